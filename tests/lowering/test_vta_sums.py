@@ -252,3 +252,50 @@ def test_zero_points_that_64_bits_do_not_hold_before_the_shift_are_refused(shift
     lane = Requantised(Interval(63, 64), UNKNOWN_LOC, x, number(1), shift, "half_up", 64)
     with pytest.raises(NeedsMoreBits):
         expand_all([lane])
+
+
+def sum_behind_a_product(
+    inner: tuple[int, int, int, str],
+    factors: tuple[int, int],
+    outer: tuple[int, int, str],
+    clamp: Interval,
+    y: Interval = I8_RANGE,
+) -> tuple[Requantised, list[Lane]]:
+    """A sum of bytes and of what is requantised of `x` (by a bias, a multiplier, a shift and its
+    rounding), each times a factor, requantised by a multiplier and a shift."""
+    bias, multiplier, shift, rounding = inner
+    leaves = [leaf(Interval(-700, 650)), leaf(y)]
+    biased = total(leaves[0], bias)
+    term = Requantised(I8_RANGE, UNKNOWN_LOC, biased, number(multiplier), shift, rounding)
+    sums = total(product(term, factors[0], 0), product(leaves[1], factors[1], 0))
+    by, last, rounds = outer
+    return Requantised(clamp, UNKNOWN_LOC, sums, number(by), last, rounds), leaves
+
+
+@given(
+    st.tuples(st.integers(-40, 40), st.sampled_from([1, 1, 2, 5]), st.integers(0, 4), ROUNDINGS),
+    st.tuples(st.sampled_from([1, 1, 2, 4, 77, -3]), st.sampled_from([1, 1, 2, 53, -1])),
+    st.tuples(st.sampled_from([1, 1, 3]), st.integers(0, 8), ROUNDINGS),
+    st.sampled_from([I8_RANGE, Interval(0, 127), Interval(0, 6), Interval(-3, 127)]),
+    RANGES,
+)
+@example((3, 1, 4, "floor"), (1, 1), (1, 1, "half_up"), Interval(0, 127), Interval(0, 127))
+def test_sums_behind_products_are_exact(inner, factors, outer, clamp, y):
+    """For all values, also where clamps of the term are left out and its bias brings the half."""
+    lane, leaves = sum_behind_a_product(inner, factors, outer, clamp, y)
+    (made,) = expand_all([lane])
+    values = all_values(*leaves)
+    np.testing.assert_array_equal(value_of(made, values), value_of(lane, values))
+
+
+def test_a_term_is_clamped_where_the_sum_is_not_clamped_anyway():
+    """Below -128 a term gives 0 whatever it is added to; above 127 it gives 127 only with bytes from
+    0 on. Its bias brings the half of the sum."""
+    inner, relu = (3, 1, 2, "floor"), Interval(0, 127)
+    lane, _ = sum_behind_a_product(inner, (1, 1), (1, 1, "half_up"), relu)
+    found = steps_of(expand_all([lane])[0])
+    assert found == ["add i", "shr i", "min i", "add", "shr i", "max i"]
+    lane, _ = sum_behind_a_product(inner, (1, 1), (1, 0, "half_up"), relu)
+    assert steps_of(expand_all([lane])[0]) == ["add i", "shr i", "min i", "add", *CLAMPS]
+    lane, _ = sum_behind_a_product(inner, (1, 1), (1, 0, "half_up"), relu, Interval(0, 127))
+    assert steps_of(expand_all([lane])[0]) == ["add i", "shr i", "add", *CLAMPS]

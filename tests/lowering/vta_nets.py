@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from hypothesis import strategies as st
 from vta_programs import Body, Net, Scale, d
@@ -69,7 +71,31 @@ class Maker:
         return self.draw(st.sampled_from([(), (channels, *spatial)]))
 
     def contraction(self, net: Net, x: SSAValue) -> SSAValue:
-        """A convolution or matrix product with bias and tail."""
+        """A convolution or matrix product with bias and tail; behind it a maximum over windows or a
+        residual sum."""
+        make = self.product(x)
+        behind = self.draw(st.sampled_from([None, None, "pool", "sum"]))
+        if behind == "sum":
+            other = net.composite(self.node("Conv"), [x], make)
+            terms = self.sum()
+            return net.composite(
+                self.node("ConvAdd"),
+                [x, other],
+                lambda body, value, term: terms(body, make(body, value), term),
+            )
+        if behind is None or len(shape_of(x.type)) < 3:
+            return net.composite(self.node("Conv"), [x], make)
+
+        def pooled(body: Body, value: SSAValue) -> SSAValue:
+            made = make(body, value)
+            kernel = [self.ints(1, min(3, size)) for size in shape_of(made.type)[2:]]
+            maximum = body.pool(made, "max", kernel, self.ints(1, 3), self.ints(0, 2))
+            return body.clip(maximum, -3, 100) if self.draw(st.booleans()) else maximum
+
+        return net.composite(self.node("ConvPool"), [x], pooled)
+
+    def product(self, x: SSAValue) -> Callable[[Body, SSAValue], SSAValue]:
+        """A convolution or matrix product with bias and tail, of arrays like this one."""
         shape, out = shape_of(x.type), self.channels()
         rank = len(shape) - 2
         kernel = [self.ints(1, min(3, size)) for size in shape[2:]]
@@ -91,7 +117,7 @@ class Maker:
                 acc = body.bias(acc, bias)
             return self.tail(body, acc, self.per_channel(acc, out), points / 4)
 
-        return net.composite(self.node("Conv"), [x], make)
+        return make
 
     def pool(self, net: Net, x: SSAValue) -> SSAValue:
         """A window sum or maximum with tail."""
@@ -115,6 +141,10 @@ class Maker:
     def add(self, net: Net, x: SSAValue) -> SSAValue:
         """A residual add of a value and a value computed from it, or itself."""
         y = self.draw(st.sampled_from([self.chain, lambda _, v: v]))(net, x)
+        return net.composite(self.node("Add"), [x] if x is y else [x, y], self.sum())
+
+    def sum(self) -> Callable[..., SSAValue]:
+        """The sum of two values, or of one and itself, each times a number, with tail."""
         factors = st.sampled_from([1, 3, -128, 127, 128, 40_000, 2_000_000])
         a, b = (self.draw(factors) for _ in range(2))
 
@@ -126,7 +156,7 @@ class Maker:
             total = body.elementwise(terms, lambda p, q: p + q)
             return self.tail(body, total, (), 127.0 * (abs(a) + abs(b)))
 
-        return net.composite(self.node("Add"), [x] if x is y else [x, y], make)
+        return make
 
     def chain(self, net: Net, x: SSAValue) -> SSAValue:
         """Element-wise ops alone."""

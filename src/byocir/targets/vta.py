@@ -116,7 +116,7 @@ class Vta(VtaLoader, Target):
         return configured(self.config, self.block)
 
     def composites(self) -> tuple[Composite, ...]:
-        return patterns_of(self.machine_config)
+        return patterns_of(self.machine_config, self.gather)
 
     @property
     def fixed_point(self) -> Rounding:

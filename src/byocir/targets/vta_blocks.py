@@ -58,30 +58,34 @@ def _either(patterns: Iterable[Pattern]) -> Pattern:
     return reduce(Pattern.__or__, patterns)
 
 
-def _bounded(value: Pattern) -> Pattern:
+def _bounded(value: Pattern, prefix: str = "") -> Pattern:
     """Relu or clip on i8 after requantisation, as one block or two."""
+    low, high = number(f"{prefix}low"), number(f"{prefix}high")
     return optional(
         value,
         lambda v: (
-            _each(v, lambda x: x.max(number("low")))
-            | _each(v, lambda x: x.max(number("low")).min(number("high")))
-            | _each(v, lambda x: x.min(number("high")))
+            _each(v, lambda x: x.max(low))
+            | _each(v, lambda x: x.max(low).min(high))
+            | _each(v, lambda x: x.min(high))
         ),
     )
 
 
-def _rescale(value: Pattern) -> Pattern:
+def _rescale(value: Pattern, prefix: str = "") -> Pattern:
     """Requantisation to i8 in fixed point, with any rounding, or exactly for shift 0."""
-    scale = constant("scale", dtype=i32)
+    scale = constant(f"{prefix}scale", dtype=i32)
+    half, below_half, shift, zero = (
+        number(prefix + name) for name in ("half", "below_half", "shift", "zero")
+    )
 
     def half_up(x: S, m: S) -> S:
-        return bodies.scale_round(x, m, number("half"), number("shift"))
+        return bodies.scale_round(x, m, half, shift)
 
     def half_even(x: S, m: S) -> S:
-        return bodies.scale_round_even(x, m, number("below_half"), number("shift"))
+        return bodies.scale_round_even(x, m, below_half, shift)
 
     def floor(x: S, m: S) -> S:
-        return bodies.scale_floor(x, m, number("shift"))
+        return bodies.scale_floor(x, m, shift)
 
     def exact(x: S, m: S) -> S:
         return x.to(i64) * m.to(i64)
@@ -94,7 +98,6 @@ def _rescale(value: Pattern) -> Pattern:
         return block("*i", value["*i"], scale["~i"], body)
 
     # Rounded half up, a zero point is part of the number "half".
-    zero = number("zero")
     kinds = [narrowed(scaled, None) for scaled in (half_up, floor, half_even, exact)]
     return _either([*kinds, *(narrowed(scaled, zero) for scaled in (floor, half_even, exact))])
 
@@ -119,16 +122,26 @@ def _shifted(value: Pattern) -> Pattern:
     )
 
 
-def _biased(value: Pattern) -> Pattern:
+def _biased(value: Pattern, prefix: str = "") -> Pattern:
     """A constant added to each element."""
-    return block("*i", value["*i"], constant("b")["~i"], lambda acc, x, b: x + b)
+    return block("*i", value["*i"], constant(f"{prefix}b")["~i"], lambda acc, x, b: x + b)
 
 
 def _epilogue(value: Pattern) -> Pattern:
     """Optional bias, optional relu, requantisation or a shift, optional bounds."""
-    biased = optional(value, _biased)
-    total = optional(biased, lambda v: _each(v, lambda x: x.max(0)))
+    total = _biased_relu(value)
     return _bounded(_rescale(total)) | _shifted(total)
+
+
+def _requantised(value: Pattern, prefix: str = "") -> Pattern:
+    """Optional bias, optional relu, requantisation, optional bounds."""
+    return _bounded(_rescale(_biased_relu(value, prefix), prefix), prefix)
+
+
+def _biased_relu(value: Pattern, prefix: str = "") -> Pattern:
+    """Optional bias, optional relu."""
+    biased = optional(value, lambda v: _biased(v, prefix))
+    return optional(biased, lambda v: _each(v, lambda x: x.max(0)))
 
 
 def _product(acc: S, x: S, w: S) -> S:
@@ -160,17 +173,11 @@ def _conv(spaces: str, x: Pattern, index: str, weight: Access, out: str | None =
     return _either(each @ "product" for each in made)
 
 
-@composite("contraction")
-def contraction():
-    """A convolution or product of matrices as blocks, with its integer epilogue."""
+def _convs() -> tuple[Pattern, Pattern, Pattern, Pattern]:
+    """Convolutions of two dimensions and of one, without groups and with."""
     x, w = _input("x"), weights("w")
     conv2d = _conv("n o h w | c r s", x, f"n c {_ROW} {_COLUMN}", w["o c r s"])
     conv1d = _conv("n o h | c r", x, f"n c {_ROW}", w["o c r"])
-    dense = block("*m n | k", x["*m k"], w["k n"], _product)
-    turned = block("*m n | k", x["*m k"], w["n k"], _product)
-    y = _input("y")
-    batched = block("*b *m n | k", x["*b *m k"], y["*b k n"], _product)
-    crossed = block("*b *m n | k", x["*b *m k"], y["*b n k"], _product)
     channel, output = "(g*inputs + c)", "(g*outputs + o)"
     grouped2d = _conv(
         "n g o h w | c r s",
@@ -182,9 +189,74 @@ def contraction():
     grouped1d = _conv(
         "n g o h | c r", x, f"n {channel} {_ROW}", w[f"{output} c r"], f"n {output} h"
     )
+    return conv2d, conv1d, grouped2d, grouped1d
+
+
+@composite("contraction")
+def contraction():
+    """A convolution or product of matrices as blocks, with its integer epilogue."""
+    x, w = _input("x"), weights("w")
+    dense = block("*m n | k", x["*m k"], w["k n"], _product)
+    turned = block("*m n | k", x["*m k"], w["n k"], _product)
+    y = _input("y")
+    batched = block("*b *m n | k", x["*b *m k"], y["*b k n"], _product)
+    crossed = block("*b *m n | k", x["*b *m k"], y["*b n k"], _product)
+    conv2d, conv1d, grouped2d, grouped1d = _convs()
     products = _either(each @ "product" for each in (dense, turned, batched, crossed))
     families = (conv2d | conv1d, products, grouped2d | grouped1d)
     return tuple(_epilogue(family) for family in families)
+
+
+def _maximum(spaces: str, read: Access) -> Pattern:
+    """A maximum over windows that leave out what is outside of an array."""
+    return block(spaces, read.padded(-128), lambda acc, x: acc.max(x), init=-128)
+
+
+@composite("contraction_pool")
+def contraction_pool():
+    """A convolution as blocks, requantised, and a maximum over windows of its results."""
+    conv2d, conv1d, grouped2d, grouped1d = _convs()
+    pools = (
+        ("n c h w | r s", "n c (h*psh + r*pdh - pph) (w*psw + s*pdw - ppw)", conv2d | grouped2d),
+        ("n c h | r", "n c (h*psh + r*pdh - pph)", conv1d | grouped1d),
+    )
+    return tuple(
+        _bounded(_maximum(spaces, _requantised(conv, "inner_")[index]) @ "pool")
+        for spaces, index, conv in pools
+    )
+
+
+def _term(zero: S | None) -> Callable[[S, S, S], S]:
+    """A term of a sum on its grid, without its zero point."""
+
+    def body(acc: S, x: S, m: S) -> S:
+        scaled = x.to(i64) * m.to(i64)
+        total = scaled if zero is None else scaled + zero
+        return total.clamp(-(2**31), 2**31 - 1).to(i32)
+
+    return body
+
+
+def _rescaled(name: str, x: Pattern | None = None) -> Pattern:
+    """Bytes as wider integers: scaled without rounding, their zero point taken off."""
+    x, m = x or _input(name), constant(f"scale_{name}", dtype=i32)
+    zero = number(f"zero_{name}")
+    scaled = [block("*i", x["*i"], m["~i"], _term(offset)) for offset in (None, zero)]
+    return _either([*scaled, _each(x, lambda e: e.to(i32) + zero)])
+
+
+@composite("contraction_add")
+def contraction_add():
+    """A convolution as blocks, requantised, and the sum of its results and another array,
+    requantised."""
+    b = _rescaled("b")["*i"]
+
+    def total(conv: Pattern) -> Pattern:
+        a = _rescaled("a", _requantised(conv, "inner_"))
+        return block("*i", a["*i"], b, lambda acc, x, y: x + y)
+
+    sums = (optional(total(conv), lambda v: _each(v, lambda e: e.max(0))) for conv in _convs())
+    return tuple(_bounded(_rescale(each)) for each in sums)
 
 
 def _window(
@@ -211,25 +283,6 @@ def window_sum():
     """A sum over windows as a block, less what a zero point brings, requantised."""
     pools = _window(lambda acc, x: bodies.widen_add(x, acc), pad="around")
     return tuple(_bounded(_rescale(optional(pool, _biased))) for pool in pools)
-
-
-def _term(zero: S | None) -> Callable[[S, S, S], S]:
-    """A term of a sum on its grid, without its zero point."""
-
-    def body(acc: S, x: S, m: S) -> S:
-        scaled = x.to(i64) * m.to(i64)
-        total = scaled if zero is None else scaled + zero
-        return total.clamp(-(2**31), 2**31 - 1).to(i32)
-
-    return body
-
-
-def _rescaled(name: str) -> Pattern:
-    """Bytes as wider integers: scaled without rounding, their zero point taken off."""
-    x, m = _input(name), constant(f"scale_{name}", dtype=i32)
-    zero = number(f"zero_{name}")
-    scaled = [block("*i", x["*i"], m["~i"], _term(offset)) for offset in (None, zero)]
-    return _either([*scaled, _each(x, lambda e: e.to(i32) + zero)])
 
 
 def _leaky() -> Pattern:
@@ -288,6 +341,8 @@ def terms_have_one_shape(m: Match) -> tuple[bool, Any]:
 
 
 @contraction.rule(fix=_ROUND_AS_FIX_POINT)
+@contraction_pool.rule(fix=_ROUND_AS_FIX_POINT)
+@contraction_add.rule(fix=_ROUND_AS_FIX_POINT)
 @window_sum.rule(fix=_ROUND_AS_FIX_POINT)
 @elementwise.rule(fix=_ROUND_AS_FIX_POINT)
 def steps_fit_the_alu(m: Match) -> tuple[bool, Any]:
@@ -330,6 +385,8 @@ def view_block_keeps_channels(m: Match) -> tuple[bool, Any]:
 
 
 @contraction.rule(fix="give both a dimension of batches and one of channels")
+@contraction_pool.rule(fix="give both a dimension of batches and one of channels")
+@contraction_add.rule(fix="give both a dimension of batches and one of channels")
 def input_and_result_are_laid_out_alike(m: Match) -> tuple[bool, Any]:
     """Input and result have one rank, a dimension of channels and another."""
     product = m["product"].block

@@ -8,6 +8,7 @@ the same computations as blocks, whoever wrote them (`vta_blocks`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ from xdsl.ir import SSAValue
 from byocir.dialects.graph import ConstantOp, FixedAttr, RequantizeOp
 from byocir.dialects.graph.fixed_point import Rounding
 from byocir.dialects.intervals import integer_range
-from byocir.dialects.types import element_type_of, i8, i32
+from byocir.dialects.types import element_type_of, i8, i32, shape_of
 from byocir.patterns import (
     Composite,
     Match,
@@ -35,6 +36,8 @@ from byocir.patterns.value_tests import ValueTest
 from byocir.targets.vta_blocks import (
     bound,
     contraction,
+    contraction_add,
+    contraction_pool,
     elementwise,
     varies_along_one_at_most,
     view_block,
@@ -58,30 +61,49 @@ _POOL_FIRST = "pool or reduce the other dimensions to size 1 before"
 # Graph level.
 
 
-def _requantized(value: Pattern) -> Pattern:
+def _bounded(value: Pattern) -> Pattern:
+    """A relu or clip on bytes, if there is one."""
+    return optional(value, lambda v: op("graph.relu", v) | op("graph.clip", v))
+
+
+def _requantized(value: Pattern, prefix: str = "", **inside: Any) -> Pattern:
     """Requantisation of an accumulator, then relu or clip on the result."""
-    scaled = op(
-        "graph.requantize", value, constant("scale"), optional_operand(constant("out_scale"))
-    )
-    return optional(scaled @ "requantize", lambda v: op("graph.relu", v) | op("graph.clip", v))
+    scales = constant(f"{prefix}scale"), optional_operand(constant(f"{prefix}out_scale"))
+    return _bounded(op("graph.requantize", value, *scales, **inside) @ f"{prefix}requantize")
 
 
-def _accumulated(value: Pattern) -> Pattern:
+def _accumulated(value: Pattern, prefix: str = "", **inside: Any) -> Pattern:
     """An accumulator with an optional relu, requantised."""
-    return _requantized(optional(value, lambda v: op("graph.relu", v)))
+    return _requantized(optional(value, lambda v: op("graph.relu", v)), prefix, **inside)
+
+
+def _narrowings(m: Match) -> list[RequantizeOp]:
+    """The requantises of accumulators to bytes."""
+    return [op for op in m.ops if isinstance(op, RequantizeOp) and op.to != i32]
 
 
 def _is_fixed(m: Match) -> tuple[bool, Any]:
     """Requantisation is in fixed point."""
-    rounding = m["requantize"].op.properties["rounding"]
-    return isinstance(rounding, FixedAttr), rounding
+    found = [op.rounding for op in _narrowings(m)]
+    return all(isinstance(rounding, FixedAttr) for rounding in found), _listed(found)
 
 
 def _one_scale_per_channel(m: Match) -> tuple[bool, Any]:
     """The scale is one number or one for each channel, dimension 1 of the result."""
-    scale, result = m["scale"].type.shape, m["requantize"].type.shape
+    shapes = [(shape_of(op.scales[0].type), shape_of(op.result.type)) for op in _narrowings(m)]
+    seen = [f"{scale} for a result {result}" for scale, result in shapes]
+    return all(_is_one_per_channel(*pair) for pair in shapes), _listed(seen)
+
+
+def _is_one_per_channel(shape: tuple[int, ...], result: tuple[int, ...]) -> bool:
+    """Tells if numbers of this shape are one, or one for each channel of a result."""
     channels = (*result[1:2], *[1] * len(result[2:]))
-    return all(size == 1 for size in scale) or scale == channels, f"{scale} for a result {result}"
+    return all(size == 1 for size in shape) or shape == channels
+
+
+def _listed(seen: Sequence[Any]) -> str:
+    """Lists what differs, each once."""
+    return ", ".join(dict.fromkeys(map(str, seen)))
 
 
 def _around_the_image(pads: tuple[int, ...]) -> bool:
@@ -109,14 +131,42 @@ def _windows(name: str, label: str, *others: Pattern | OptionalOperand, **inside
     return (op(name, padded, *others, pads=_none, **inside) | op(name, x, *others)) @ label
 
 
+def _term(name: str, x: Pattern | None = None) -> Pattern:
+    """Bytes as wider integers: scaled without rounding, their zero point taken off."""
+    x, m = x or wildcard(name, dtype=i8), constant(f"scale_{name}", dtype=i32)
+    return op("graph.requantize", x, m, to=i32) @ f"rescale_{name}"
+
+
+def _convolved(prefix: str = "", **inside: Any) -> Pattern:
+    """A convolution, with bias, relu or clip, requantised."""
+    w, b = weights("w"), optional_operand(constant(f"{prefix}b"))
+    return _accumulated(_windows("graph.conv", "conv", w, b), prefix, **inside)
+
+
 @composite("conv", zero_points=True)
 def conv():
     """A convolution, with bias, relu or clip, requantised."""
-    w, b = weights("w"), optional_operand(constant("b"))
-    return _accumulated(_windows("graph.conv", "conv", w, b))
+    return _convolved()
+
+
+@composite("conv_pool", zero_points=True)
+def conv_pool():
+    """A convolution, with bias, relu or clip, requantised, and a max pool with relu or clip: the
+    maxima are those of the sums, and only these are requantised."""
+    return _bounded(op("graph.max_pool", _convolved(to=i8)) @ "pool")
+
+
+@composite("conv_add", zero_points=True)
+def conv_add():
+    """A convolution, with bias, relu or clip, requantised, and the sum of its result and another
+    array on a fine grid, relu or clip, requantised: the convolution's results stay on the chip."""
+    a = _term("a", _convolved("inner_", to=i8))
+    return _accumulated(op("graph.add", a, _term("b")) @ "add")
 
 
 @conv.rule(fix="split it into convolutions of two dimensions")
+@conv_pool.rule(fix="split it into convolutions of two dimensions")
+@conv_add.rule(fix="split it into convolutions of two dimensions")
 def conv_has_one_or_two_dimensions(m: Match) -> tuple[bool, Any]:
     """The convolution has one or two spatial dimensions."""
     dimensions = m["x"].type.rank - 2
@@ -183,12 +233,6 @@ def _is_per_output(shape: tuple[int, ...], m: Match) -> bool:
     return all(size == 1 for size in shape[:-1]) and shape[-1:] in ((), (1,), outputs)
 
 
-def _term(name: str) -> Pattern:
-    """Bytes as wider integers: scaled without rounding, their zero point taken off."""
-    x, m = wildcard(name, dtype=i8), constant(f"scale_{name}", dtype=i32)
-    return op("graph.requantize", x, m, to=i32) @ f"rescale_{name}"
-
-
 def _term_or_constant(name: str) -> Pattern:
     return _term(name) | constant(name, dtype=i32)
 
@@ -215,15 +259,17 @@ def leaky_relu():
     return _accumulated(op("graph.add", op("graph.mul", x, constant("whole", dtype=i32)), below))
 
 
+@conv_add.rule(fix=_EXPAND)
 @add.rule(fix=_EXPAND)
 @multiply.rule(fix=_EXPAND)
 def terms_do_not_broadcast(m: Match) -> tuple[bool, Any]:
     """Both operands have the same shape, or the second is a constant that varies along one
     dimension at most."""
-    a, b = m["a"].type.shape, m["b"].type.shape
+    a, b = m["rescale_a"].type.shape, m["b"].type.shape
     return a == b if "scale_b" in m else varies_along_one_at_most(b, a), (a, b)
 
 
+@conv_add.rule(fix=_PER_TENSOR)
 @add.rule(fix=_PER_TENSOR)
 @multiply.rule(fix=_PER_TENSOR)
 def terms_have_one_scale(m: Match) -> tuple[bool, Any]:
@@ -232,6 +278,7 @@ def terms_have_one_scale(m: Match) -> tuple[bool, Any]:
     return max(sizes) == 1, tuple(sizes)
 
 
+@conv_add.rule(fix=_FIXED)
 @add.rule(fix=_FIXED)
 @multiply.rule(fix=_FIXED)
 @leaky_relu.rule(fix=_FIXED)
@@ -344,15 +391,28 @@ def _fits(op: RequantizeOp) -> bool:
     return requantise_fits(ranges[0], scale.values(), rescaling, ranges[1])
 
 
-_SCALED = (conv, dense, product, add, multiply, leaky_relu, avg_pool, requantize)
+_SCALED = (
+    conv,
+    conv_pool,
+    conv_add,
+    dense,
+    product,
+    add,
+    multiply,
+    leaky_relu,
+    avg_pool,
+    requantize,
+)
 for _pattern in _SCALED:
     _pattern.rule(fix=_FIXED)(_is_fixed)
     _pattern.rule(fix=_FIXED)(_numbers_fit)
-for _pattern in (conv, add, multiply, requantize):
+for _pattern in (conv, conv_pool, conv_add, add, multiply, requantize):
     _pattern.rule(fix=_PER_CHANNEL)(_one_scale_per_channel)
 
 
 _ALL: tuple[Composite, ...] = (
+    conv_pool,
+    conv_add,
     conv,
     dense,
     product,
@@ -364,6 +424,8 @@ _ALL: tuple[Composite, ...] = (
     requantize,
     relu,
     view,
+    contraction_pool,
+    contraction_add,
     contraction,
     window_max,
     window_sum,
@@ -389,16 +451,17 @@ def _result_is_i8(m: Match) -> tuple[bool, Any]:
 # Where the pattern itself or another rule leaves no other case, a rule would say nothing.
 for _pattern in (add, multiply, leaky_relu, requantize, relu, elementwise, bound):
     _pattern.rule(fix="give the model a batch dimension")(_has_channels)
-for _pattern in _SCALED:
+for _pattern in (each for each in _SCALED if each is not conv_pool):
     _pattern.rule(fix="quantise the result to 8 bits")(_result_is_i8)
 
 
 @cache
-def patterns_of(config: VTAConfig) -> tuple[Composite, ...]:
-    """Lists the composites of a VTA: their rules say what its unit, and what it lacks, ask for."""
+def patterns_of(config: VTAConfig, gathers: bool = True) -> tuple[Composite, ...]:
+    """Lists the composites of a VTA: their rules say what its unit, and what it lacks, ask for,
+    where the host `gathers` the windows of convolutions of few channels or not."""
     found: list[Composite] = []
     for made in _ALL:
-        rules = list(rules_for(made.name, config))
+        rules = list(rules_for(made.name, config, gathers))
         own = Composite(made.name, made.patterns, zero_points=made.zero_points, glue=made.glue)
         own.rules = list(made.rules)
         for rule, fix in rules:

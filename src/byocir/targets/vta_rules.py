@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,31 +12,47 @@ from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.graph import MulOp, RequantizeOp
 from byocir.dialects.tir import BlockOp
+from byocir.dialects.types import element_type_of, i8, i32
 from byocir.lowering.tir_to_vta.layout import contraction_roles, order_of, weights_of
 from byocir.patterns import Match
 from byocir.patterns.match import constant_array
 from byocir.patterns.rules import Check
 from byocir.patterns.scalars import constant_number
-from byocir.vta_sim import VTAConfig
+from byocir.vta_sim import Memory, VTAConfig
+
+MOST_STEPS = 24
+"""Steps of GEMM for a sum that may be computed twice where windows of a pool share it. To do so
+takes about as long as to requantise all sums and to store and load them for the pool."""
 
 
-def rules_for(composite: str, config: VTAConfig) -> Iterator[tuple[Check, str]]:
-    """The rules that a composite has on this VTA beside its own, each with what users can do."""
-    if composite in ("conv", "contraction"):
+def rules_for(composite: str, config: VTAConfig, gathers: bool) -> Iterator[tuple[Check, str]]:
+    """The rules that a composite has on this VTA beside its own, each with what users can do; the
+    host `gathers` the windows of convolutions of few channels or not."""
+    if composite in CONTRACTIONS:
         side = config.block_out
         fix = (
             f"choose channels of each group as a multiple or a divisor of {side}, or another block"
         )
         yield _groups_fill_blocks(side), fix
+    if composite in ("conv_pool", "contraction_pool"):
+        yield _sums_are_made_once(config.block_in, gathers), ""
+        yield _sums_of_a_window_fit(config), "use a VTA with a larger accumulator buffer"
     if config.batch > 1 and composite in ("product", "contraction"):
         yield weights_serve_a_batch, "give all of the batch the same weights"
     if not config.alu_mul and composite in SCALED:
         yield factors_are_shifts, "quantise with scales that are powers of two, or per tensor"
 
 
+CONTRACTIONS = (
+    *("conv", "conv_pool", "conv_add"),
+    *("contraction", "contraction_pool", "contraction_add"),
+)
+"""The composites of contractions of channels, in groups or not."""
+
 SCALED = (
-    *("conv", "dense", "product", "add", "multiply", "leaky_relu", "avg_pool", "requantize"),
-    *("contraction", "window_sum", "elementwise"),
+    *CONTRACTIONS,
+    *("dense", "product", "add", "multiply", "leaky_relu", "avg_pool", "requantize"),
+    *("window_sum", "elementwise"),
 )
 """The composites whose computation may multiply by numbers, or arrays by arrays."""
 
@@ -131,3 +148,64 @@ def _groups(m: Match) -> tuple[int, int, int]:
         return groups, inputs, outputs // groups
     extents = m["product"].extents
     return extents.get("g", 1), extents.get("c", 1), extents.get("o", 1)
+
+
+def _sums_are_made_once(side: int, gathers: bool) -> Check:
+    def sums_are_made_once(m: Match) -> tuple[bool, Any]:
+        """The pool's windows share no sums, or only such as take few steps of GEMM: tiles compute
+        what two of them need twice."""
+        kernel, strides, _ = _windows(m)
+        if all(size <= stride for size, stride in zip(kernel, strides, strict=True)):
+            return True, "none"
+        groups, inputs, _ = _groups(m)
+        taps = _taps(m)
+        if gathers and groups == 1 and inputs < side and _comes_from_host(m["x"].value):
+            inputs, taps = inputs * taps, 1
+        steps = math.ceil(inputs / side) * taps
+        return steps <= MOST_STEPS, f"sums of {steps} steps"
+
+    return sums_are_made_once
+
+
+def _windows(m: Match) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    """The sizes, steps and dilations of a pool's windows."""
+    if "conv" in m:
+        kernel, strides, dilations = (
+            m["pool"].attrs[name] for name in ("kernel_shape", "strides", "dilations")
+        )
+        return kernel, strides, dilations
+    kernel = [m["pool"].extents[name] for name in ("r", "s") if name in m["pool"].extents]
+    steps, dilations = (
+        [m.get(name, 1) for name in names] for names in (("psh", "psw"), ("pdh", "pdw"))
+    )
+    return kernel, steps[: len(kernel)], dilations[: len(kernel)]
+
+
+def _taps(m: Match) -> int:
+    """Counts the elements of a convolution's window."""
+    if "conv" in m:
+        return math.prod(m["w"].type.shape[2:])
+    extents = m["product"].extents
+    return extents.get("r", 1) * extents.get("s", 1)
+
+
+def _comes_from_host(value: SSAValue) -> bool:
+    """Tells if an array of bytes is an input of the model, or made of one that is not in bytes with
+    a sign."""
+    if not isinstance(value.owner, Operation):
+        return True
+    made_of = [element_type_of(operand.type) for operand in value.owner.operands[:1]]
+    return bool(made_of) and made_of[0] not in (i8, i32)
+
+
+def _sums_of_a_window_fit(config: VTAConfig) -> Check:
+    depth = config.depth(Memory.ACC)
+
+    def sums_of_a_window_fit(m: Match) -> tuple[bool, Any]:
+        """The accumulators of VTA hold the sums of a window of the pool twice."""
+        kernel, _, dilations = _windows(m)
+        spans = ((size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True))
+        needed = 2 * (math.prod(spans) + 1)
+        return needed <= depth, f"{needed} of {depth} elements"
+
+    return sums_of_a_window_fit

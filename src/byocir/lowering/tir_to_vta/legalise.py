@@ -54,7 +54,7 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
     merge_clamps,
 )
 from byocir.lowering.tir_to_vta.legalise_products import NeedsProduct, without_products
-from byocir.lowering.tir_to_vta.legalise_reduce import HAND_OVER, reduced
+from byocir.lowering.tir_to_vta.legalise_reduce import HAND_OVER, pooled, reduced
 from byocir.lowering.tir_to_vta.legalise_requantise import NeedsMoreBits, expand_all
 from byocir.lowering.tir_to_vta.legalise_scalars import Value, lane_of
 from byocir.lowering.tir_to_vta.legalise_space import (
@@ -196,6 +196,9 @@ class _Reader:
         op = with_bytes_as_weights(normalise(regrouped(op, self.block)))
         if not op.reductions:
             self.lanes[op.results[0]] = self._elementwise(op)
+            return
+        if len(op.ins) == 1 and op.ins[0] in self.lanes:
+            self.lanes[op.results[0]] = pooled(op, self.lanes[op.ins[0]])
             return
         if any(value not in self.ranges for value in op.ins if not _is_constant(value)):
             raise unsupported("B320", "expected a reduction of the composite's input", op)

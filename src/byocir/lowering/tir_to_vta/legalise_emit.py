@@ -16,8 +16,10 @@ from byocir.dialects.types import Shape, i8, i32, tensor
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.legalise_lanes import (
     I8_RANGE,
+    IMMEDIATE,
     Constant,
     Lane,
+    Pooled,
     Reduced,
     Step,
     Widened,
@@ -91,10 +93,19 @@ class LaneEmitter:
         if isinstance(lane, Widened):
             empty = self._add(EmptyOp.of(tensor(i32, self.shape), lane.location))
             return self._block([lane.source], [lane.map], empty, forms.widening(), lane.location)
+        if isinstance(lane, Pooled):
+            return self._pool(lane)
         assert isinstance(lane, Step), "a requantise must be expanded first"
         if isinstance(lane.rhs, Constant):
             return self._with_constant(lane, lane.rhs)
         return self._with_lane(lane, lane.rhs)
+
+    def _pool(self, lane: Pooled) -> SSAValue:
+        """The maxima over windows of a lane, which is computed in its own shape."""
+        inner = Emitter(self.block, lane.shape)
+        inner.uses = self.uses
+        source = inner._read(lane.operand)
+        return self._add(lane.make(source, self._fill(_below(lane.range.low), lane.location)))
 
     def _products(self, lane: Lane) -> tuple[Lane | None, list[_Product]] | None:
         """Splits a sum into the lane that bytes are added to, if any, and these as products of the
@@ -172,3 +183,10 @@ class LaneEmitter:
         exprs = tuple(AffineExpr.dimension(i) for i in dims)
         source = self._add(ConstantOp.of(Array.of(kept), location=location))
         return source, AffineMap(len(self.shape), 0, exprs)
+
+
+def _below(number: int) -> int:
+    """Finds a number that is not above this one and that a fill can make: 16 bits shifted left."""
+    if number >= IMMEDIATE.low:
+        return number
+    return IMMEDIATE.low << (-number - 1).bit_length() - 15

@@ -21,7 +21,7 @@ from byocir.dialects.graph.fixed_point import Rounding
 from byocir.dialects.intervals import Interval, integer_range
 from byocir.dialects.locations import fuse
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.types import i8, i32
+from byocir.dialects.types import Shape, i8, i32
 
 I32_RANGE, I8_RANGE = integer_range(i32), integer_range(i8)
 
@@ -88,6 +88,16 @@ class Reduced(Lane):
 
 
 @dataclass(frozen=True, eq=False)
+class Pooled(Lane):
+    """The maxima of a lane over windows; `make` gives the block that computes them from the lane,
+    whose array has this `shape`, and from an array of a number that none of its values is below."""
+
+    operand: Lane
+    shape: Shape
+    make: Callable[[SSAValue, SSAValue], BlockOp]
+
+
+@dataclass(frozen=True, eq=False)
 class Step(Lane):
     """One ALU operation: `name` is one of add, mul, max, min, shr, shl."""
 
@@ -148,6 +158,8 @@ def ends_of(lane: Lane) -> Ends:
     """The least and the greatest values of a lane, for each channel where those are known."""
     if isinstance(lane, Reduced) and lane.ends is not None:
         return lane.ends
+    if isinstance(lane, Pooled):
+        return ends_of(lane.operand)
     if not isinstance(lane, Step) or not isinstance(lane.rhs, Constant):
         return np.array(lane.range.low), np.array(lane.range.high)
     if lane.name != "add" or lane.range == I32_RANGE:  # which may wrap
@@ -176,7 +188,7 @@ def operands(lane: Lane) -> list[Lane]:
     """The lanes that a lane is computed from."""
     if isinstance(lane, Step):
         return [lane.lhs, *([lane.rhs] if isinstance(lane.rhs, Lane) else [])]
-    return [lane.operand] if isinstance(lane, Requantised) else []
+    return [lane.operand] if isinstance(lane, Requantised | Pooled) else []
 
 
 def count_uses(roots: Sequence[Lane]) -> Counter[Lane]:
@@ -213,6 +225,8 @@ def merge_clamps(roots: Sequence[Lane]) -> list[Lane]:
 def _merge(lane: Lane, merged: Callable[[Lane], Lane], uses: Counter[Lane]) -> Lane:
     if isinstance(lane, Requantised):
         return _merge_relu(lane, merged(lane.operand), uses)
+    if isinstance(lane, Pooled):
+        return replace(lane, operand=merged(lane.operand))
     if not isinstance(lane, Step):
         return lane
     lhs = merged(lane.lhs)

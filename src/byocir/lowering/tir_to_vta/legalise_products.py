@@ -13,6 +13,7 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
     WIDEST_SHIFT,
     Constant,
     Lane,
+    Pooled,
     Step,
     step,
 )
@@ -47,6 +48,8 @@ def without_products(roots: Sequence[Lane]) -> list[Lane]:
 
 
 def _rewritten(lane: Lane, rewritten: Callable[[Lane], Lane]) -> Lane:
+    if isinstance(lane, Pooled):
+        return replace(lane, operand=rewritten(lane.operand))
     if not isinstance(lane, Step):
         return lane
     lhs = rewritten(lane.lhs)

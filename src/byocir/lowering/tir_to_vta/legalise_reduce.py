@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
@@ -21,7 +21,17 @@ from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import number_around, unsupported
 from byocir.lowering.tir_to_vta.layout import weights_of
 from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel
-from byocir.lowering.tir_to_vta.legalise_lanes import I8_RANGE, I32_RANGE, Ends, Reduced
+from byocir.lowering.tir_to_vta.legalise_lanes import (
+    I8_RANGE,
+    I32_RANGE,
+    Constant,
+    Ends,
+    Lane,
+    Pooled,
+    Reduced,
+    Requantised,
+    Step,
+)
 from byocir.patterns.scalars import ScalarPattern, match_body
 
 HAND_OVER = "let the target's patterns decline this op, so that another target takes it"
@@ -49,6 +59,48 @@ def reduced(block: BlockOp, ranges: dict[SSAValue, Interval]) -> Reduced:
         block,
         help=HAND_OVER,
     )
+
+
+def pooled(block: BlockOp, lane: Lane) -> Lane:
+    """The maxima of a lane over windows: of the sums that it is computed from, where each step from
+    these keeps their order and is the same at all points of a window:
+
+        max(clamp((sum * 3) >> 8))  →  clamp((max(sum) * 3) >> 8)
+
+    Raises ByocirError B322 for other reductions of what a composite computes."""
+    _check_space(block)
+    initial, window = _initial(block), _Window(block, "max")
+    is_maximum = next(match_body(block, (0,), _BODIES["max"]), None) is not None
+    if not is_maximum or not window.keeps_channels or initial > lane.range.low:
+        raise unsupported(
+            "B322", "expected a reduction of the composite's input, or a max pool", block
+        )
+    shape = shape_of(block.ins[0].type)
+    if window.windows_hold_an_element():
+        return _pushed(Pooled(lane.range, block.location, lane, shape, window.of_sums))
+    found = Interval(initial, lane.range.high)
+    return Pooled(found, block.location, lane, shape, window.of_sums)
+
+
+def _pushed(pool: Pooled) -> Lane:
+    """The same with the maxima taken as early as they can be."""
+    lane = pool.operand
+    if isinstance(lane, Requantised) and _keeps_order("mul", lane.multiplier):
+        early = replace(pool, operand=lane.operand, range=lane.operand.range)
+        return replace(lane, operand=_pushed(early))
+    if isinstance(lane, Step) and isinstance(lane.rhs, Constant):
+        exact = lane.name in ("max", "min") or lane.range != I32_RANGE
+        if exact and _keeps_order(lane.name, lane.rhs):
+            early = replace(pool, operand=lane.lhs, range=lane.lhs.range)
+            return replace(lane, lhs=_pushed(early))
+    return pool
+
+
+def _keeps_order(name: str, rhs: Constant) -> bool:
+    """Tells if an operation with numbers takes greater values to values that are no less, the same
+    way at all points of a channel."""
+    at_points = max(rhs.values.shape[2:], default=1)
+    return at_points == 1 and (name != "mul" or rhs.range.low >= 0)
 
 
 def _computes(block: BlockOp, order: tuple[int, ...], kind: str) -> bool:
@@ -201,12 +253,29 @@ class _Window:
     block: BlockOp
     kind: str
 
+    @property
+    def keeps_channels(self) -> bool:
+        """Tells if the windows slide over the spatial dimensions of [N, C, …] alone."""
+        index = self.block.in_maps[0].results
+        plain = [_dim(expr) for expr in index[:2]] == self.block.parallels[:2]
+        return plain and all(linear(expr) is not None for expr in index)
+
+    def of_sums(self, source: SSAValue, start: SSAValue) -> BlockOp:
+        """The block that takes maxima of sums over the points of windows that are inside."""
+        block, guards = self.block, tuple(self._guards())
+        return BlockOp(
+            list(block.iterators),
+            [source],
+            [start],
+            [*block.in_maps, *block.out_maps],
+            forms.alu("max"),
+            where=AffineMap(len(block.iterators), 0, guards) if guards else None,
+            location=block.location,
+        )
+
     def lane(self, ranges: dict[SSAValue, Interval], initial: int) -> Reduced:
         block = self.block
-        plain = [_dim(expr) for expr in block.in_maps[0].results[:2]]
-        if plain != block.parallels[:2] or any(
-            linear(expr) is None for expr in block.in_maps[0].results
-        ):
+        if not self.keeps_channels:
             raise unsupported(
                 "B322",
                 "expected a window over the spatial dimensions of [N, C, …], found input at "
@@ -230,9 +299,9 @@ class _Window:
         if isinstance(pad, IntegerAttr) and pad.value.data != initial:
             raise unsupported("B322", f"expected pad {initial}, found {pad.value.data}", self.block)
         guards = self._guards()
-        harmless = x.low >= 0 and initial <= 0 and self._windows_hold_an_element()
+        harmless = x.low >= 0 and initial <= 0 and self.windows_hold_an_element()
         where = AffineMap(len(self.block.iterators), 0, tuple(guards))
-        low = x.low if self._windows_hold_an_element() else initial
+        low = x.low if self.windows_hold_an_element() else initial
         found = Interval(low, max(x.high, initial))
         outside = _PAD_ZERO if harmless else IntegerAttr(initial, i8)
         padded = outside if guards and initial >= I8_RANGE.low else None
@@ -251,7 +320,7 @@ class _Window:
                     guards.append(guard)
         return guards
 
-    def _windows_hold_an_element(self) -> bool:
+    def windows_hold_an_element(self) -> bool:
         """Tells if every window covers at least one element of the input."""
         sizes = shape_of(self.block.ins[0].type)
         return all(

@@ -26,6 +26,7 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
     Constant,
     Ends,
     Lane,
+    Pooled,
     Requantised,
     Step,
     count_uses,
@@ -121,14 +122,74 @@ def _expanded(
             return expand(given)
         ways, total = [expand(given, SHIFT_WITH_PRODUCTS)], gathered(lane, uses)
         if total is not None:
-            ways.insert(0, _shifted(total, expanded))  # products stay next to each other
+            ways.insert(0, _shifted(_eased(total, uses), expanded))  # products side by side
         elif uses[lane.operand] == 1 and (late := with_late_bias(given)) is not None:
             ways.append(late)
         return min(ways, key=lambda way: cycles(way, points, OPERAND_CYCLES))
+    if isinstance(lane, Pooled):
+        return replace(lane, operand=expanded(lane.operand))
     if not isinstance(lane, Step):
         return lane
     rhs = expanded(lane.rhs) if isinstance(lane.rhs, Lane) else lane.rhs
     return replace(lane, lhs=expanded(lane.lhs), rhs=rhs)
+
+
+def _eased(found: ShiftedSum, uses: Counter[Lane]) -> ShiftedSum:
+    """The same sum with less to do for a term that is requantised itself and read nowhere else:
+    the clamps that the sum's own make idle are gone, and its bias brings the number inside."""
+    multiplier = found.lane.multiplier.number
+    assert multiplier is not None
+    for term, factor in found.terms.factors.items():
+        if isinstance(term, Requantised) and uses[term] == 1 and factor > 0:
+            free = _without_clamps(found, term, factor)
+            number, rest = divmod(found.inside * multiplier, factor)
+            raised = _raised(free, number) if number and not rest else None
+            if raised is not None:
+                return found.with_term(term, raised, inside=0)
+            return found.with_term(term, free, found.inside)
+    return found
+
+
+def _without_clamps(found: ShiftedSum, term: Requantised, factor: int) -> Requantised:
+    """A term of a sum, not clamped on a side where the result would be anyway:
+
+        max((clamp(x, -128, 127) * 2 + y) >> 1, 0)  →  max((min(x, 127) * 2 + y) >> 1, 0)
+
+    as y is at most 127, so that all x below -128 give 0."""
+    reached, clamp = _unclamped(term), found.lane.range
+    if reached is None:
+        return term
+    others = replace(found.terms, factors={**found.terms.factors, term: 0}).range
+    low, high = term.range
+    if found.result(factor * low + others.high) <= clamp.low:
+        low = min(low, reached.low)
+    if found.result(factor * high + others.low) >= clamp.high:
+        high = max(high, reached.high)
+    return replace(term, range=Interval(low, high))
+
+
+def _unclamped(lane: Requantised) -> Interval | None:
+    """The results of a requantise before they are clamped; None where its operand has to be."""
+    steps = _Steps(lane)
+    ends = ends_of(lane.operand)
+    return steps.results(*ends) if all(map(steps.fits, ends)) else None
+
+
+def _raised(lane: Lane, number: int) -> Lane | None:
+    """A requantise whose results are greater by a number, which its bias brings; None where there
+    is no bias, or it would have to be a fraction."""
+    if not isinstance(lane, Requantised) or not isinstance(lane.operand, Step):
+        return None
+    biased = lane.operand
+    rise, rest = np.divmod(number << lane.shift, np.maximum(lane.multiplier.values, 1))
+    if biased.name != "add" or not isinstance(biased.rhs, Constant) or np.any(rest):
+        return None
+    total = step("add", biased.lhs, Constant(biased.rhs.values + rise), biased.location)
+    is_small = IMMEDIATE.holds(2 * number) and lane.multiplier.range.low > 0
+    if not is_small or I32_RANGE in (total.range, biased.range):
+        return None
+    low, high = lane.range
+    return replace(lane, operand=total, range=Interval(low + number, high + number))
 
 
 def _shifted(found: ShiftedSum, expanded: Callable[[Lane], Lane]) -> Lane:
@@ -188,7 +249,7 @@ class _Steps:
         """Clamps the operand where its product would leave i32; gives the range of the result
         before it is clamped."""
         low, high = ends_of(self.lane.operand)
-        low_overflows, high_overflows = not self._fits(low), not self._fits(high)
+        low_overflows, high_overflows = not self.fits(low), not self.fits(high)
         if low_overflows or high_overflows:
             factors = {m: self._bounds(m) for m in np.unique(self.lane.multiplier.values).tolist()}
             bounds = [self._by_channel({m: b[i] for m, b in factors.items()}) for i in (0, 1)]
@@ -196,9 +257,9 @@ class _Steps:
                 low, high = self._clamp("max", bounds[0], low, high)
             if high_overflows:
                 low, high = self._clamp("min", bounds[1], low, high)
-        return self._results(low, high)
+        return self.results(low, high)
 
-    def _fits(self, x: np.ndarray) -> bool:
+    def fits(self, x: np.ndarray) -> bool:
         """Tells if neither the product nor its sum with the rounding term leaves i32."""
         products = x * self.lane.multiplier.values
         reached = Interval(int(products.min()), int(products.max()))
@@ -231,7 +292,7 @@ class _Steps:
             self.apply(name, Constant(bounds))
         return ends
 
-    def _results(self, low: np.ndarray, high: np.ndarray) -> Interval:
+    def results(self, low: np.ndarray, high: np.ndarray) -> Interval:
         """The range of the results of operands between these ends."""
         lane = self.lane
         factors, shift = lane.multiplier.values, lane.shift

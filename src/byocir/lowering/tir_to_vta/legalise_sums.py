@@ -91,6 +91,28 @@ class ShiftedSum:
         """That of the requantise and of what leads to it."""
         return fuse(self.terms.location, self.lane.location)
 
+    @property
+    def number(self) -> int:
+        """What is added before the first shift."""
+        multiplier = self.lane.multiplier.number
+        assert multiplier is not None
+        return self.inside * multiplier + self.below
+
+    def result(self, value: int) -> int:
+        """What is clamped where the terms are this number together."""
+        return ((value + self.number >> self.first) + self.above) >> self.last
+
+    def with_term(self, term: Lane, other: Lane, inside: int) -> ShiftedSum:
+        """The same sum with another lane in the place of a term and another number inside; itself
+        where a number on the way would leave i32."""
+        factors = {other if lane is term else lane: f for lane, f in self.terms.factors.items()}
+        made = replace(self, terms=replace(self.terms, factors=factors), inside=inside)
+        low, high = made.terms.range
+        total = Interval(low + min(made.number, 0), high + max(made.number, 0))
+        if not _fits(made.terms) or not I32_RANGE.contains(total):
+            return self
+        return replace(made, results=Interval(made.result(low), made.result(high)))
+
     def tried(self, values: np.ndarray, wanted: np.ndarray) -> ShiftedSum | None:
         """Knows its results, if they are what is wanted for each value of the terms, and nothing on
         the way leaves i32."""
@@ -107,10 +129,12 @@ def gathered(lane: Requantised, uses: Counter[Lane]) -> ShiftedSum | None:
     """Gathers what is added on the way to a requantise in numbers around its first shift; None
     where nothing is won."""
     factor = lane.multiplier.number
-    if factor is None or lane.shift == 0:
+    if factor is None:
         return None
     total = _sum_of(lane.operand, uses).scaled(factor)
-    if total.constant == 0 and lane.rounding != "half_even":
+    has_bias = len(total.factors) > 1 and any(isinstance(t, Requantised) for t in total.factors)
+    rounds = lane.shift and (total.constant or lane.rounding == "half_even")
+    if not rounds and not has_bias:
         return None
     terms = replace(
         total,
@@ -126,6 +150,10 @@ def gathered(lane: Requantised, uses: Counter[Lane]) -> ShiftedSum | None:
         whole = ShiftedSum(lane, terms, 0, lane.shift, inside=total.constant // factor)
         return whole.tried(values + total.constant, wanted)
     added = total.constant + (lane.zero << lane.shift) + lane.half
+    if has_bias and added % factor == 0:
+        whole = ShiftedSum(lane, terms, 0, lane.shift, inside=added // factor)
+        if (found := whole.tried(values + added, wanted)) is not None:
+            return found
     tries = (way.tried(values, wanted) for way in _ways(lane, terms, added))
     return next((way for way in tries if way is not None), None)
 

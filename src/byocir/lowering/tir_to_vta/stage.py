@@ -43,7 +43,7 @@ from byocir.dialects.tir import (
     buffer,
     scope_of,
 )
-from byocir.dialects.tir.affine import expression, linear
+from byocir.dialects.tir.affine import canonical_map, expression, linear
 from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, element_type_of, i8, i32
 from byocir.dialects.uses import replace_uses
@@ -102,6 +102,16 @@ class _Box:
         starts, sizes = tuple(start for start, _ in sides), tuple(size for _, size in sides)
         return _Box(starts, sizes, local_map(op, map_))
 
+    def map_in(self, held: _Box) -> AffineMap:
+        """The index map in the coordinates of a buffer that holds another box: at the border of an
+        array less than what windows reach."""
+        pairs = zip(self.starts, held.starts, strict=True)
+        offsets = [start.substituted(sum_of) - other.substituted(sum_of) for start, other in pairs]
+        assert not any(offset.terms for offset in offsets), "boxes move together"
+        moved = zip(self.map.results, offsets, strict=True)
+        exprs = tuple(expr + offset.constant for expr, offset in moved)
+        return canonical_map(AffineMap(self.map.num_dims, 0, exprs))
+
 
 def _base(value: SSAValue) -> Linear[SSAValue]:
     """A base as it is, not as what it is made of: that is there already."""
@@ -117,15 +127,24 @@ class _Stager:
         self.body = composite.body.block
         self.widening = Widening(self.body, config, composite.location)
         self.indices = IndexBuilder(self.body, composite.location)
-        self.local: dict[SSAValue, SSAValue] = {}
-        """The buffer of the current tile for each intermediate buffer."""
+        self.local: dict[SSAValue, tuple[SSAValue, _Box]] = {}
+        """The buffer of the current tile for each intermediate buffer, and the box it holds."""
         self.staged: dict[
             tuple[Block, SSAValue, tuple[Linear[SSAValue], ...], Shape], SSAValue
         ] = {}
+        self.boxes: dict[SSAValue, set[tuple[tuple[Linear[SSAValue], ...], Shape]]] = {}
+        """The boxes of each array from outside that tiles read."""
 
     def stage(self) -> None:
         """Rewrites all blocks, then drops the buffers in main memory between them."""
-        for op in [op for op in self.body.walk() if isinstance(op, BlockOp)]:
+        blocks = [op for op in self.body.walk() if isinstance(op, BlockOp)]
+        for op in blocks:
+            if len(op.bases) != len(op.extents) or len(op.outs) != 1:
+                raise unsupported("B328", "expected a tile of a block, found a whole block", op)
+            for value, map_ in zip(op.ins, op.in_maps, strict=True):
+                box = _Box.of(op, map_)
+                self.boxes.setdefault(value, set()).add((box.starts, box.sizes))
+        for op in blocks:
             self._stage_block(op)
             op.detach()
             op.erase()
@@ -136,8 +155,6 @@ class _Stager:
         _load_accumulators_first(self.body)
 
     def _stage_block(self, op: BlockOp) -> None:
-        if len(op.bases) != len(op.extents) or len(op.outs) != 1:
-            raise unsupported("B328", "expected a tile of a block, found a whole block", op)
         if not op.ins and (number := _filled(op)) is not None:
             self._fill(op, number)
         elif is_widening(op):
@@ -169,7 +186,7 @@ class _Stager:
         box = _Box.of(op, op.out_maps[0])
         alloc = AllocOp.of(i32, box.sizes, ACC)
         self._insert(alloc, op)
-        self.local[op.outs[0]] = alloc.result
+        self.local[op.outs[0]] = alloc.result, box
         return alloc.result
 
     def _fill(self, op: BlockOp, number: IntegerAttr) -> None:
@@ -185,11 +202,11 @@ class _Stager:
     def _store(self, op: BlockOp) -> None:
         box = _Box.of(op, op.out_maps[0])
         starts = self._values(box, op)
-        source = self.local[op.ins[0]]
+        source, _ = self.local[op.ins[0]]
         self._insert(CopyOp.of(source, op.outs[0], box.sizes, destination_bases=starts), op)
 
     def _add_product(self, op: BlockOp, factor: int) -> None:
-        box, target = _Box.of(op, op.in_maps[0]), self.local[op.outs[0]]
+        box, target = _Box.of(op, op.in_maps[0]), self.local[op.outs[0]][0]
         inputs = self._load(op, 0, box)
         self._insert(self.widening.product(inputs, target, box.sizes, factor), op)
 
@@ -198,16 +215,18 @@ class _Stager:
         maps: list[AffineMap] = []
         for i, (value, map_) in enumerate(zip(op.ins, op.in_maps, strict=True)):
             box = _Box.of(op, map_)
-            maps.append(box.map)
             if value in self.local:
-                ins.append(self.local[value])
+                buffer, held = self.local[value]
+                ins.append(buffer)
+                maps.append(box.map_in(held))
             else:
                 ins.append(self._load(op, i, box))
+                maps.append(box.map)
         maps.append(_Box.of(op, op.out_maps[0]).map)
         made = BlockOp(
             list(op.iterators),
             ins,
-            [self.local[op.outs[0]]],
+            [self.local[op.outs[0]][0]],
             maps,
             body,
             where=_local_guard(op),
@@ -217,7 +236,7 @@ class _Stager:
     def _load(self, op: BlockOp, operand: int, box: _Box) -> SSAValue:
         """The buffer with the box of an input, filled as far out as it does not change."""
         source = op.ins[operand]
-        before = self._anchor(op, box)
+        before = self._anchor(op, box, is_one=len(self.boxes[source]) == 1)
         block = before.parent
         assert block is not None
         key = (block, source, box.starts, box.sizes)
@@ -248,13 +267,13 @@ class _Stager:
             return self.widening.ops(source, target, box, starts, pad)
         return [CopyOp.of(source, target, box, source_bases=starts, pad=pad)]
 
-    def _anchor(self, op: BlockOp, box: _Box) -> Operation:
+    def _anchor(self, op: BlockOp, box: _Box, *, is_one: bool) -> Operation:
         """The op in front of which a box is loaded: the block, or the outermost loop around it
-        that the box does not depend on. Unrolled tiles keep their own."""
+        that the box does not depend on. Unrolled tiles keep their own, unless it `is_one` for
+        all."""
         values = [value for start in box.starts for value, _ in start.terms]
-        loop = innermost(
-            [*_unrolled_around(op), *(loop for value in values for loop in loops_behind(value))]
-        )
+        loops = [loop for value in values for loop in loops_behind(value)]
+        loop = innermost(loops if is_one else [*_unrolled_around(op), *loops])
         inside = loop.body.block if loop is not None else self.body
         anchor = ancestor_in(inside, op)
         assert anchor is not None

@@ -32,11 +32,13 @@ from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape
 from byocir.dialects.vta.config import config_of
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
-from byocir.lowering.tir_to_vta.tile_nest import CompositeNest, adds_lanes, nest_of, steps_of
+from byocir.lowering.tir_to_vta.tile_nest import CompositeNest, nest_of
 from byocir.lowering.tir_to_vta.tile_search import MEMORIES, NoTiles, are_tiles, best_tiles
+from byocir.lowering.tir_to_vta.tile_spaces import Spaces, Step, adds_lanes
 from byocir.patterns.knobs import knobs_of
+from byocir.rewrites.schedule.access import reach
 from byocir.rewrites.schedule.blocks import filling, retile
-from byocir.rewrites.schedule.index import IndexBuilder
+from byocir.rewrites.schedule.index import IndexBuilder, sum_of
 from byocir.vta_sim import VTAConfig
 
 
@@ -64,11 +66,8 @@ def tile_function(function: FuncOp, config: VTAConfig) -> None:
 
 def tile_names(composite: CompositeOp, nest: CompositeNest) -> dict[str, int]:
     """The iterators of a nest that can be tiled, by name: as knobs of the composite's schedule."""
-    widest = max(
-        (op for op in steps_of(composite) if isinstance(op, BlockOp)),
-        key=lambda op: len(op.extents),
-    )
-    return {widest.names[i]: i for i in nest.loops}
+    names = Spaces.of(composite).names
+    return {names[i]: i for i in nest.loops}
 
 
 def _given(composite: CompositeOp, nest: CompositeNest, config: VTAConfig) -> Shape | None:
@@ -110,14 +109,18 @@ class _Tiler:
     sizes: Shape
 
     def __post_init__(self) -> None:
-        self.steps = steps_of(self.composite)
+        self.spaces = Spaces.of(self.composite)
+        self.steps = self.spaces.steps
         self.indices = IndexBuilder(self.composite.body.block, self.composite.location)
         self.bases: dict[int, SSAValue] = {}
-        blocks = [op for op in self.steps if isinstance(op, BlockOp)]
-        self.widest = max(blocks, key=lambda op: len(op.extents))
-        guard = self.widest.where
+        guard = self.spaces.result.where
         guards = guard.data.results if guard is not None else ()
-        self.unrolled = {i for expr in guards for i in expr.used_dims()}
+        self.unrolled = {
+            i
+            for expr in guards
+            for dim in expr.used_dims()
+            for i in self.spaces.form(self.spaces.result, dim).atoms
+        }
 
     def tile(self) -> None:
         """Moves the steps of the composite into loops."""
@@ -168,35 +171,42 @@ class _Tiler:
         for step in self.steps:
             if isinstance(step, FillOp):
                 self._tile_fill(step, block)
-            elif step.reductions and not adds_lanes(step):
+            elif step is self.spaces.widest and step.reductions:
                 inner = [i for i in self.nest.loops if i >= self.nest.parallels]
                 self._loops(inner, block, lambda into, op=step: self._tile_block(op, into))
             else:
                 self._tile_block(step, block)
 
-    def _bases(self, count: int) -> list[SSAValue]:
-        """The bases of the first iterators; those without loops start at 0."""
-        zero = self.indices.number(0)
-        return [self.bases.get(i, zero) for i in range(count)]
-
     def _tile_block(self, op: BlockOp, block: Block) -> None:
         tiled = op.clone()
         tiled.location = op.location
-        self._place(tiled, block)
+        self._place(op, tiled, block)
 
     def _tile_fill(self, op: FillOp, block: Block) -> None:
         assert op.destination is not None
-        iterators = self.widest.iterators.data[: self.nest.parallels]
-        index = self.widest.out_maps[0].results
-        self._place(filling(op, op.destination, iterators, index), block)
+        like = self.spaces.block_like(op)
+        iterators = like.iterators.data[: self.nest.parallels]
+        index = like.out_maps[0].results
+        self._place(op, filling(op, op.destination, iterators, index), block)
 
-    def _place(self, op: BlockOp, block: Block) -> None:
-        """Appends a block over one tile."""
-        count = len(op.extents)
-        if adds_lanes(op):
-            outer = self.nest.parallels
-            sizes, bases = self.sizes[:outer] + op.extents[outer:], self._bases(outer)
-            retile(op, sizes, [*bases, self.indices.number(0)])
-        else:
-            retile(op, self.sizes[:count], self._bases(count))
+    def _place(self, step: Step, op: BlockOp, block: Block) -> None:
+        """Appends a block over the box of a step that one tile needs."""
+        sides = [self._side(step, i, op, block) for i in range(len(op.extents))]
+        retile(op, [size for _, size in sides], [base for base, _ in sides])
         block.add_op(op)
+
+    def _side(self, step: Step, i: int, op: BlockOp, block: Block) -> tuple[SSAValue, int]:
+        """Where an iterator of a step begins and how far it goes: no farther than its extent where
+        windows reach beyond."""
+        if i >= self.nest.parallels and (adds_lanes(op) or step is self.spaces.pool):
+            return self.indices.number(0), op.extents[i]
+        form = self.spaces.form(step, i)
+        if form == Linear(((i, 1),)):
+            return self.bases.get(i, self.indices.number(0)), self.sizes[i]
+        known = {j: sum_of(base) for j, base in self.bases.items()}
+        bases = [known.get(j, Linear()) for j in range(len(self.sizes))]
+        start, size = reach(form, bases, self.sizes)
+        if not start.terms:
+            first, last = max(start.constant, 0), min(start.constant + size, op.extents[i])
+            return self.indices.number(first), last - first
+        return self.indices.value(start, block), size

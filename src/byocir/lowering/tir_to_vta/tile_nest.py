@@ -10,12 +10,19 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
-from byocir.dialects.byoc import CompositeOp, YieldOp
-from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, FillOp
-from byocir.dialects.tir.affine import linear
+from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.tir import AllocOp, BlockOp, FillOp
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape, element_type_of, i8
 from byocir.lowering.tir_to_vta.composites import unsupported
+from byocir.lowering.tir_to_vta.tile_spaces import (
+    Spaces,
+    Step,
+    adds_lanes,
+    index_of,
+    is_contraction,
+    target_of,
+)
 from byocir.vta_sim import Memory, VTAConfig
 
 SCOPES = {Memory.INP: "vta.inp", Memory.WGT: "vta.wgt", Memory.ACC: "vta.acc"}
@@ -56,8 +63,8 @@ class Buffer:
 @dataclass(frozen=True)
 class CompositeNest:
     """The loop nest of a composite: the parallel iterators, the last of which, or the last two,
-    count lanes, then the reductions. `work` has, for each op, the iterators it runs over and cycles
-    per point."""
+    count lanes, then the reductions. `work` has, for each step, a form of the iterators for each
+    side of the box that it runs over, and cycles per point."""
 
     extents: Shape
     parallels: int
@@ -66,7 +73,7 @@ class CompositeNest:
     channels: tuple[int, ...]
     """Of these, the reduction over blocks of input channels, if there is one."""
     buffers: tuple[Buffer, ...]
-    work: tuple[tuple[tuple[int, ...], int], ...]
+    work: tuple[tuple[tuple[Linear[int], ...], int], ...]
     lanes: int = 1
     """The number of parallel iterators that count lanes: those of channels, and of a batch."""
     joined: tuple[tuple[int, int], ...] = ()
@@ -80,16 +87,6 @@ class CompositeNest:
     @property
     def reductions(self) -> tuple[int, ...]:
         return tuple(i for i in self.loops if i >= self.parallels)
-
-
-def is_contraction(block: BlockOp) -> bool:
-    """Tells if this is a block for the GEMM unit: inputs, weights and a reduction over lanes."""
-    return bool(block.reductions) and len(block.ins) == 2
-
-
-def adds_lanes(block: BlockOp) -> bool:
-    """Tells if this is a contraction over the lanes of one vector, which is never tiled."""
-    return is_contraction(block) and len(block.reductions) == 1
 
 
 def is_widening(block: BlockOp) -> bool:
@@ -132,49 +129,43 @@ def memory_of(block: BlockOp, operand: int) -> Memory:
     return Memory.INP if operand == 0 else Memory.WGT
 
 
-def steps_of(composite: CompositeOp) -> list[FillOp | BlockOp]:
-    """The fills and blocks of a composite, in order; raises ByocirError B327 for other ops."""
-    steps: list[FillOp | BlockOp] = []
-    for op in composite.body.block.ops:
-        if isinstance(op, FillOp | BlockOp):
-            steps.append(op)
-        elif not isinstance(op, AllocOp | ConstantOp | YieldOp):
-            raise unsupported("B327", f"expected a composite on memory, found {op.name}", op)
-    return steps
-
-
 def nest_of(composite: CompositeOp, config: VTAConfig) -> CompositeNest:
     """The loop nest of a composite in buffer form, for this VTA. Raises ByocirError B327 unless all
-    its blocks run over the same parallel iterators and at most one reduces over more than lanes."""
-    blocks = [op for op in steps_of(composite) if isinstance(op, BlockOp)]
-    widest = max(blocks, key=lambda op: len(op.extents))
-    parallels = len(widest.parallels)
-    for op in blocks:
-        same = op.extents[:parallels] == widest.extents[:parallels]
-        in_order = op.parallels == list(range(parallels)) and not op.bases
-        if not (same and in_order) or (op is not widest and len(op.reductions) > adds_lanes(op)):
-            raise unsupported(
-                "B327",
-                "expected blocks over the same parallel iterators, one of them with reductions, "
-                f"found {', '.join(str(list(op.extents)) for op in blocks)}",
-                op,
-            )
-    return _nest(composite, widest, config)
+    its blocks run over the same parallel iterators, but for those in front of a max pool, and at
+    most one of them reduces over more than lanes."""
+    spaces = Spaces.of(composite)
+    for steps in (spaces.before, {*spaces.steps} - spaces.before):
+        blocks = [op for op in spaces.steps if op in steps and isinstance(op, BlockOp)]
+        for op in blocks:
+            first = spaces.block_like(op)
+            count = len(first.parallels)
+            same = op.extents[:count] == first.extents[:count]
+            in_order = op.parallels == list(range(count)) and not op.bases
+            alone = op in (spaces.widest, spaces.pool) or len(op.reductions) == adds_lanes(op)
+            if not (same and in_order and alone):
+                raise unsupported(
+                    "B327",
+                    "expected blocks over the same parallel iterators, one of them with "
+                    f"reductions, found {', '.join(str(list(op.extents)) for op in blocks)}",
+                    op,
+                )
+    return _nest(composite, spaces, config)
 
 
-def _nest(composite: CompositeOp, widest: BlockOp, config: VTAConfig) -> CompositeNest:
+def _nest(composite: CompositeOp, spaces: Spaces, config: VTAConfig) -> CompositeNest:
+    widest = spaces.widest
     reductions = widest.reductions[:-1] if is_contraction(widest) else widest.reductions
-    parallels, lanes = len(widest.parallels), element_rank(Memory.ACC, config)
+    parallels, lanes = spaces.parallels, element_rank(Memory.ACC, config)
     spatial = range(2, parallels - lanes)
     return CompositeNest(
-        widest.extents,
+        spaces.extents,
         parallels,
         (1, 0, *spatial, *reductions),
         tuple(reductions[:1]) if is_contraction(widest) else (),
-        tuple(_buffers(composite, parallels - lanes, config)),
-        tuple(_work(op, parallels - lanes) for op in steps_of(composite)),
+        tuple(_buffers(composite, spaces, parallels - lanes, config)),
+        tuple(_work(op, spaces, parallels - lanes) for op in spaces.steps),
         lanes,
-        tuple(_joined(widest)),
+        tuple(_joined(spaces.result)),
     )
 
 
@@ -185,13 +176,12 @@ def _joined(block: BlockOp) -> Iterator[tuple[int, int]]:
             yield outer, inner
 
 
-def _buffers(composite: CompositeOp, outer: int, config: VTAConfig) -> list[Buffer]:
-    plain = tuple(Linear(((i, 1),)) for i in range(outer))
+def _buffers(composite: CompositeOp, spaces: Spaces, outer: int, config: VTAConfig) -> list[Buffer]:
     found: list[Buffer] = []
     seen: set[tuple[SSAValue, AffineMap]] = set()
     for op in composite.body.block.ops:
         if isinstance(op, AllocOp):
-            found.append(Buffer(Memory.ACC, plain, 0))
+            found.append(Buffer(Memory.ACC, _index_of_tile(op, spaces, outer), 0))
         if not isinstance(op, BlockOp) or is_narrowing(op):
             continue
         for i, (value, map_) in enumerate(zip(op.ins, op.in_maps, strict=True)):
@@ -199,7 +189,7 @@ def _buffers(composite: CompositeOp, outer: int, config: VTAConfig) -> list[Buff
                 continue
             if not is_widening(op):
                 seen.add((value, map_))
-            found += _loaded(op, i, map_, config)
+            found += _loaded(op, i, spaces.index(map_, op), config)
     factors = {factor_of(op) for op in composite.body.block.ops if isinstance(op, BlockOp)} - {None}
     if not config.acc_8bit and any(buffer.cycles == WIDENING_CYCLES for buffer in found):
         factors.add(1)
@@ -207,36 +197,41 @@ def _buffers(composite: CompositeOp, outer: int, config: VTAConfig) -> list[Buff
     return found + diagonals
 
 
-def _loaded(op: BlockOp, operand: int, map_: AffineMap, config: VTAConfig) -> Iterator[Buffer]:
+def _index_of_tile(buffer: AllocOp, spaces: Spaces, outer: int) -> tuple[Linear[int], ...]:
+    """The iterators over a tile of what steps compute in a buffer."""
+    writer = next(op for op in spaces.steps if target_of(op) is buffer.result)
+    return _over(writer, spaces, outer)
+
+
+def _over(step: Step, spaces: Spaces, outer: int) -> tuple[Linear[int], ...]:
+    """The first iterators of a step, which count no lanes."""
+    if step is spaces.pool:
+        return tuple(Linear(((i, 1),)) for i in range(outer))
+    return tuple(spaces.form(step, i) for i in range(outer))
+
+
+def _loaded(
+    op: BlockOp, operand: int, index: tuple[Linear[int], ...], config: VTAConfig
+) -> Iterator[Buffer]:
     memory = memory_of(op, operand)
     widens = memory is Memory.ACC and element_type_of(op.ins[operand].type) == i8
     cycles = element_cycles(Memory.ACC_8BIT if widens else memory, config)
-    index = index_of(map_, op)[: -element_rank(memory, config)]
+    index = index[: -element_rank(memory, config)]
     if widens and not config.acc_8bit:
         yield Buffer(Memory.INP, index, cycles)
         cycles = WIDENING_CYCLES
     yield Buffer(memory, index, cycles, occupies=not is_widening(op))
 
 
-def index_of(map_: AffineMap, op: BlockOp) -> tuple[Linear[int], ...]:
-    """An index map as linear forms; raises ByocirError B327 for one that divides."""
-    forms: list[Linear[int]] = []
-    for expr in map_.results:
-        form = linear(expr)
-        if form is None:
-            raise unsupported("B327", f"expected linear indices, found {map_}", op)
-        forms.append(form)
-    return tuple(forms)
-
-
-def _work(op: FillOp | BlockOp, outer: int) -> tuple[tuple[int, ...], int]:
-    """The iterators that an op runs over, and its cycles for each point."""
-    over = tuple(range(outer))
-    if isinstance(op, FillOp):
+def _work(step: Step, spaces: Spaces, outer: int) -> tuple[tuple[Linear[int], ...], int]:
+    """The box that a step runs over, and its cycles for each point."""
+    over = _over(step, spaces, outer)
+    if isinstance(step, FillOp):
         return over, 1
-    if is_contraction(op):
-        return (*over, *op.reductions[:-1]), 1
-    if is_widening(op) or is_narrowing(op):
+    reductions = [spaces.form(step, i) for i in step.reductions]
+    if is_contraction(step):
+        return (*over, *reductions[:-1]), 1
+    if is_widening(step) or is_narrowing(step):
         return over, 0
     # A second operand of the ALU takes a second cycle to read.
-    return (*over, *op.reductions), 1 if not op.ins or factor_of(op) is not None else 2
+    return (*over, *reductions), 1 if not step.ins or factor_of(step) is not None else 2

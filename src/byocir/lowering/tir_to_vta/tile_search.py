@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape
 from byocir.lowering.tir_to_vta.tile_nest import Buffer, CompositeNest, element_cycles
 from byocir.vta_sim import Memory, VTAConfig
@@ -124,17 +125,17 @@ class _Costs:
         extents = np.array(nest.extents, np.int64)[:, None]
         return _Costs(nest, tiles, -(-extents // tiles))
 
-    def _box(self, buffer: Buffer) -> list[Ints]:
-        """The sizes of a buffer, an array over the candidates for each dimension: what
-        `schedule.access.reach` tells of one tile."""
+    def _box(self, index: Sequence[Linear[int]]) -> list[Ints]:
+        """The sizes of the box that an index reaches, an array over the candidates for each
+        dimension: what `schedule.access.reach` tells of one tile."""
         ones = np.ones_like(self.tiles[0])
         return [
             ones + sum((abs(c) * (self.tiles[i] - 1) for i, c in form.terms), start=0 * ones)
-            for form in buffer.index
+            for form in index
         ]
 
-    def _elements(self, buffer: Buffer) -> Ints:
-        return np.prod(self._box(buffer), axis=0, dtype=np.int64)
+    def _elements(self, index: Sequence[Linear[int]]) -> Ints:
+        return np.prod([np.ones_like(self.tiles[0]), *self._box(index)], axis=0, dtype=np.int64)
 
     def _times(self, buffer: Buffer) -> Ints:
         """Counts how often a buffer is filled: loops that it does not depend on fill it once."""
@@ -153,7 +154,7 @@ class _Costs:
         for buffer in self.nest.buffers:
             if buffer.occupies:
                 twice = np.where(self._times(buffer) > 1, 2, 1)
-                used[buffer.memory] = used[buffer.memory] + twice * self._elements(buffer)
+                used[buffer.memory] = used[buffer.memory] + twice * self._elements(buffer.index)
         return used
 
     def fits(self, config: VTAConfig) -> NDArray[np.bool_]:
@@ -177,20 +178,20 @@ class _Costs:
         load, compute, first = zero, zero, zero
         for buffer in self.nest.buffers:
             if buffer.cycles:
-                box, times = self._box(buffer), self._times(buffer)
+                box, times = self._box(buffer.index), self._times(buffer)
                 rows = np.prod([zero + 1, *box[:-1]], axis=0)
                 instructions = np.prod([zero + 1, *box[:-2]], axis=0)
                 overhead = LOAD_OVERHEAD * instructions + ROW_OVERHEAD * rows
-                cost = buffer.cycles * self._elements(buffer) + overhead
+                cost = buffer.cycles * self._elements(buffer.index) + overhead
                 if buffer.memory is Memory.ACC:
                     compute = compute + times * cost
                 else:
                     load, first = load + times * cost, first + cost
         covered = self.tiles * self.counts
-        for iterators, cycles in self.nest.work:
-            repeats = self.counts[list(iterators)].prod(axis=0)
-            points = covered[list(iterators)].prod(axis=0)
-            compute = compute + cycles * points + STEP_OVERHEAD * repeats
+        for box, cycles in self.nest.work:
+            iterators = sorted({i for form in box for i in form.atoms})
+            repeats = self.counts[iterators].prod(axis=0)
+            compute = compute + (cycles * self._elements(box) + STEP_OVERHEAD) * repeats
         queues = np.stack([load, compute, self._store(covered, config)]).astype(np.float64)
         count = self.counts.prod(axis=0)
         alone = np.stack([first, *(queues[1:] / count)])
