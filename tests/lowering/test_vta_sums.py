@@ -289,8 +289,8 @@ def test_sums_behind_products_are_exact(inner, factors, outer, clamp, y):
 
 
 def test_a_term_is_clamped_where_the_sum_is_not_clamped_anyway():
-    """Below -128 a term gives 0 whatever it is added to; above 127 it gives 127 only with bytes from
-    0 on. Its bias brings the half of the sum."""
+    """A term below -128 gives 0 whatever it is added to; one above 127 gives 127 only with bytes
+    from 0 on. Its bias brings the half of the sum."""
     inner, relu = (3, 1, 2, "floor"), Interval(0, 127)
     lane, _ = sum_behind_a_product(inner, (1, 1), (1, 1, "half_up"), relu)
     found = steps_of(expand_all([lane])[0])

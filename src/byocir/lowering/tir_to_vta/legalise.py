@@ -4,14 +4,16 @@ Does: rewrites the bodies of VTA's composites, in value form and unpacked. The a
 reduction (or a widened input) and the i8 result becomes a chain of ALU steps in i32, each in place:
 add, multiply, maximum, minimum, shift, with an immediate or a second operand. The i64
 requantise becomes clamp, multiply, add, shift, and clips and relus around it are merged into its
-clamps. Known ranges, also those of other composites' results, leave out clamps that never act and
-let max pools of values that are never negative pad with 0, as VTA's loads do; other padded max
-pools get a guard. Views of [N, C, 1, 1] and [N, C] become copies.
+clamps. A max pool of what a composite computes takes the maxima of its sums, where all steps
+between keep their order. Known ranges, also those of other composites' results, leave out clamps
+that never act and let max pools of values that are never negative pad with 0, as VTA's loads do;
+other padded max pools get a guard. Views of [N, C, 1, 1] and [N, C] become copies.
 
 Requires: composites of tir blocks in value form as `convert-graph-to-tir` makes them, on i8 tensors
 [N, C, …]: a contraction with constant weights or a window sum or maximum of an input, element-wise
-ops, i8 results. Errors B320 (form), B321 (scalar body), B322 (reduction), B323 (numbers that need
-more than 32 bits, products that a VTA without MUL cannot make).
+ops, a window maximum of what these give, i8 results. Errors B320 (form), B321 (scalar body), B322
+(reduction), B323 (numbers that need more than 32 bits, products that a VTA without MUL cannot
+make).
 
 Guarantees: the same results for every input; bodies of `tir.constant`, `tir.fill`, `tir.empty` and
 blocks in VTA form, whose every result comes from a narrowing block `trunci`. Numbers that fit 16

@@ -105,7 +105,8 @@ class LaneEmitter:
         inner = Emitter(self.block, lane.shape)
         inner.uses = self.uses
         source = inner._read(lane.operand)
-        return self._add(lane.make(source, self._fill(_below(lane.range.low), lane.location)))
+        least = _below(min(lane.range.low, I8_RANGE.low))
+        return self._add(lane.make(source, self._fill(least, lane.location)))
 
     def _products(self, lane: Lane) -> tuple[Lane | None, list[_Product]] | None:
         """Splits a sum into the lane that bytes are added to, if any, and these as products of the

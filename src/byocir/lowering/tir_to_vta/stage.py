@@ -7,7 +7,8 @@ goes to "vta.inp" and from there to "vta.acc" as a product with ones on a diagon
 added to accumulators go so everywhere, with their factor on the diagonal. A copy takes the box that
 a block's index map reaches over a tile; what lies outside the array reads 0. It stands in the
 innermost loop that its box depends on, together with its buffer, so that what does not change
-is loaded once; what the compute module loads stands in front of a tile's product.
+is loaded once; what the compute module loads stands in front of a tile's product. Maxima over
+windows are taken dimension by dimension where that takes fewer cycles (`stage_windows`).
 
 Requires: `vta-tile`. Error B328 for blocks that are not in its form.
 
@@ -51,6 +52,7 @@ from byocir.dialects.vta.config import config_of
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
 from byocir.lowering.tir_to_vta.stage_widening import Widening
+from byocir.lowering.tir_to_vta.stage_windows import split_windows
 from byocir.lowering.tir_to_vta.tile_nest import (
     SCOPES,
     factor_of,
@@ -152,6 +154,7 @@ class _Stager:
             if isinstance(op, AllocOp) and op.result.first_use is None:
                 op.detach()
                 op.erase()
+        split_windows(self.body)
         _load_accumulators_first(self.body)
 
     def _stage_block(self, op: BlockOp) -> None:

@@ -4,15 +4,17 @@ Does: puts the blocks of every composite of VTA's functions into loops over outp
 and spatial dimensions, in this order, and reductions into loops over input channels inside them.
 Blocks get bases and extents; their maps stay. Sizes are the cheapest that fit (`tile_search`). The
 last tile along a dimension begins earlier where the size is no multiple: it computes some elements
-once more. Reductions are cut into equal parts. Fills become blocks, which can have bases.
+once more. Reductions are cut into equal parts. Fills become blocks, which can have bases. Steps in
+front of a max pool run over what the windows of a tile reach (`tile_spaces`).
 
 Requires: `vta-bufferize`. Error B326 when no tiles fit, B327 for composites that are not in its
 form.
 
 Guarantees: the same results. Blocks of one tile share their bases, which are constants or `i * t`
-or `min(i * t, size - t)` of the loops' indices; loops of one iteration are left out. Loops over the
-iterators of a guard (`where`) are unrolled: their bases are constants, and each tile is in an
-unrolled loop of one iteration of its own, where its buffers will live.
+or `min(i * t, size - t)` of the loops' indices, but for those in front of a pool; loops of one
+iteration are left out. Loops over the iterators of a guard (`where`) are unrolled: their bases are
+constants, and each tile is in an unrolled loop of one iteration of its own, where its buffers will
+live.
 """
 
 from __future__ import annotations
