@@ -35,7 +35,8 @@ def rules_for(composite: str, config: VTAConfig, gathers: bool) -> Iterator[tupl
         )
         yield _groups_fill_blocks(side), fix
     if composite in ("conv_pool", "contraction_pool"):
-        yield _sums_are_made_once(config.block_in, gathers), ""
+        fix = "nothing is lost but time: the pool is a composite of its own; gather=true may help"
+        yield _sums_are_made_once(config.block_in, gathers), fix
         yield _sums_of_a_window_fit(config), "use a VTA with a larger accumulator buffer"
     if config.batch > 1 and composite in ("product", "contraction"):
         yield weights_serve_a_batch, "give all of the batch the same weights"

@@ -76,8 +76,9 @@ def _is_pool(op: BlockOp) -> bool:
 
 
 def _number(fill: FillOp) -> int:
-    assert isinstance(fill.value, IntegerAttr)
-    return fill.value.value.data
+    number = fill.value
+    assert isinstance(number, IntegerAttr)
+    return number.value.data
 
 
 def _is_last(op: Operation, value: SSAValue) -> bool:
