@@ -66,15 +66,15 @@ def _bounded(value: Pattern) -> Pattern:
     return optional(value, lambda v: op("graph.relu", v) | op("graph.clip", v))
 
 
-def _requantized(value: Pattern, prefix: str = "", **inside: Any) -> Pattern:
+def _requantized(value: Pattern) -> Pattern:
     """Requantisation of an accumulator, then relu or clip on the result."""
-    scales = constant(f"{prefix}scale"), optional_operand(constant(f"{prefix}out_scale"))
-    return _bounded(op("graph.requantize", value, *scales, **inside) @ f"{prefix}requantize")
+    scales = constant("scale"), optional_operand(constant("out_scale"))
+    return _bounded(op("graph.requantize", value, *scales) @ "requantize")
 
 
-def _accumulated(value: Pattern, prefix: str = "", **inside: Any) -> Pattern:
+def _accumulated(value: Pattern) -> Pattern:
     """An accumulator with an optional relu, requantised."""
-    return _requantized(optional(value, lambda v: op("graph.relu", v)), prefix, **inside)
+    return _requantized(optional(value, lambda v: op("graph.relu", v)))
 
 
 def _narrowings(m: Match) -> list[RequantizeOp]:
@@ -117,6 +117,16 @@ def _none(pads: tuple[int, ...]) -> bool:
     return not any(pads)
 
 
+def _is_in_fixed_point(rounding: Any) -> bool:
+    """in fixed point"""
+    return isinstance(rounding, FixedAttr)
+
+
+def _is_exact(rounding: Any) -> bool:
+    """in fixed point, without a shift"""
+    return isinstance(rounding, FixedAttr) and rounding.shift.data == 0
+
+
 def _several(kernel: tuple[int, ...]) -> bool:
     """of more than one element"""
     return max(kernel, default=1) > 1
@@ -131,37 +141,42 @@ def _windows(name: str, label: str, *others: Pattern | OptionalOperand, **inside
     return (op(name, padded, *others, pads=_none, **inside) | op(name, x, *others)) @ label
 
 
-def _term(name: str, x: Pattern | None = None) -> Pattern:
+def _term(name: str, x: Pattern | None = None, **inside: Any) -> Pattern:
     """Bytes as wider integers: scaled without rounding, their zero point taken off."""
     x, m = x or wildcard(name, dtype=i8), constant(f"scale_{name}", dtype=i32)
-    return op("graph.requantize", x, m, to=i32) @ f"rescale_{name}"
+    return op("graph.requantize", x, m, to=i32, **inside) @ f"rescale_{name}"
 
 
-def _convolved(prefix: str = "", **inside: Any) -> Pattern:
-    """A convolution, with bias, relu or clip, requantised."""
-    w, b = weights("w"), optional_operand(constant(f"{prefix}b"))
-    return _accumulated(_windows("graph.conv", "conv", w, b), prefix, **inside)
+def _conv_of_bytes(bias: str = "b") -> Pattern:
+    """A convolution, with bias."""
+    return _windows("graph.conv", "conv", weights("w"), optional_operand(constant(bias)))
 
 
 @composite("conv", zero_points=True)
 def conv():
     """A convolution, with bias, relu or clip, requantised."""
-    return _convolved()
+    return _accumulated(_conv_of_bytes())
+
+
+def _bytes_of(value: Pattern) -> Pattern:
+    """An accumulator with an optional relu, requantised to bytes in fixed point."""
+    summed, rounding = optional(value, lambda v: op("graph.relu", v)), _is_in_fixed_point
+    return _bounded(op("graph.requantize", summed, constant(None), to=i8, rounding=rounding))
 
 
 @composite("conv_pool", zero_points=True)
 def conv_pool():
     """A convolution, with bias, relu or clip, requantised, and a max pool with relu or clip: the
     maxima are those of the sums, and only these are requantised."""
-    return _bounded(op("graph.max_pool", _convolved(to=i8)) @ "pool")
+    return _bounded(op("graph.max_pool", _bytes_of(_conv_of_bytes())) @ "pool")
 
 
 @composite("conv_add", zero_points=True)
 def conv_add():
     """A convolution, with bias, relu or clip, requantised, and the sum of its result and another
     array on a fine grid, relu or clip, requantised: the convolution's results stay on the chip."""
-    a = _term("a", _convolved("inner_", to=i8))
-    return _accumulated(op("graph.add", a, _term("b")) @ "add")
+    a = _term("a", _bytes_of(_conv_of_bytes("inner_b")), rounding=_is_exact)
+    return _bytes_of(op("graph.add", a, _term("b", rounding=_is_exact)) @ "add")
 
 
 @conv.rule(fix="split it into convolutions of two dimensions")
@@ -278,7 +293,6 @@ def terms_have_one_scale(m: Match) -> tuple[bool, Any]:
     return max(sizes) == 1, tuple(sizes)
 
 
-@conv_add.rule(fix=_FIXED)
 @add.rule(fix=_FIXED)
 @multiply.rule(fix=_FIXED)
 @leaky_relu.rule(fix=_FIXED)
@@ -391,20 +405,10 @@ def _fits(op: RequantizeOp) -> bool:
     return requantise_fits(ranges[0], scale.values(), rescaling, ranges[1])
 
 
-_SCALED = (
-    conv,
-    conv_pool,
-    conv_add,
-    dense,
-    product,
-    add,
-    multiply,
-    leaky_relu,
-    avg_pool,
-    requantize,
-)
+_SCALED = (conv, dense, product, add, multiply, leaky_relu, avg_pool, requantize)
 for _pattern in _SCALED:
     _pattern.rule(fix=_FIXED)(_is_fixed)
+for _pattern in (conv_pool, conv_add, *_SCALED):
     _pattern.rule(fix=_FIXED)(_numbers_fit)
 for _pattern in (conv, conv_pool, conv_add, add, multiply, requantize):
     _pattern.rule(fix=_PER_CHANNEL)(_one_scale_per_channel)
@@ -451,7 +455,7 @@ def _result_is_i8(m: Match) -> tuple[bool, Any]:
 # Where the pattern itself or another rule leaves no other case, a rule would say nothing.
 for _pattern in (add, multiply, leaky_relu, requantize, relu, elementwise, bound):
     _pattern.rule(fix="give the model a batch dimension")(_has_channels)
-for _pattern in (each for each in _SCALED if each is not conv_pool):
+for _pattern in _SCALED:
     _pattern.rule(fix="quantise the result to 8 bits")(_result_is_i8)
 
 

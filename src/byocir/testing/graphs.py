@@ -201,7 +201,8 @@ class _Builder:
         if pattern in self.nodes:
             return Slot(cast(TensorType, self.nodes[pattern].type))
         if isinstance(pattern, OpPattern):
-            return Slot(None, KEEP_SHAPE[pattern.name])
+            to = pattern.attrs.get("to")
+            return Slot(None, to if isinstance(to, Attribute) else KEEP_SHAPE[pattern.name])
         assert isinstance(pattern, ValuePattern)
         return Slot(None, pattern.dtype, pattern.label)
 

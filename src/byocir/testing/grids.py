@@ -14,10 +14,11 @@ QUANTIZE, DEQUANTIZE = "graph.quantize", "graph.dequantize"
 KEEP_SHAPE: dict[str, Attribute | None] = {
     DEQUANTIZE: f32,
     QUANTIZE: i8,
+    "graph.requantize": None,
     **dict.fromkeys(f"graph.{name}" for name in ("abs", "clip", "neg", "relu", "sigmoid", "tanh")),
 }
 """Ops whose result has the shape of their first operand, and its element type: None for that of the
-operand."""
+operand, or for that which an attribute `to` names."""
 SCALES = (1.0, 1.0, 0.5, 0.25)
 """Powers of two: their products are often among them, and exact."""
 
