@@ -5,6 +5,7 @@ Records are made from the very attempts that decided.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -151,25 +152,38 @@ class _Paths(NamedTuple):
     first: tuple[tuple[Pattern, ...], ...]
 
 
+MOST_PATHS = 64
+"""Paths from one inner node that are looked at: alternatives behind alternatives have thousands."""
+
+
 @lru_cache(maxsize=1024)
 def _paths(composite: Composite, name: str) -> _Paths:
-    """Paths from an inner pattern node that could match an op of this name up to a root; without
-    the alternatives between, which match nothing themselves."""
-    found: dict[tuple[Pattern, ...], None] = {}
-    pending: list[tuple[Pattern, ...]] = [(pattern,) for pattern in composite.patterns]
-    seen: set[tuple[Pattern, ...]] = set()
-    while pending:
-        path = pending.pop()
-        if path in seen:
-            continue
-        seen.add(path)
-        node, above = path[0], path[1:]
-        chooses = isinstance(node, AlternativesPattern)
-        if above and not chooses and name in node.root_names():
-            found[path] = None
-        pending.extend((child, *(above if chooses else path)) for child in node.children())
+    """Paths from an inner pattern node that could match an op of this name up to a root."""
+    found = [path for path in _all_paths(composite) if name in path[0].root_names()]
     first = {path[0]: path for path in reversed(found)}
     return _Paths(tuple(found), tuple(path for path in found if first[path[0]] is path))
+
+
+@lru_cache(maxsize=1024)
+def _all_paths(composite: Composite) -> tuple[tuple[Pattern, ...], ...]:
+    """Paths from the inner nodes of a pattern up to a root, at most `MOST_PATHS` from each; without
+    the alternatives between, which match nothing themselves."""
+    found: list[tuple[Pattern, ...]] = []
+    pending: list[tuple[Pattern, ...]] = [(pattern,) for pattern in composite.patterns]
+    seen: set[tuple[Pattern, ...]] = set()
+    counts = Counter[Pattern]()
+    while pending:
+        path = pending.pop()
+        node, above = path[0], path[1:]
+        if path in seen or counts[node] == MOST_PATHS:
+            continue
+        seen.add(path)
+        counts[node] += 1
+        chooses = isinstance(node, AlternativesPattern)
+        if above and not chooses:
+            found.append(path)
+        pending.extend((child, *(above if chooses else path)) for child in node.children())
+    return tuple(found)
 
 
 def _start(op: Operation, node: Pattern, alike: Alike) -> _Fits:

@@ -36,8 +36,7 @@ def rules_for(composite: str, config: VTAConfig, gathers: bool) -> Iterator[tupl
         yield _groups_fill_blocks(side), fix
     if composite in ("conv_pool", "contraction_pool"):
         fix = "nothing is lost but time: the pool is a composite of its own; gather=true may help"
-        yield _sums_are_made_once(config.block_in, gathers), fix
-        yield _sums_of_a_window_fit(config), "use a VTA with a larger accumulator buffer"
+        yield _sums_stay(config, gathers), fix
     if config.batch > 1 and composite in ("product", "contraction"):
         yield weights_serve_a_batch, "give all of the batch the same weights"
     if not config.alu_mul and composite in SCALED:
@@ -151,13 +150,19 @@ def _groups(m: Match) -> tuple[int, int, int]:
     return extents.get("g", 1), extents.get("c", 1), extents.get("o", 1)
 
 
-def _sums_are_made_once(side: int, gathers: bool) -> Check:
-    def sums_are_made_once(m: Match) -> tuple[bool, Any]:
-        """The pool's windows share no sums, or only such as take few steps of GEMM: tiles compute
-        what two of them need twice."""
-        kernel, strides, _ = _windows(m)
+def _sums_stay(config: VTAConfig, gathers: bool) -> Check:
+    side, depth = config.block_in, config.depth(Memory.ACC)
+
+    def sums_stay(m: Match) -> tuple[bool, Any]:
+        """The accumulators hold the sums of two windows of the pool, and windows share none, or only
+        such as take few steps of GEMM: tiles compute twice what two of them need."""
+        kernel, strides, dilations = _windows(m)
+        spans = ((size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True))
+        held = 2 * (math.prod(spans) + 1)
+        if held > depth:
+            return False, f"{held} sums for {depth} accumulators"
         if all(size <= stride for size, stride in zip(kernel, strides, strict=True)):
-            return True, "none"
+            return True, "none are shared"
         groups, inputs, _ = _groups(m)
         taps = _taps(m)
         if gathers and groups == 1 and inputs < side and _comes_from_host(m["x"].value):
@@ -165,7 +170,7 @@ def _sums_are_made_once(side: int, gathers: bool) -> Check:
         steps = math.ceil(inputs / side) * taps
         return steps <= MOST_STEPS, f"sums of {steps} steps"
 
-    return sums_are_made_once
+    return sums_stay
 
 
 def _windows(m: Match) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
@@ -197,16 +202,3 @@ def _comes_from_host(value: SSAValue) -> bool:
         return True
     made_of = [element_type_of(operand.type) for operand in value.owner.operands[:1]]
     return bool(made_of) and made_of[0] not in (i8, i32)
-
-
-def _sums_of_a_window_fit(config: VTAConfig) -> Check:
-    depth = config.depth(Memory.ACC)
-
-    def sums_of_a_window_fit(m: Match) -> tuple[bool, Any]:
-        """The accumulators of VTA hold the sums of a window of the pool twice."""
-        kernel, _, dilations = _windows(m)
-        spans = ((size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True))
-        needed = 2 * (math.prod(spans) + 1)
-        return needed <= depth, f"{needed} of {depth} elements"
-
-    return sums_of_a_window_fit

@@ -115,12 +115,17 @@ def plan_block(
     element: Attribute,
     wants: Mapping[Any, Any],
     breadth: Breadth = NARROW,
+    like: Shape | None = None,
 ) -> Plan:
-    """A block for these inputs; raises Unfit where a draw came to nothing."""
+    """A block for these inputs; raises Unfit where a draw came to nothing. A block that runs over
+    whole arrays of any shape has, most of the time, that of what was made before, which is `like`:
+    they meet in a sum."""
     space = _Space(choose, pattern, wants, breadth.extents)
     reads = slots[: len(pattern.reads)]
     for index, slot in zip(pattern.indices, reads, strict=True):
         space.learn(index, slot)
+    if like is not None and not space.groups and space.is_any_shape and choose(0, 3):
+        space.learn(pattern.out, Slot(tensor(element, like)))
     space.settle()
     indices = [space.expressions(index) for index in pattern.indices]
     types = [
@@ -170,6 +175,11 @@ class _Space:
         self.order: list[str] = []
         self.groups: dict[str, list[str]] = {}
         self.unknowns: dict[str, int] = {}
+
+    @property
+    def is_any_shape(self) -> bool:
+        """Tells if the block runs over all dimensions of its result, however many."""
+        return len(self.pattern.out) == 1 and isinstance(self.pattern.out[0], Group)
 
     def learn(self, index: Index, slot: Slot) -> None:
         """Takes extents from the shape of an input that is there, or that is wanted."""

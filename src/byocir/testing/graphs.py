@@ -180,12 +180,18 @@ class _Builder:
             if not isinstance(self._chosen(part), ValuePattern):
                 self.value(part)
         slots = [self._slot(self._chosen(part)) for part in parts]
-        plan = plan_block(self.choose, pattern, slots, self.element, self.wants, self.breadth)
+        facts = self.choose, pattern, slots, self.element, self.wants, self.breadth
+        plan = plan_block(*facts, self._last_shape())
         values = [self._operand(p, t) for p, t in zip(parts, plan.types, strict=False)]
         count = sum(1 for _ in self.block.ops)
         made = plan.build(values, named(f"n{count}"))
         self.block.add_ops(made)
         return made[-1].results[0]
+
+    def _last_shape(self) -> Shape | None:
+        """The shape of what was made last."""
+        last = self.block.last_op
+        return None if last is None or not last.results else shape_of(last.results[0].type)
 
     def _chosen(self, pattern: Pattern) -> Pattern:
         """The alternative that was chosen, if it is a leaf; else the pattern."""

@@ -102,7 +102,7 @@ class LaneEmitter:
 
     def _pool(self, lane: Pooled) -> SSAValue:
         """The maxima over windows of a lane, which is computed in its own shape."""
-        inner = Emitter(self.block, lane.shape)
+        inner = LaneEmitter(self.block, lane.shape)
         inner.uses = self.uses
         source = inner._read(lane.operand)
         least = _below(min(lane.range.low, I8_RANGE.low))

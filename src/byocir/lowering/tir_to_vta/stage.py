@@ -134,8 +134,8 @@ class _Stager:
         self.staged: dict[
             tuple[Block, SSAValue, tuple[Linear[SSAValue], ...], Shape], SSAValue
         ] = {}
-        self.boxes: dict[SSAValue, set[tuple[tuple[Linear[SSAValue], ...], Shape]]] = {}
-        """The boxes of each array from outside that tiles read."""
+        self.moving: set[SSAValue] = set()
+        """The arrays of which unrolled tiles read different boxes."""
 
     def stage(self) -> None:
         """Rewrites all blocks, then drops the buffers in main memory between them."""
@@ -143,9 +143,7 @@ class _Stager:
         for op in blocks:
             if len(op.bases) != len(op.extents) or len(op.outs) != 1:
                 raise unsupported("B328", "expected a tile of a block, found a whole block", op)
-            for value, map_ in zip(op.ins, op.in_maps, strict=True):
-                box = _Box.of(op, map_)
-                self.boxes.setdefault(value, set()).add((box.starts, box.sizes))
+        self.moving = _moving([op for op in blocks if _unrolled_around(op)])
         for op in blocks:
             self._stage_block(op)
             op.detach()
@@ -239,7 +237,7 @@ class _Stager:
     def _load(self, op: BlockOp, operand: int, box: _Box) -> SSAValue:
         """The buffer with the box of an input, filled as far out as it does not change."""
         source = op.ins[operand]
-        before = self._anchor(op, box, is_one=len(self.boxes[source]) == 1)
+        before = self._anchor(op, box, is_one=source not in self.moving)
         block = before.parent
         assert block is not None
         key = (block, source, box.starts, box.sizes)
@@ -306,6 +304,20 @@ def _load_accumulators_first(block: Block) -> None:
     for op in block.ops:
         if isinstance(op, ForOp):
             _load_accumulators_first(op.body.block)
+
+
+def _moving(tiles: Sequence[BlockOp]) -> set[SSAValue]:
+    """Finds the arrays of which blocks in unrolled tiles read different boxes: those whose index
+    has an iterator whose base differs."""
+    seen: dict[tuple[SSAValue, int], tuple[SSAValue, ...]] = {}
+    found: set[SSAValue] = set()
+    for op in tiles:
+        for value, map_ in zip(op.ins, op.in_maps, strict=True):
+            used = sorted({i for expr in map_.results for i in expr.used_dims()})
+            bases = tuple(op.bases[i] for i in used)
+            if seen.setdefault((value, len(op.bases)), bases) != bases:
+                found.add(value)
+    return found
 
 
 def _unrolled_around(op: Operation) -> list[ForOp]:
