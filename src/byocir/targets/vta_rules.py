@@ -154,8 +154,8 @@ def _sums_stay(config: VTAConfig, gathers: bool) -> Check:
     side, depth = config.block_in, config.depth(Memory.ACC)
 
     def sums_stay(m: Match) -> tuple[bool, Any]:
-        """The accumulators hold the sums of two windows of the pool, and windows share none, or only
-        such as take few steps of GEMM: tiles compute twice what two of them need."""
+        """The accumulators hold the sums of two windows of the pool, and windows share none, or
+        only such as take few steps of GEMM: tiles compute twice what two of them need."""
         kernel, strides, dilations = _windows(m)
         spans = ((size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True))
         held = 2 * (math.prod(spans) + 1)
