@@ -385,8 +385,6 @@ def view_block_keeps_channels(m: Match) -> tuple[bool, Any]:
 
 
 @contraction.rule(fix="give both a dimension of batches and one of channels")
-@contraction_pool.rule(fix="give both a dimension of batches and one of channels")
-@contraction_add.rule(fix="give both a dimension of batches and one of channels")
 def input_and_result_are_laid_out_alike(m: Match) -> tuple[bool, Any]:
     """Input and result have one rank, a dimension of channels and another."""
     product = m["product"].block

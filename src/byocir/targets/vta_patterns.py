@@ -468,8 +468,8 @@ def patterns_of(config: VTAConfig, gathers: bool = True) -> tuple[Composite, ...
         rules = list(rules_for(made.name, config, gathers))
         own = Composite(made.name, made.patterns, zero_points=made.zero_points, glue=made.glue)
         own.rules = list(made.rules)
-        for rule, fix in rules:
-            own.rule(fix=fix)(rule)
+        for rule, options in rules:
+            own.rule(**options)(rule)
         found.append(own if rules else made)
     return tuple(found)
 
