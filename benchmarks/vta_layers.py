@@ -1,6 +1,6 @@
 """Cycles of nets on VTA by layer, beside the least that the best known construction takes.
 
-    python benchmarks/vta_layers.py [--nets N,N] [--forms F,F] [--full] [--layers]
+    python benchmarks/vta_layers.py [--nets N,N] [--forms F,F] [--full] [--layers] [--config C]
 
 A row for each net and form, with the host gathering the windows of the stem and without: cycles,
 the bound, and how many times the bound they are. With `--layers` a row for each kind of layer comes
@@ -13,7 +13,9 @@ of vectors and one to begin a sum, and behind it: a bias with the rounding term 
 a multiplier without clamps before it, a shift, two clamps. A residual sum adds to what its
 convolution left: a product, a step of GEMM, a multiplier, rounding, a shift, two clamps. A max pool
 works on sums, rows before columns, and only what it leaves is requantised. Nobody has shown that it
-cannot be done in less.
+cannot be done in less. With `--config pynq` cycles and bound are those of the published design for
+FPGAs: it has no MUL and does not widen bytes as it loads, of which the construction needs neither
+where scales are powers of two.
 """
 
 from __future__ import annotations
@@ -133,14 +135,14 @@ def compute_of(package: Package) -> Counter[str]:
     return busy
 
 
-def rows(name: str, form: str, full: bool, by_layer: bool) -> Iterator[str]:
+def rows(name: str, form: str, full: bool, by_layer: bool, config: str) -> Iterator[str]:
     scale = FULL if full else QUARTER
     model = quantised_net(name, "symmetric", "QDQ", scale, per_channel=form == "channel")
     if form == "powers":
         model = with_powers_of_two(model)
     found = [*layers(model)]
     for gather in (True, False):
-        package = byocir.compile(model, targets=[byocir.Vta(gather=gather)])
+        package = byocir.compile(model, targets=[byocir.Vta(gather=gather, config=config)])
         cycles = sum(part.cycles for part in package.profile())
         bound = sum(layer.bound(form, gather) for layer in found)
         if by_layer:
@@ -167,11 +169,14 @@ def main() -> None:
     parser.add_argument("--forms", default="channel,powers", help="some of them")
     parser.add_argument("--full", action="store_true", help="nets in full size")
     parser.add_argument("--layers", action="store_true", help="a row for each kind of layer, too")
+    parser.add_argument("--config", default="", help="a VTA other than the default, e.g. pynq")
     options = parser.parse_args()
     logging.disable(logging.WARNING)  # the quantiser's advice
+    has_products = byocir.Vta(config=options.config).machine_config.alu_mul
+    forms = options.forms.split(",") if has_products else ["powers"]
     for name in options.nets.split(","):
-        for form in options.forms.split(","):
-            for row in rows(name, form, options.full, options.layers):
+        for form in forms:
+            for row in rows(name, form, options.full, options.layers, options.config):
                 print(row, flush=True)
 
 

@@ -118,13 +118,13 @@ def plan_block(
     like: Shape | None = None,
 ) -> Plan:
     """A block for these inputs; raises Unfit where a draw came to nothing. A block that runs over
-    whole arrays of any shape has, most of the time, that of what was made before, which is `like`:
+    whole arrays of any shape has, now and then, that of what was made before, which is `like`:
     they meet in a sum."""
     space = _Space(choose, pattern, wants, breadth.extents)
     reads = slots[: len(pattern.reads)]
     for index, slot in zip(pattern.indices, reads, strict=True):
         space.learn(index, slot)
-    if like is not None and not space.groups and space.is_any_shape and choose(0, 3):
+    if like is not None and not space.groups and space.is_any_shape and not choose(0, 2):
         space.learn(pattern.out, Slot(tensor(element, like)))
     space.settle()
     indices = [space.expressions(index) for index in pattern.indices]

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from xdsl.dialects.builtin import LocationAttr
+from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
 
 from byocir.dialects.graph.fixed_point import rescale
 from byocir.dialects.intervals import Interval
@@ -183,8 +183,11 @@ def _ways(lane: Requantised, terms: Sum, added: int) -> Iterator[ShiftedSum]:
 def _sum_of(lane: Lane, uses: Counter[Lane]) -> Sum:
     """Reads a lane as a sum of others; one that is read elsewhere, too, is a sum of itself."""
     found = _read(lane, uses) if uses[lane] == 1 else None
-    exact = found is not None and lane.range.contains(found.range)
-    return found if found is not None and exact else Sum({lane: 1}, 0, lane.location)
+    if found is not None and lane.range.contains(found.range):
+        return found
+    # What requantises a term has steps of its own.
+    location = UNKNOWN_LOC if isinstance(lane, Requantised) else lane.location
+    return Sum({lane: 1}, 0, location)
 
 
 def _read(lane: Lane, uses: Counter[Lane]) -> Sum | None:
