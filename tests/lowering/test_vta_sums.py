@@ -280,6 +280,7 @@ def sum_behind_a_product(
     RANGES,
 )
 @example((3, 1, 4, "floor"), (1, 1), (1, 1, "half_up"), Interval(0, 127), Interval(0, 127))
+@example((3, 1, 1, "half_even"), (1, 1), (1, 1, "half_up"), I8_RANGE, I8_RANGE)
 def test_sums_behind_products_are_exact(inner, factors, outer, clamp, y):
     """For all values, also where clamps of the term are left out and its bias brings the half."""
     lane, leaves = sum_behind_a_product(inner, factors, outer, clamp, y)
@@ -299,3 +300,15 @@ def test_a_term_is_clamped_where_the_sum_is_not_clamped_anyway():
     assert steps_of(expand_all([lane])[0]) == ["add i", "shr i", "min i", "add", *CLAMPS]
     lane, _ = sum_behind_a_product(inner, (1, 1), (1, 0, "half_up"), relu, Interval(0, 127))
     assert steps_of(expand_all([lane])[0]) == ["add i", "shr i", "add", *CLAMPS]
+
+
+def test_a_bias_brings_nothing_that_needs_more_bits():
+    """The half of the sum goes into the bias only where the term then needs no clamp of its own,
+    for which i32 may be too narrow."""
+    x, y = leaf(Interval(-1451753, 8379347)), leaf(Interval(0, 127))
+    term = Requantised(I8_RANGE, UNKNOWN_LOC, total(x, -62), number(256), 22, "floor")
+    lane = Requantised(Interval(0, 1), UNKNOWN_LOC, total(term, y), number(1), 4, "half_up")
+    (made,) = expand_all([lane])
+    some = np.linspace(*x.range, 999).astype(np.int64)
+    values = dict(zip((x, y), np.meshgrid(some, range(128)), strict=True))
+    np.testing.assert_array_equal(value_of(made, values), value_of(lane, values))

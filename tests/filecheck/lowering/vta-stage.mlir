@@ -145,3 +145,32 @@ func.func @max_pool(%x: memref<1x1x5x5x16xi8>, %y: memref<1x1x3x3x16xi8>) attrib
   }
   func.return
 }
+
+// A guard along channels belongs to no axis of the windows: they stay whole.
+// CHECK-LABEL: @guarded_channels
+// CHECK:         tir.block [n: 1, c: 2, h: 3, w: 3, l: 16 | r: 3, s: 3]
+// CHECK-SAME:      where(-c >= 0, 2 * h + r - 1 >= 0,
+func.func @guarded_channels(%x: memref<1x2x5x5x16xi8>, %y: memref<1x2x3x3x16xi8>) attributes {byoc.target = #byoc.target<"vta", {}>, byoc.level = "graph"} {
+  byoc.composite "vta.max_pool" at "graph" (%a = %x : memref<1x2x5x5x16xi8>, %b = %y : memref<1x2x3x3x16xi8>) {
+    %z = arith.constant 0 : index
+    %t = tir.alloc : memref<1x2x3x3x16xi32>
+    tir.block [n: 1, c: 2, h: 3, w: 3, l: 16] at(%z, %z, %z, %z, %z) outs(%t[n, c, h, w, l] : memref<1x2x3x3x16xi32>) {
+    ^bb0(%i: i32):
+      %0 = arith.constant -128 : i32
+      tir.yield %0 : i32
+    }
+    tir.block [n: 1, c: 2, h: 3, w: 3, l: 16 | r: 3, s: 3] at(%z, %z, %z, %z, %z, %z, %z) ins(%a[n, c, 2 * h + r - 1, 2 * w + s - 1, l] pad -128 : i8 : memref<1x2x5x5x16xi8>) outs(%t[n, c, h, w, l] : memref<1x2x3x3x16xi32>) where(-c >= 0, 2 * h + r - 1 >= 0, -2 * h - r + 5 >= 0, 2 * w + s - 1 >= 0, -2 * w - s + 5 >= 0) {
+    ^bb0(%p: i8, %i: i32):
+      %0 = arith.extsi %p : i8 to i32
+      %1 = arith.maxsi %i, %0 : i32
+      tir.yield %1 : i32
+    }
+    tir.block [n: 1, c: 2, h: 3, w: 3, l: 16] at(%z, %z, %z, %z, %z) ins(%t[n, c, h, w, l] : memref<1x2x3x3x16xi32>) outs(%b[n, c, h, w, l] : memref<1x2x3x3x16xi8>) {
+    ^bb0(%p: i32, %i: i8):
+      %0 = arith.trunci %p : i32 to i8
+      tir.yield %0 : i8
+    }
+    byoc.yield
+  }
+  func.return
+}

@@ -77,3 +77,38 @@ func.func @conv_pool(%x: memref<1x1x2001x16xi8>, %w: memref<1x1x16x16xi8>, %y: m
   }
   func.return
 }
+
+// Windows of one element in steps of 2 reach every other sum: tiles of 91 maxima, 181 sums.
+// CHECK-LABEL: @strided
+// CHECK:         tir.for %[[I:.*]] = 0 to 11 serial {
+// CHECK-NEXT:      arith.muli %[[I]], %{{.*}} : index
+// CHECK-NEXT:      %[[H:.*]] = arith.muli %[[I]], %c182 : index
+// CHECK-NEXT:      tir.block [n: 1, o: 1, h: 181, l: 16] at(%{{.*}}, %{{.*}}, %[[H]], %{{.*}}) outs(
+func.func @strided(%x: memref<1x1x2001x16xi8>, %w: memref<1x1x16x16xi8>, %y: memref<1x1x1001x16xi8>) attributes {byoc.target = #byoc.target<"vta", {}>, byoc.level = "graph"} {
+  byoc.composite "vta.conv_pool" at "graph" (%a = %x : memref<1x1x2001x16xi8>, %b = %w : memref<1x1x16x16xi8>, %r = %y : memref<1x1x1001x16xi8>) {
+    %s = tir.alloc : memref<1x1x2001x16xi32>
+    %t = tir.alloc : memref<1x1x1001x16xi32>
+    tir.fill 0 : i32 into %s : memref<1x1x2001x16xi32>
+    tir.block [n: 1, o: 1, h: 2001, l: 16 | c: 1, k: 16] ins(%a[n, c, h, k] : memref<1x1x2001x16xi8>, %b[o, c, l, k] : memref<1x1x16x16xi8>) outs(%s[n, o, h, l] : memref<1x1x2001x16xi32>) {
+    ^bb0(%p: i8, %q: i8, %i: i32):
+      %0 = arith.extsi %p : i8 to i32
+      %1 = arith.extsi %q : i8 to i32
+      %2 = arith.muli %0, %1 : i32
+      %3 = arith.addi %i, %2 : i32
+      tir.yield %3 : i32
+    }
+    tir.fill -32768 : i32 into %t : memref<1x1x1001x16xi32>
+    tir.block [n: 1, c: 1, h: 1001, l: 16 | r: 1] ins(%s[n, c, 2 * h, l] : memref<1x1x2001x16xi32>) outs(%t[n, c, h, l] : memref<1x1x1001x16xi32>) {
+    ^bb0(%p: i32, %i: i32):
+      %0 = arith.maxsi %i, %p : i32
+      tir.yield %0 : i32
+    }
+    tir.block [n: 1, c: 1, h: 1001, l: 16] ins(%t[n, c, h, l] : memref<1x1x1001x16xi32>) outs(%r[n, c, h, l] : memref<1x1x1001x16xi8>) {
+    ^bb0(%p: i32, %i: i8):
+      %0 = arith.trunci %p : i32 to i8
+      tir.yield %0 : i8
+    }
+    byoc.yield
+  }
+  func.return
+}

@@ -158,7 +158,7 @@ def ends_of(lane: Lane) -> Ends:
     """The least and the greatest values of a lane, for each channel where those are known."""
     if isinstance(lane, Reduced) and lane.ends is not None:
         return lane.ends
-    if isinstance(lane, Pooled):
+    if isinstance(lane, Pooled) and lane.range == lane.operand.range:
         return ends_of(lane.operand)
     if not isinstance(lane, Step) or not isinstance(lane.rhs, Constant):
         return np.array(lane.range.low), np.array(lane.range.high)

@@ -75,6 +75,7 @@ def pooled(block: BlockOp, lane: Lane) -> Lane:
         raise unsupported(
             "B322", "expected a reduction of the composite's input, or a max pool", block
         )
+    window.check_pad(initial)
     shape = shape_of(block.ins[0].type)
     if window.windows_hold_an_element():
         return _pushed(Pooled(lane.range, block.location, lane, shape, window.of_sums))
@@ -298,9 +299,7 @@ class _Window:
     def _maximum(self, x: Interval, initial: int) -> Reduced:
         """VTA pads with 0, which is harmless for inputs that are never negative. Otherwise the
         points outside are left out, or read the least number if `vta-border` puts it there."""
-        pad = self.block.pad_values[0]
-        if isinstance(pad, IntegerAttr) and pad.value.data != initial:
-            raise unsupported("B322", f"expected pad {initial}, found {pad.value.data}", self.block)
+        self.check_pad(initial)
         guards = self._guards()
         harmless = x.low >= 0 and initial <= 0 and self.windows_hold_an_element()
         where = AffineMap(len(self.block.iterators), 0, tuple(guards))
@@ -310,6 +309,13 @@ class _Window:
         padded = outside if guards and initial >= I8_RANGE.low else None
         guard = where if guards and not harmless else None
         return Reduced(found, self.block.location, initial, lambda v: self._make(v, padded, guard))
+
+    def check_pad(self, initial: int) -> None:
+        """Raises ByocirError B322 if the points around the input hold another number than that
+        which the reduction starts from."""
+        pad = self.block.pad_values[0]
+        if isinstance(pad, IntegerAttr) and pad.value.data != initial:
+            raise unsupported("B322", f"expected pad {initial}, found {pad.value.data}", self.block)
 
     def _guards(self) -> list[AffineExpr]:
         """The conditions, each `expr >= 0`, that a read is inside; without those that always

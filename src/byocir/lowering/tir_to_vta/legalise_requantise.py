@@ -144,7 +144,7 @@ def _eased(found: ShiftedSum, uses: Counter[Lane]) -> ShiftedSum:
             free = _without_clamps(found, term, factor)
             number, rest = divmod(found.inside * multiplier, factor)
             raised = _raised(free, number) if number and not rest else None
-            if raised is not None:
+            if raised is not None and _unclamped(raised) is not None:
                 return found.with_term(term, raised, inside=0)
             return found.with_term(term, free, found.inside)
     return found
@@ -175,12 +175,12 @@ def _unclamped(lane: Requantised) -> Interval | None:
     return steps.results(*ends) if all(map(steps.fits, ends)) else None
 
 
-def _raised(lane: Lane, number: int) -> Lane | None:
-    """A requantise whose results are greater by a number, which its bias brings; None where there
-    is no bias, or it would have to be a fraction."""
-    if not isinstance(lane, Requantised) or not isinstance(lane.operand, Step):
-        return None
+def _raised(lane: Requantised, number: int) -> Requantised | None:
+    """Gives a requantise whose results are greater by a number, which its bias brings; None where
+    there is no bias, or it would have to be a fraction, or ties would go the other way."""
     biased = lane.operand
+    if not isinstance(biased, Step) or (lane.rounding == "half_even" and number % 2):
+        return None
     rise, rest = np.divmod(number << lane.shift, np.maximum(lane.multiplier.values, 1))
     if biased.name != "add" or not isinstance(biased.rhs, Constant) or np.any(rest):
         return None

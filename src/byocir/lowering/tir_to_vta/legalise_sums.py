@@ -93,13 +93,13 @@ class ShiftedSum:
 
     @property
     def number(self) -> int:
-        """What is added before the first shift."""
+        """The number that is added to the terms before the first shift."""
         multiplier = self.lane.multiplier.number
         assert multiplier is not None
         return self.inside * multiplier + self.below
 
     def result(self, value: int) -> int:
-        """What is clamped where the terms are this number together."""
+        """Computes the number that is clamped, from the sum of the terms."""
         return ((value + self.number >> self.first) + self.above) >> self.last
 
     def with_term(self, term: Lane, other: Lane, inside: int) -> ShiftedSum:
@@ -132,9 +132,10 @@ def gathered(lane: Requantised, uses: Counter[Lane]) -> ShiftedSum | None:
     if factor is None:
         return None
     total = _sum_of(lane.operand, uses).scaled(factor)
-    has_bias = len(total.factors) > 1 and any(isinstance(t, Requantised) for t in total.factors)
+    # The bias of a term that is requantised itself may bring the number that this sum adds.
+    is_behind = len(total.factors) > 1 and any(isinstance(t, Requantised) for t in total.factors)
     rounds = lane.shift and (total.constant or lane.rounding == "half_even")
-    if not rounds and not has_bias:
+    if not rounds and not is_behind:
         return None
     terms = replace(
         total,
@@ -150,7 +151,7 @@ def gathered(lane: Requantised, uses: Counter[Lane]) -> ShiftedSum | None:
         whole = ShiftedSum(lane, terms, 0, lane.shift, inside=total.constant // factor)
         return whole.tried(values + total.constant, wanted)
     added = total.constant + (lane.zero << lane.shift) + lane.half
-    if has_bias and added % factor == 0:
+    if is_behind and added % factor == 0:
         whole = ShiftedSum(lane, terms, 0, lane.shift, inside=added // factor)
         if (found := whole.tried(values + added, wanted)) is not None:
             return found

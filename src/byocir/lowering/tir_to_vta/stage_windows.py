@@ -104,7 +104,8 @@ def _fill_of(op: BlockOp) -> FillOp | None:
 
 
 def _axes(op: BlockOp) -> list[_Axis]:
-    """The axes of a block's windows; none where one of them has no centre."""
+    """Finds the axes of a block's windows; none where one of them has no centre, or where a guard
+    is not along one of them."""
     found: list[_Axis] = []
     for dimension, expr in enumerate(op.in_maps[0].results):
         form = linear(expr)
@@ -116,7 +117,9 @@ def _axes(op: BlockOp) -> list[_Axis]:
             if centred is None:
                 return []
             found.append(centred)
-    return found if len(found) == len(op.reductions) else []
+    sides = [{axis.parallel, axis.reduction} for axis in found]
+    along = all(any({*form.atoms} <= side for side in sides) for form in _guards(op))
+    return found if along and len(found) == len(op.reductions) else []
 
 
 def _centred(op: BlockOp, dimension: int, reduction: int, form: Linear[int]) -> _Axis | None:
@@ -136,6 +139,13 @@ def _centred(op: BlockOp, dimension: int, reduction: int, form: Linear[int]) -> 
     return None
 
 
+def _guards(op: BlockOp) -> list[Linear[int]]:
+    """Lists the conditions of a block, each `form >= 0`."""
+    exprs = op.where.data.results if op.where is not None else ()
+    forms = [linear(expr) for expr in exprs]
+    return [form for form in forms if form is not None]
+
+
 def _at(form: Linear[int], axis: _Axis, tap: int) -> Linear[int]:
     """A form where the iterator over a window's elements stands at one of them."""
     return form.without(axis.reduction) + form.coefficient(axis.reduction) * tap
@@ -143,11 +153,8 @@ def _at(form: Linear[int], axis: _Axis, tap: int) -> Linear[int]:
 
 def _guards_of(op: BlockOp, axis: _Axis, tap: int) -> list[Linear[int]]:
     """The guards along an axis that leave out some of these elements of windows."""
-    exprs = op.where.data.results if op.where is not None else ()
-    known = [form for form in map(linear, exprs) if form is not None]
-    own = [
-        _at(form, axis, tap) for form in known if {axis.parallel, axis.reduction} & {*form.atoms}
-    ]
+    along = {axis.parallel, axis.reduction}
+    own = [_at(form, axis, tap) for form in _guards(op) if along & {*form.atoms}]
     return [form for form in own if form.interval(spans(op.extents).__getitem__).low < 0]
 
 

@@ -198,12 +198,12 @@ class _Tiler:
         block.add_op(op)
 
     def _side(self, step: Step, i: int, op: BlockOp, block: Block) -> tuple[SSAValue, int]:
-        """Where an iterator of a step begins and how far it goes: no farther than its extent where
-        windows reach beyond."""
+        """Gives where an iterator of a step begins, and how far it goes: no farther than its extent
+        where windows reach beyond."""
         if i >= self.nest.parallels and (step is self.spaces.pool or adds_lanes(op)):
             return self.indices.number(0), op.extents[i]
         form = self.spaces.form(step, i) if step in self.spaces.before else None
-        if form is None or form.atoms == [i]:
+        if form is None or form == Linear(((i, 1),)):
             return self.bases.get(i) or self.indices.number(0), self.sizes[i]
         known = {j: sum_of(base) for j, base in self.bases.items()}
         bases = [known.get(j, Linear()) for j in range(len(self.sizes))]
