@@ -25,10 +25,11 @@ from byocir.dialects.array import Array
 from byocir.dialects.byoc import CompositeOp, Node, YieldOp
 from byocir.dialects.context import load_context
 from byocir.dialects.decisions import Cut, Taken
-from byocir.dialects.graph import ConstantOp
+from byocir.dialects.graph import ConcatOp, ConstantOp
 from byocir.dialects.locations import fuse as fuse_locations
 from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module, print_module
+from byocir.lowering.graph_to_tir.lower_op import Definitions
 from byocir.lowering.tir_to_c import source
 from byocir.patterns.blocks import BlockPattern
 from byocir.request import Request
@@ -99,6 +100,15 @@ def test_steps_are_linear(shape, targets, tmp_path, monkeypatch):
     )
     growth = {step: twice[step] / calls for step, calls in once.items()}
     assert {step: ratio for step, ratio in growth.items() if ratio > BEYOND} == {}
+
+
+def test_lowering_an_op_of_many_operands_is_linear():
+    calls = Calls()
+    for nodes in (200, 400):
+        module = byocir.import_onnx(growing("wide concat", nodes))
+        concat = next(op for op in module.walk() if isinstance(op, ConcatOp))
+        calls.counted(str(nodes), lambda concat=concat: Definitions().lower(concat))
+    assert calls["400"] < BEYOND * calls["200"]
 
 
 def test_importing_runs_no_collections():

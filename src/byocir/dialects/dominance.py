@@ -52,7 +52,7 @@ def _all_reach(module: ModuleOp) -> bool:
 
 def _reach(op: Operation, visible: set[SSAValue]) -> bool:
     """Tells if the operands of an op, and of those inside, are visible; adds its results."""
-    if not all(value in visible for value in op.operands):
+    if not visible.issuperset(op.operands):
         return False
     if op.regions:
         outside: set[SSAValue] = set() if op.has_trait(IsolatedFromAbove) else visible

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import HasAncestor, HasParent
 from xdsl.utils.exceptions import VerifyException
 
-from byocir.dialects.byoc import CallOp, CompositeOp
+from byocir.dialects.byoc import CallOp, CompositeOp, HandedOffAttr
 from byocir.dialects.byoc import YieldOp as CompositeYieldOp
 from byocir.dialects.dominance import InvalidOp, verify_dominance
 from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.tir import BlockOp, YieldOp
 from byocir.dialects.tir.block import strange_use
 from byocir.dialects.types import too_deep
-from byocir.dialects.walk import ops_in, ops_of
+from byocir.dialects.walk import ops_in
 
 LOCAL_DIALECTS = frozenset(("arith", "byoc", "func", "graph", "math", "tir"))
 """Dialects whose ops are right or wrong by what is recorded in `_Facts`, and by the ops directly
@@ -43,19 +43,30 @@ def verify_module(module: ModuleOp) -> None:
 
 
 class _Facts(NamedTuple):
-    """The facts of an op when it was found right; until one of them changes it stays so.
-    Whether its operands reach it is not here: that is checked every time."""
+    """The facts of an op by which its own rules find it right or wrong; whether its operands reach
+    it is checked every time."""
 
     types: list[Attribute]
     """The types of operands, results and the arguments of blocks inside."""
     counts: tuple[int, ...]
-    """The numbers of operands and results, and of each block's arguments."""
+    """The numbers of operands and results, and of each block's arguments; if it has ops."""
     around: object
     """The class of the op around it; for the last op of a block, what that op is."""
     properties: dict[str, Attribute] | None
     attributes: dict[str, Attribute] | None
     values: tuple[SSAValue, ...]
     """The operands themselves where they must be of the op around."""
+
+
+class _Seen(NamedTuple):
+    """An op as a walk met it. Of modules that are met alike both are right or both wrong."""
+
+    op: Operation
+    operands: tuple[SSAValue, ...]
+    facts: _Facts
+    inside: tuple[object, ...]
+    """Its regions and their blocks, each with the number of its ops."""
+    successors: tuple[Block, ...]
 
 
 @dataclass
@@ -65,8 +76,9 @@ class Verifier:
     is the same."""
 
     _known: dict[Operation, _Facts] = field(default_factory=dict[Operation, _Facts])
-    _right: list[object] | None = None
-    """The trace of the module when it was last found right."""
+    """The facts of ops that were right."""
+    _right: list[_Seen] | None = None
+    """The module as it was last found right; None if its ops may look at more than was noted."""
     _alike: dict[tuple[object, ...], _Facts] = field(
         default_factory=dict[tuple[object, ...], _Facts]
     )
@@ -76,67 +88,66 @@ class Verifier:
     def verify(self, module: ModuleOp) -> None:
         """Raises InvalidOp, one sentence, for the first op that breaks a rule."""
         with gc_paused():
-            trace: list[object] | None = []
-            if not _trace(module, trace):
-                trace = None
-            if trace is not None and trace == self._right:
+            seen: list[_Seen] = []
+            _look(module, None, False, seen)
+            if seen == self._right:
                 return
             self._right = None
             before, self._known = self._known, {}
-            self._verify_op(module, before)
+            self._verify_ops(seen, before)
             verify_dominance(module)
-            verify_calls(module)
-            self._right = trace
+            verify_calls(module, [each.op for each in seen])
+            if all(_dialect(each.op.name) in TRACED_DIALECTS for each in seen):
+                self._right = seen
 
-    def _verify_op(self, op: Operation, before: dict[Operation, _Facts]) -> bool:
-        """Verifies an op after the ops inside it; tells if any of them had changed."""
-        inside = False
-        for region in op.regions:
-            for block in region.blocks:
-                empty = block.first_op is None
-                inside = empty or inside
-                for inner in ops_in(block):
-                    if self._verify_op(inner, before):
-                        inside = True
-        facts = _facts(op)
-        changed = facts is None or facts != before.get(op)
-        if changed or (inside and not isinstance(op, FuncOp)):
-            key = _likeness(op, facts) if facts is not None else None
-            if key is None or key not in self._alike:
-                _verify_alone(op)
-            if key is not None and facts is not None:
-                self._alike.setdefault(key, facts)
-            changed = True
-        if facts is not None:
-            self._known[op] = facts
-        return changed
+    def _verify_ops(self, seen: Sequence[_Seen], before: dict[Operation, _Facts]) -> None:
+        """Verifies the ops that changed or hold one that did, each after those inside it."""
+        holders = set[Operation | None]()
+        for each in seen:
+            op, facts = each.op, each.facts
+            is_local = _is_local(op)
+            changed = not is_local or facts != before.get(op)
+            if changed or (op in holders and not isinstance(op, FuncOp)):
+                key = _likeness(op, facts) if is_local else None
+                if key is None or key not in self._alike:
+                    _verify_alone(op)
+                if key is not None:
+                    self._alike.setdefault(key, facts)
+                holders.add(op.parent_op())
+            if is_local:
+                self._known[op] = facts
 
 
-def _trace(op: Operation, trace: list[object]) -> bool:
-    """Lists all that the rules look at, of an op and of those inside, in an order that tells what
-    belongs where: of programs with equal lists both are right or both wrong. False, and a list that
-    is good for nothing, where an op is of a dialect whose rules may look at more."""
+def _look(op: Operation, around: Operation | None, is_last: bool, seen: list[_Seen]) -> None:
+    """Lists an op behind those inside it."""
     operands = tuple(op.operands)
-    trace.append(op)
-    trace.extend(operands)
-    trace.extend([value.type for value in operands])
-    trace.extend([result.type for result in op.results])
-    trace.append(op.properties.copy())
-    if op.attributes:
-        trace.append(op.attributes.copy())
+    types = [value.type for value in operands]
+    types += [result.type for result in op.results]
+    counts, inside = (len(operands), len(op.results)), ()
     for region in op.regions:
-        trace.append(region)
+        inside += (region,)
         for block in region.blocks:
-            trace.append(block)
-            trace.extend([arg.type for arg in block.args])
-            for inner in ops_in(block):
-                if not _trace(inner, trace):
-                    return False
-        trace.append(region)
-    dialect = _dialect(op.name)
-    if dialect in BRANCHING_DIALECTS:
-        trace.extend(op.successors)
-    return dialect in TRACED_DIALECTS
+            ops = ops_in(block)
+            last = block.last_op
+            for inner in ops:
+                _look(inner, op, inner is last, seen)
+            types += [arg.type for arg in block.args]
+            counts += (len(block.args), len(ops) > 0)
+            inside += (block, len(ops))
+    facts = _Facts(
+        types,
+        counts,
+        (around, around.properties.copy()) if around is not None and is_last else type(around),
+        op.properties.copy() or None,
+        op.attributes.copy() or None,
+        operands if isinstance(around, BlockOp) else (),
+    )
+    branches = _dialect(op.name) in BRANCHING_DIALECTS
+    seen.append(_Seen(op, operands, facts, inside, tuple(op.successors) if branches else ()))
+
+
+def _is_local(op: Operation) -> bool:
+    return _dialect(op.name) in LOCAL_DIALECTS and not isinstance(op, FuncCallOp)
 
 
 @cache
@@ -156,31 +167,6 @@ def _verify_alone(op: Operation) -> None:
         for note in getattr(error, "__notes__", ()):  # the module, marked at the op
             invalid.add_note(note)
         raise invalid from error
-
-
-def _facts(op: Operation) -> _Facts | None:
-    """Collects the facts that decide if an op by itself is right; None if that takes more."""
-    if _dialect(op.name) not in LOCAL_DIALECTS or isinstance(op, FuncCallOp):
-        return None
-    operands, results = op.operands, op.results
-    types = [value.type for value in operands]
-    types += [result.type for result in results]
-    counts = (len(operands), len(results))
-    for region in op.regions:
-        for inner in region.blocks:
-            types += [arg.type for arg in inner.args]
-            counts += (len(inner.args),)
-    block = op.parent
-    around = block.parent_op() if block is not None else None
-    last = around is not None and op.next_op is None
-    return _Facts(
-        types,
-        counts,
-        (around, dict(around.properties)) if around is not None and last else type(around),
-        op.properties.copy() or None,
-        op.attributes.copy() or None,
-        tuple(operands) if isinstance(around, BlockOp) else (),
-    )
 
 
 def _likeness(op: Operation, facts: _Facts) -> tuple[object, ...] | None:
@@ -218,23 +204,30 @@ def _looks_around(kind: type[Operation]) -> bool:
 
 
 def _contents(op: Operation, attributes: dict[str, Attribute] | None) -> Iterator[object]:
-    """Lists attributes for a key: those of scalar ops, which are numbers, by what they are, others
-    by identity, as hashing a map or a weight takes longer than verifying an op."""
-    small = _dialect(op.name) in SCALAR_DIALECTS
+    """Lists attributes for a key: those of scalar ops, which are numbers, and names of functions by
+    what they are, others by identity, as hashing a map or a weight takes longer than verifying an
+    op. Of what a call stands for no rule looks at more than the class."""
+    is_scalar = _dialect(op.name) in SCALAR_DIALECTS
     for name, attribute in (attributes or {}).items():
         yield name
-        yield attribute if small else id(attribute)
+        if isinstance(attribute, HandedOffAttr):
+            yield HandedOffAttr
+        elif is_scalar or isinstance(attribute, SymbolRefAttr):
+            yield attribute
+        else:
+            yield id(attribute)
     yield None
 
 
-def verify_calls(module: ModuleOp) -> None:
-    """Raises InvalidOp for a `byoc.call` whose function is missing or of another type."""
+def verify_calls(module: ModuleOp, ops: Sequence[Operation]) -> None:
+    """Raises InvalidOp for a `byoc.call` among these ops of a module whose function is missing or
+    of another type."""
     symbols = {
         name.data: op
         for op in module.body.block.ops
         if isinstance(name := op.properties.get("sym_name"), StringAttr)
     }
-    for op in ops_of(module):
+    for op in ops:
         if not isinstance(op, CallOp):
             continue
         name = op.callee.root_reference.data

@@ -33,12 +33,17 @@ def blocks_of(op: Operation) -> list[Block]:
 
 def ops_of(op: Operation) -> list[Operation]:
     """An op and all ops inside, in the order of their text, as they are now."""
-    found: list[Operation] = []
-    left = [op]
-    while left:
-        last = left.pop()
-        found.append(last)
-        for region in reversed(last.regions):
-            for block in reversed(region.blocks):
-                left += reversed(ops_in(block))
+    found = [op]
+    _add_inside(op, found)
     return found
+
+
+def _add_inside(op: Operation, found: list[Operation]) -> None:
+    for region in op.regions:
+        for block in region.blocks:
+            inner = block.first_op
+            while inner is not None:
+                found.append(inner)
+                if inner.regions:
+                    _add_inside(inner, found)
+                inner = inner.next_op

@@ -6,8 +6,9 @@ call stands for, so the report can be made again from a module that was saved an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -16,7 +17,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.byoc import (
     SPLIT,
@@ -58,16 +59,19 @@ def report_of(module: ModuleOp) -> Report:
     """The report of a module whose regions were outlined."""
     source = next((op for op in module.body.block.ops if isinstance(op, SourceOp)), None)
     nodes = source.entries() if source is not None else []
-    regions = [_region(op) for op in ops_of(module) if isinstance(op, CallOp) and op.handed_off]
+    text = cache(str)  # of types, of which few are different
+    ops = ops_of(module)
+    regions = [_region(op, text) for op in ops if isinstance(op, CallOp) and op.handed_off]
     taken = {name for region in regions for name in region.nodes}
-    with_host_ops = {name for op in _host_ops(module) for name in names(op.location)}
+    host_ops = _host_ops(module)
+    with_host_ops = {name for op in host_ops for name in names(op.location)}
     on_host, on_both = with_host_ops - taken, with_host_ops & taken
     before = module.attributes.get(SPLIT)
     if isinstance(before, ArrayAttr):
         on_both = {name.data for name in cast("ArrayAttr[StringAttr]", before)}
     known = [node.name for node in nodes]
     named = TARGETS in module.attributes
-    foreign = _foreign(module, known)
+    foreign = _foreign(ops, known)
     report = Report(
         nodes=nodes,
         targets=[t.target_name.data for t in targets_of(module)] if named else [],
@@ -80,9 +84,9 @@ def report_of(module: ModuleOp) -> Report:
         unknown_macs=[n.name for n in nodes if n.name in foreign and n.op_type in CONTRACTIONS],
         split=[name for name in known if name in on_both],
     )
-    report.host_macs = _host_macs(module, [node for node in nodes if node.name in on_both])
-    report.host_parts = _host_parts(module, report.split)
-    report.notes = notes_of(report, module, list(_host_ops(module)))
+    report.host_macs = _host_macs(host_ops, [node for node in nodes if node.name in on_both])
+    report.host_parts = _host_parts(host_ops, report.split)
+    report.notes = notes_of(report, module, host_ops)
     return report
 
 
@@ -90,7 +94,7 @@ def recount(report: Report, module: ModuleOp) -> None:
     """Counts once more what crosses, and adds what passes noted, after the passes that make a
     target's code: these may change what a call takes."""
     calls = [op for op in ops_of(module) if isinstance(op, CallOp) and op.handed_off and op.notes]
-    found = {region.symbol: region for region in map(_region, calls)}
+    found = {region.symbol: region for region in (_region(call, str) for call in calls)}
     now = [found.get(region.symbol, region) for region in report.regions]
     report.regions = [
         replace(region, inputs=counted.inputs, bytes=counted.bytes)
@@ -99,7 +103,7 @@ def recount(report: Report, module: ModuleOp) -> None:
     report.notes += notes_of_calls(calls)
 
 
-def _region(call: CallOp) -> Region:
+def _region(call: CallOp, text: Callable[[Attribute], str]) -> Region:
     record = call.handed_off
     assert record is not None
     scripts = [script.data for script in call.schedules or ()] or [""] * len(record.composites)
@@ -112,8 +116,8 @@ def _region(call: CallOp) -> Region:
         level=levels.pop() if len(levels) == 1 else "both",
         composites=composites,
         nodes=list(dict.fromkeys(n for c in composites for n in c.nodes)),
-        inputs=[str(type_) for type_ in record.inputs],
-        outputs=[str(type_) for type_ in record.outputs],
+        inputs=[text(type_) for type_ in record.inputs],
+        outputs=[text(type_) for type_ in record.outputs],
         bytes=sum(size or 0 for size in sizes),
         cuts=[cut.plain for cut in record.cuts],
         turns=trip_count_around(call),
@@ -122,30 +126,32 @@ def _region(call: CallOp) -> Region:
     )
 
 
-def _host_ops(module: ModuleOp) -> Iterable[Operation]:
-    """Walks the ops that the host executes; constants are not executed."""
-    for function in module.body.block.ops:
-        if isinstance(function, FuncOp) and TARGET not in function.attributes:
-            for op in ops_of(function)[1:]:
-                if not isinstance(op, CallOp) and not is_constant(op):
-                    yield op
+def _host_ops(module: ModuleOp) -> list[Operation]:
+    """Lists the ops that the host executes; constants are not executed."""
+    return [
+        op
+        for function in module.body.block.ops
+        if isinstance(function, FuncOp) and TARGET not in function.attributes
+        for op in ops_of(function)[1:]
+        if not isinstance(op, CallOp) and not is_constant(op)
+    ]
 
 
-def _host_macs(module: ModuleOp, split: Sequence[Node]) -> dict[str, int]:
+def _host_macs(host_ops: Sequence[Operation], split: Sequence[Node]) -> dict[str, int]:
     """Counts the host's multiply-accumulates of nodes that it shares with targets, at most those
     counted of the model."""
     found = dict.fromkeys((node.name for node in split if node.macs), 0)
-    for op in _host_ops(module) if found else ():
+    for op in host_ops if found else ():
         name = next((name for name in names(op.location) if name in found), None)
         if name is not None and isinstance(op, BlockOp | GraphOp):
             found[name] += macs_of([op]) * (trip_count_around(op) or 1)
     return {n.name: min(found[n.name], n.macs) for n in split if found.get(n.name)}
 
 
-def _host_parts(module: ModuleOp, split: Sequence[str]) -> dict[str, list[str]]:
+def _host_parts(host_ops: Sequence[Operation], split: Sequence[str]) -> dict[str, list[str]]:
     """Lists what the host computes of nodes that it shares with targets, each kind once."""
     found: dict[str, dict[str, None]] = {name: {} for name in split}
-    for op in _host_ops(module) if found else ():
+    for op in host_ops if found else ():
         if isinstance(op, BlockOp | GraphOp):
             text = computed(op) if isinstance(op, BlockOp) else op.name
             for name in names(op.location):
@@ -153,9 +159,9 @@ def _host_parts(module: ModuleOp, split: Sequence[str]) -> dict[str, list[str]]:
     return {name: [*texts] for name, texts in found.items() if texts}
 
 
-def _foreign(module: ModuleOp, known: list[str]) -> dict[str, str]:
+def _foreign(ops: Sequence[Operation], known: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for op in ops_of(module):
+    for op in ops:
         if isinstance(op, ForeignOp) and op.reason is not None:
             found.update(dict.fromkeys(names(op.location), op.reason.data))
     return {node: found[node] for node in known if node in found}

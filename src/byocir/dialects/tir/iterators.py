@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
@@ -34,6 +36,7 @@ class IteratorAttr(ParametrizedAttribute):
     extent: IntAttr = param_def()
 
     @staticmethod
+    @lru_cache(maxsize=1024)  # most blocks have iterators that others have, too
     def of(name: str, kind: IteratorKind, extent: int) -> IteratorAttr:
         return IteratorAttr(StringAttr(name), IteratorKindAttr(kind), IntAttr(extent))
 

@@ -9,11 +9,12 @@ target looks for cannot drift apart.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, Self, cast
+from collections.abc import Callable, Hashable, Sequence
+from typing import Self, cast
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
     AnyFloat,
     FloatAttr,
     IndexType,
@@ -25,6 +26,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 
 from byocir.dialects.emitting import emit, emitting_to
+from byocir.dialects.template import Template
 from byocir.dialects.tir.read import ReadOp
 from byocir.dialects.tir.yields import YieldOp
 from byocir.dialects.types import (
@@ -225,7 +227,7 @@ class Emitted(Scalar):
 
     def read(self, *indices: Emitted) -> Self:
         """The element of this array at these indices."""
-        return self._emit(ReadOp.of, self.value, [index.to(i64).value for index in indices])
+        return self._of(ReadOp.of(self.value, [index.to(i64).value for index in indices]))
 
     def wrapped(self, size: int) -> Self:
         """This index, counted from the end of a dimension if it is negative."""
@@ -237,8 +239,10 @@ class Emitted(Scalar):
 
     def constant(self, number: Number) -> Self:
         """The number as a constant of this scalar's type."""
-        made = self._emit(arith.ConstantOp, number_attr(number, signless(self.type)))
-        return made.cast(self.type)
+        type_ = signless(self.type)
+        properties = {"value": number_attr(number, type_)}
+        made = arith.ConstantOp.create(properties=properties, result_types=[type_])
+        return self._of(made).cast(self.type)
 
     def _operand(self, other: Scalar | Number) -> SSAValue:
         if isinstance(other, int | float):
@@ -260,10 +264,28 @@ class Emitted(Scalar):
         """The same bits, signed, signless or unsigned: arith knows signless integers only."""
         if type_ == self.type:
             return self
-        return self._emit(UnrealizedConversionCastOp.get, [self.value], [type_])
+        return self._of(UnrealizedConversionCastOp.get([self.value], [type_]))
 
-    def _emit(self, op: Callable[..., Operation], *arguments: Any) -> Self:
-        return type(self)(emit(op(*arguments)).results[0])
+    def _emit(self, op: Callable[..., Operation], *arguments: SSAValue | Attribute | str) -> Self:
+        """Emits `op` of operands and of what else it takes, a copy where there was one alike:
+        calling its constructor takes several times as long."""
+        operands = [value for value in arguments if isinstance(value, SSAValue)]
+        key = (op, *(each.type if isinstance(each, SSAValue) else each for each in arguments))
+        if key in _MADE:
+            ((made,), _) = _MADE[key].make(operands, UNKNOWN_LOC)
+            return self._of(made)
+        made = op(*arguments)
+        template = Template.of(operands, [made], made.results)
+        assert template is not None
+        _MADE[key] = template
+        return self._of(made)
+
+    def _of(self, op: Operation) -> Self:
+        return type(self)(emit(op).results[0])
+
+
+_MADE: dict[Hashable, Template] = {}
+"""The ops of `_emit`, by constructor, the types of operands and what else they are made of."""
 
 
 def emit_body(types: Sequence[Attribute], body: Callable[..., Emitted]) -> Region:

@@ -23,8 +23,8 @@ STAYS: dict[type[Operation], str] = {
 
 @dataclass
 class Definitions:
-    """Replaces graph ops by their definitions; ops that are alike are defined once, the others get
-    copies."""
+    """Replaces graph ops by their definitions; of ops that are alike the first two are defined, the
+    others get copies of what was made for the second."""
 
     _known: dict[Hashable, tuple[Template | None, Sequence[Attribute | None]]] = field(
         default_factory=dict[Hashable, "tuple[Template | None, Sequence[Attribute | None]]"]
@@ -44,11 +44,14 @@ class Definitions:
             return _define(op)
         constants = [constant_of(value) for value in op.operands]
         likeness = _likeness(op, constants)
-        if likeness in self._known:
-            template, _ = self._known[likeness]
-            return _define(op) if template is None else template.make(op.operands, op.location)
+        template, _ = self._known.get(likeness, (None, ()))
+        if template is not None:
+            return template.make(op.operands, op.location)
         ops, results = _define(op)
-        self._known[likeness] = (Template.of(op.operands, ops, results), constants)
+        # Most definitions of a model are made once: to read them for copies would be in vain.
+        again = likeness in self._known
+        template = Template.of(op.operands, ops, results) if again else None
+        self._known[likeness] = (template, constants)
         return ops, results
 
 
@@ -60,13 +63,14 @@ def _define(op: GraphOp) -> tuple[Sequence[Operation], Sequence[SSAValue]]:
 
 def _likeness(op: GraphOp, constants: Sequence[Attribute | None]) -> Hashable:
     """Makes a key that ops share whose definitions are equal: see `GraphOp.define`."""
-    operands = tuple(op.operands)
+    first: dict[SSAValue, int] = {}
+    same = tuple(first.setdefault(value, i) for i, value in enumerate(op.operands))
     return (
         type(op),
         tuple(op.properties.items()),
         tuple(op.attributes.items()),
-        tuple(value.type for value in operands),
+        tuple(value.type for value in op.operands),
         tuple(result.type for result in op.results),
-        tuple(map(operands.index, operands)),
+        same,
         tuple(map(id, constants)),
     )

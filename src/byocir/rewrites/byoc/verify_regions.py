@@ -20,6 +20,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import TARGET, CallOp, CompositeOp, RegionOp, TargetAttr
 from byocir.dialects.dominance import InvalidOp, verify_dominance
 from byocir.dialects.verify import verify_calls
+from byocir.dialects.walk import ops_of
 from byocir.errors import ByocirError
 from byocir.patterns.legality import describe
 
@@ -40,9 +41,10 @@ class VerifyRegionsPass(ModulePass):
 def verify_regions(module: ModuleOp) -> None:
     """Raises InvalidOp for the first region or region function that is not legal."""
     verify_dominance(module)
-    verify_calls(module)
-    calls = [op for op in module.walk() if isinstance(op, CallOp)]
-    for op in module.walk():
+    ops = ops_of(module)
+    verify_calls(module, ops)
+    calls = [op for op in ops if isinstance(op, CallOp)]
+    for op in ops:
         if isinstance(op, RegionOp | CompositeOp):
             verify_interface(op)
     for function in module.body.block.ops:
