@@ -62,6 +62,13 @@ def test_other_operators_do_not_commute(name):
     assert not fits(types, written, lambda acc, x: getattr(x, name)(acc))
 
 
+def test_an_op_of_one_value_twice_is_no_model_of_those_of_two():
+    square, product = lambda x, acc: x / x, lambda x, acc: acc / x
+    assert fits([f32, f32], square, lambda acc, x: x / x)
+    assert fits([f32, f32], product, lambda acc, x: acc / x)
+    assert not fits([f32, f32], product, lambda acc, x: x / x)
+
+
 def test_functions_of_one_float():
     assert fits([f32, f32], lambda x, acc: x.exp(), lambda acc, x: x.exp())
     assert not fits([f32, f32], lambda x, acc: x.exp(), lambda acc, x: x.roundeven())

@@ -270,7 +270,8 @@ class Emitted(Scalar):
         """Emits `op` of operands and of what else it takes, a copy where there was one alike:
         calling its constructor takes several times as long."""
         operands = [value for value in arguments if isinstance(value, SSAValue)]
-        key = (op, *(each.type if isinstance(each, SSAValue) else each for each in arguments))
+        others = (each.type if isinstance(each, SSAValue) else each for each in arguments)
+        key = (op, *others, *map(operands.index, operands))  # x * x is not alike x * y
         if key in _MADE:
             ((made,), _) = _MADE[key].make(operands, UNKNOWN_LOC)
             return self._of(made)
@@ -285,7 +286,8 @@ class Emitted(Scalar):
 
 
 _MADE: dict[Hashable, Template] = {}
-"""The ops of `_emit`, by constructor, the types of operands and what else they are made of."""
+"""The ops of `_emit`, by constructor, the types of operands, what else they are made of, and which
+operands are equal."""
 
 
 def emit_body(types: Sequence[Attribute], body: Callable[..., Emitted]) -> Region:
