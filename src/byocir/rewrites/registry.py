@@ -46,6 +46,7 @@ PASSES: dict[str, str] = {
     "fuse-epilogues": "byocir.rewrites.machine.epilogues:FuseEpiloguesPass",
     "route-copies": "byocir.rewrites.machine.route:RouteCopiesPass",
     "write-out-loops": "byocir.rewrites.machine.write_out:WriteOutLoopsPass",
+    "keep-on-chip": "byocir.rewrites.machine.keep:KeepOnChipPass",
     "select-instructions": "byocir.rewrites.machine.select:SelectInstructionsPass",
     "overlap-loads": "byocir.rewrites.machine.overlap:OverlapLoadsPass",
     "allocate-memories": "byocir.rewrites.machine.allocate:AllocateMemoriesPass",

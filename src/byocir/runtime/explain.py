@@ -36,6 +36,10 @@ def summary(report: Report) -> str:
         lines.append(f"{f'{target} regions':<28}{len(regions):>14,}")
         crossing = sum(region.bytes * region.calls for region in regions)
         lines.append(f"{f'{target} bytes crossing':<28}{crossing:>14,}" + _more_bytes(regions))
+        kept = sum(region.kept * region.calls for region in regions)
+        if kept:
+            told = "on the chip, between composites"
+            lines.append(f"{f'{target} bytes kept':<28}{kept:>14,}   {told}")
     lines.append(
         _row(f"{HOST} operators", len(report.host), counted) + f"   {HOST}: {report.host_runs_on}"
     )

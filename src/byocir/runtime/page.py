@@ -85,6 +85,7 @@ def _strip(report: Report, places: Mapping[str, str], colours: Mapping[str, str]
 
 def _region(region: Region, lines: Sequence[str], colours: Mapping[str, str]) -> str:
     crossing = f"{len(region.nodes):,} nodes, {region.bytes:,} bytes cross"
+    crossing += f", {region.kept:,} stay on the chip" if region.kept else ""
     return (
         f'<details class="region" style="--place:{colours[region.target]}">'
         f"<summary><span>{escape(region.symbol)}</span><span>{crossing}</span></summary>"

@@ -41,6 +41,9 @@ class Region:
     """The group that markers ask for: work that no region has together with other work."""
     is_open: bool = False
     """Tells if sizes that cross depend on the inputs: then `bytes` counts the others."""
+    kept: int = 0
+    """The bytes that composites hand to each other on the chip in one call, which would be stored
+    to main memory and loaded again otherwise."""
 
     @property
     def calls(self) -> int:

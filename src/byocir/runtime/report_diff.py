@@ -121,6 +121,7 @@ def _regions(before: Report, after: Report) -> Iterator[Change]:
             continue
         pairs = {
             "bytes": (old.bytes, new.bytes),
+            "bytes kept": (old.kept, new.kept),
             "cycles": (_cycles(before, old), _cycles(after, new)),
         }
         for what, (a, b) in pairs.items():

@@ -13,6 +13,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    IntegerAttr,
     ModuleOp,
     StringAttr,
 )
@@ -20,6 +21,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.byoc import (
+    KEPT,
     SPLIT,
     TARGET,
     TARGETS,
@@ -91,13 +93,19 @@ def report_of(module: ModuleOp) -> Report:
 
 
 def recount(report: Report, module: ModuleOp) -> None:
-    """Counts once more what crosses, and adds what passes noted, after the passes that make a
-    target's code: these may change what a call takes."""
+    """Counts once more what crosses, and adds what passes noted and kept on the chip, after the
+    passes that make a target's code: these may change what a call takes."""
     calls = [op for op in ops_of(module) if isinstance(op, CallOp) and op.handed_off and op.notes]
     found = {region.symbol: region for region in (_region(call, str) for call in calls)}
     now = [found.get(region.symbol, region) for region in report.regions]
+    kept = {
+        function.sym_name.data: number.value.data
+        for function in module.body.block.ops
+        if isinstance(function, FuncOp)
+        and isinstance(number := function.attributes.get(KEPT), IntegerAttr)
+    }
     report.regions = [
-        replace(region, inputs=counted.inputs, bytes=counted.bytes)
+        replace(region, inputs=counted.inputs, bytes=counted.bytes, kept=kept.get(region.symbol, 0))
         for region, counted in zip(report.regions, now, strict=True)
     ]
     report.notes += notes_of_calls(calls)

@@ -24,6 +24,8 @@ from byocir.dialects.nodes import Node
 
 TARGET = "byoc.target"
 """Function attribute: the target that a region function was handed to."""
+KEPT = "byoc.kept_bytes"
+"""Function attribute: the bytes that its composites hand on without moving them to main memory."""
 LEVEL = "byoc.level"
 """Function attribute: the level, "graph" or "tensor", at which it was handed over."""
 LEVELS = ("graph", "tensor")

@@ -37,7 +37,7 @@ NEAR = 1.02
 """Choices that cost up to so many times the least count as equal, and the one with the fewest steps
 is taken: each step is written out, and the closed form knows no better."""
 HINDRANCE = 1 / 16
-"""Of the cycles of units that are not the busiest, the part in which that waits for them."""
+"""The busiest unit waits in so large a part of the cycles of the others."""
 MOST_WAYS = 3000
 """Choices that are all tried; among more, one size is changed at a time."""
 

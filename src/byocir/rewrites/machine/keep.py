@@ -1,0 +1,272 @@
+"""keep-on-chip: what one composite hands to the next stays in a machine's memory.
+
+Does: an array in main memory that is written by some blocks of a function, and read by nothing but
+loads into one memory of the machine, becomes a buffer of that memory. It takes the place of the
+tiles that were stored to it and of those that were loaded from it, with what is around them: the
+pads of a convolution. The function tells the bytes that no longer move, as `byoc.kept_bytes`.
+
+```
+requantise → tile → store → array → load → tile → product      requantise → buffer → product
+```
+
+Requires: functions without loops, as `write-out-loops` leaves them.
+
+Guarantees: the same results, bit for bit. What instructions cannot do on the buffer, what memories
+have no room for, and what would keep the busiest unit longer stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from byocir.dialects.byoc import KEPT
+from byocir.dialects.tir import AllocOp, BlockOp, scope_of
+from byocir.dialects.tir.affine import linear
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.errors import ByocirError
+from byocir.machine import Machine, Memory
+from byocir.machine.calls import ops_in
+from byocir.machine.plans import plans_of
+from byocir.rewrites.machine import machines_in
+from byocir.rewrites.machine.arrange import Lives
+from byocir.rewrites.machine.select import select
+from byocir.rewrites.schedule.access import accesses_of
+from byocir.rewrites.schedule.blocks import Parts, reads_old
+
+
+@dataclass(frozen=True)
+class KeepOnChipPass(ModulePass):
+    """Keeps what passes between composites in a machine's memories."""
+
+    name = "keep-on-chip"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function, machine in machines_in(op):
+            saved = keep(machine, function)
+            if saved:
+                function.attributes[KEPT] = IntegerAttr(saved, i64)
+
+
+def keep(machine: Machine, function: FuncOp) -> int:
+    """Keeps arrays of a function in memories; gives the bytes that no longer move."""
+    saved, at, busy = 0, 0, None
+    while at < len(arrays := list(_arrays(function))):
+        at += 1
+        if _Kept.of(machine, arrays[at - 1]) is None:
+            continue
+        busy = _busiest(machine, function) if busy is None else busy
+        trial = function.clone()
+        kept = _Kept.of(machine, list(_arrays(trial))[at - 1])
+        assert kept is not None
+        bytes_ = kept.put()
+        now = _busiest(machine, trial)
+        if now is None or (busy is not None and now > busy):
+            continue
+        function.detach_region(function.body)
+        function.add_region(trial.detach_region(trial.body))
+        saved, at, busy = saved + bytes_, at - 1, now
+    return saved
+
+
+def _arrays(function: FuncOp) -> Iterator[AllocOp]:
+    """Gives the arrays in main memory that a function has for itself."""
+    for op in function.body.block.ops:
+        if isinstance(op, AllocOp) and not scope_of(op.result.type):
+            yield op
+
+
+def _busiest(machine: Machine, function: FuncOp) -> float | None:
+    """Counts the cycles of the unit that a function keeps busy longest; None where instructions do
+    not do its blocks, or memories do not hold its buffers."""
+    selected = function.clone()
+    try:
+        select(machine, selected.body.block)
+    except ByocirError:
+        return None
+    calls = ops_in(machine, selected.body.block)
+    if not Lives(calls).fit():
+        return None
+    busy: Counter[str] = Counter()
+    for each in calls:
+        busy[each.unit.name] += each.cycles  # type: ignore[assignment]
+    return max(busy.values(), default=0)
+
+
+Offset = tuple[int, ...]
+
+
+@dataclass
+class _Kept:
+    """An array and the buffers that hold parts of it: by how much their indices are lower than
+    those of the array. `moves` are the blocks that only move what they have in common."""
+
+    array: AllocOp
+    memory: Memory
+    parts: Mapping[SSAValue, Offset]
+    moves: Sequence[BlockOp]
+
+    @staticmethod
+    def of(machine: Machine, array: AllocOp) -> _Kept | None:
+        """The parts of an array that can stay in a memory; None if it cannot."""
+        users = [use.operation for use in array.result.uses]
+        blocks = [op for op in users if isinstance(op, BlockOp) and not op.bases]
+        readers = [op for op in blocks if array.result in op.ins]
+        writers = [op for op in blocks if array.result in op.outs and not reads_old(op)]
+        if len(readers) + len(writers) != len(users) or not readers or not writers:
+            return None
+        memories = {machine.memory_of(scope_of(op.outs[0].type)) for op in readers}
+        memory = memories.pop()
+        if memories or memory is None or memory.is_main or not _all_before(writers, readers):
+            return None
+        moves = [*readers, *(op for op in writers if _is_whole(op, memory))]
+        parts = _parts_of(array, moves)
+        rest = [op for op in writers if op not in moves]
+        if parts is None or not all(_is_done(machine, op, memory) for op in rest):
+            return None
+        if not all(_adds_borders(op, array, parts) for op in readers):
+            return None
+        found = _Kept(array, memory, parts, moves)
+        return found if found.begins_rows() else None
+
+    @property
+    def low(self) -> Offset:
+        """The lowest indices of the array, as it has them, that the buffer holds."""
+        return tuple(map(min, zip(*self.parts.values(), *[[0] * self.rank], strict=True)))
+
+    @property
+    def rank(self) -> int:
+        return len(shape_of(self.array.result.type))
+
+    def begins_rows(self) -> bool:
+        """Tells whether each part begins with a row of the buffer."""
+        lanes = self.memory.row
+        return all(
+            (at - low) % size == 0
+            for offset in [*self.parts.values(), (0,) * self.rank]
+            for at, low, size in zip(offset[::-1], self.low[::-1], lanes[::-1], strict=False)
+        )
+
+    def put(self) -> int:
+        """Puts a buffer in the place of all parts; gives the bytes that are moved no longer."""
+        value, low = self.array.result, self.low
+        ends = [shape_of(value.type)]
+        for part, offset in self.parts.items():
+            sizes = zip(offset, shape_of(part.type), strict=True)
+            ends.append(tuple(at + size for at, size in sizes))
+        shape = tuple(max(end) - at for end, at in zip(zip(*ends, strict=True), low, strict=True))
+        element = element_type_of(value.type)
+        made = AllocOp.of(element, shape, self.memory.scope, self.array.location)
+        made.result.name_hint = value.name_hint
+        home = self.array.parent
+        assert home is not None
+        assert home.first_op is not None
+        home.insert_op_before(made, home.first_op)
+        saved = sum(_elements(op, value) for op in dict.fromkeys([*self.moves, *_users(value)]))
+        for op in self.moves:
+            op.detach()
+            op.erase()
+        for part, offset in [*self.parts.items(), (value, (0,) * self.rank)]:
+            by = tuple(at - least for at, least in zip(offset, low, strict=True))
+            for op in _users(part):
+                _redirect(op, part, made.result, by)
+            owner = part.owner
+            assert isinstance(owner, AllocOp)
+            owner.detach()
+            owner.erase()
+        return saved * dtype_of(element).itemsize
+
+
+def _users(value: SSAValue) -> list[BlockOp]:
+    users = (use.operation for use in value.uses)
+    return list(dict.fromkeys(op for op in users if isinstance(op, BlockOp)))
+
+
+def _redirect(op: BlockOp, old: SSAValue, new: SSAValue, by: Offset) -> None:
+    """Lets a block access a buffer in the place of another, so many elements further on."""
+    parts = Parts.of(op)
+    for operand, value in enumerate([*op.ins, *op.outs]):
+        if value is old:
+            sides = zip(parts.maps[operand].results, by, strict=True)
+            exprs = [expr + at if at else expr for expr, at in sides]
+            parts = parts.with_operand(operand, new).with_map(operand, exprs)
+    parts.put(op)
+
+
+def _elements(op: BlockOp, array: SSAValue) -> int:
+    """Counts the elements of an array that a block reads or writes."""
+    found = next(access for access in accesses_of(op) if access.buffer is array)
+    return prod(side.size for side in found.box)
+
+
+def _all_before(first: Sequence[BlockOp], later: Sequence[BlockOp]) -> bool:
+    return all(one.is_before_in_block(other) for one in first for other in later)
+
+
+def _is_done(machine: Machine, op: BlockOp, memory: Memory) -> bool:
+    """Tells whether an instruction that writes a memory has the pattern of a block."""
+    plans = plans_of(machine, op, op.extents, "pattern", [])
+    return any(plan.instruction.into == memory for plan in plans)
+
+
+def _moved(op: BlockOp) -> Offset | None:
+    """Gives by how much the indices of what a block reads are above those of where it puts that,
+    if all it does is to move elements."""
+    if len(op.ins) != 1 or op.where is not None or op.yielded[0] is not op.body.block.args[0]:
+        return None
+    sides = op.in_maps[0].results, op.out_maps[0].results
+    if len(sides[0]) != len(sides[1]) or any(op.pad_values):
+        return None
+    forms = [(linear(one), linear(other)) for one, other in zip(*sides, strict=True)]
+    found = [one - other for one, other in forms if one is not None and other is not None]
+    if len(found) < len(forms) or any(form.terms for form in found):
+        return None
+    return tuple(form.constant for form in found)
+
+
+def _is_whole(op: BlockOp, memory: Memory) -> bool:
+    """Tells whether a block moves a whole buffer of a memory."""
+    if _moved(op) is None or scope_of(op.ins[0].type) != memory.scope:
+        return False
+    return _elements(op, op.ins[0]) == prod(shape_of(op.ins[0].type))
+
+
+def _parts_of(array: AllocOp, moves: Sequence[BlockOp]) -> dict[SSAValue, Offset] | None:
+    """The buffers that moves fill from an array, or empty into it, each with where it lies."""
+    found: dict[SSAValue, Offset] = {}
+    for op in moves:
+        by = _moved(op)
+        if by is None:
+            return None
+        is_load = op.ins[0] is array.result
+        part = op.outs[0] if is_load else op.ins[0]
+        offset = by if is_load else tuple(-at for at in by)
+        if not isinstance(part.owner, AllocOp) or found.setdefault(part, offset) != offset:
+            return None
+    return found
+
+
+def _adds_borders(load: BlockOp, array: AllocOp, parts: Mapping[SSAValue, Offset]) -> bool:
+    """Tells whether all else that writes where a load does are numbers outside of the array."""
+    part, sizes = load.outs[0], shape_of(array.result.type)
+    for op in _users(part):
+        if part not in op.outs or op is load:
+            continue
+        box = next(access for access in accesses_of(op) if access.buffer is part).box
+        sides = zip(box, parts[part], sizes, strict=True)
+        inside = all(
+            s.start.constant + at < size and s.start.constant + s.size + at > 0
+            for s, at, size in sides
+        )
+        is_load = op.ins[:1] == (array.result,)
+        if not is_load and (op.ins or inside):
+            return False
+    return True
