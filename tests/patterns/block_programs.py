@@ -28,7 +28,8 @@ def at(*names: str) -> list[Term]:
 
 @dataclass
 class Read:
-    """An input: its index and what is read outside it; it ends `slack` before the last read."""
+    """An input: its index and what is read outside it; where windows slide,
+    it ends `slack` before the last read."""
 
     index: list[Term]
     element: Attribute = i8
@@ -74,7 +75,10 @@ class Spec:
         known = spans([self.extent(name) for name in self.loops])
         exprs = self.expressions(read.index)
         sizes = [bounds(expr, known).high + 1 for expr in exprs]
-        return tensor(read.element, [max(1, size - read.slack) for size in sizes])
+        alone = [len(terms) == 1 and not constant for terms, constant in read.index]
+        slack = [min(read.slack, 0) if plain else read.slack for plain in alone]
+        left = (size - less for size, less in zip(sizes, slack, strict=True))
+        return tensor(read.element, [max(1, size) for size in left])
 
     def build(self, values: Sequence[SSAValue]) -> list[BlockOp]:
         """The ops, the block last; `values` are the inputs in the order of `reads`."""

@@ -7,9 +7,10 @@ from block_programs import Conv, Read, Spec, at, attempt, matmul, product
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Block
 from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.rewriter import Rewriter
 
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.types import i8, i32, i64
+from byocir.dialects.types import i8, i32, i64, shape_of, tensor
 from byocir.patterns import Composite, block, number, wildcard
 
 SIZES = {"n": 2, "o": 3, "c": 4, "h": 5, "w": 6, "r": 2, "s": 3}
@@ -84,6 +85,18 @@ def test_other_bodies_decline():
         found = attempt(spec, gemm())
         assert found.reason.startswith("expected body acc + (x.to(i32) * y.to(i32)), found ")
         assert len(found.matched) == 1, "it reads and writes as the pattern does"
+
+
+def test_only_windows_read_outside():
+    """Channels beyond those that there are would be those of something else on a device."""
+    _, root = Conv(SIZES, pads=(1, 1)).spec().module()
+    image = root.ins[0]
+    batch, channels, *rest = shape_of(image.type)
+    Rewriter.replace_value_with_new_type(image, tensor(i8, [batch, channels - 1, *rest]))
+    assert Composite("toy.block", (conv(),)).attempt(root).reason == (
+        f"expected c to read inside {channels - 1} elements at "
+        f"[n c (h*sh + r*dh - ph) (w*sw + s*dw - pw)], found {channels}"
+    )
 
 
 def test_strides_dilations_and_pads_bind():

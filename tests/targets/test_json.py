@@ -121,7 +121,10 @@ def byocir_target(text: str):
         ("json{ops=convolution}", "did you mean 'conv'?"),
         ('json{like="vta.convs"}', "did you mean 'vta.conv'?"),
         ("json{like=vtaa}", "unknown target 'vtaa'"),
-        ("json{rounding=up}", "expected rounding floor, half_up, half_even"),
+        (
+            "json{rounding=up}",
+            "expected option rounding of target 'json' as '', floor, half_up, half_even",
+        ),
     ],
 )
 def test_mistyped_options_are_refused(target: str, said: str):

@@ -66,6 +66,38 @@ func.func @main(%x: tensor<1x3x3xi8>) -> tensor<1x3x2xi8> {
 }"""
 
 
+POOL_WITH_A_COLUMN_OUTSIDE = """
+func.func @main(%x: tensor<1x16x9x10xi8>) -> tensor<1x8x4x5xi8> {
+  %w = graph.constant #graph.array<[NUMBERS] : tensor<8x16x1x3xi8>>
+  %c = graph.conv %x, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>,
+    pads = array<i64: 0, 0, 0, 0>, group = 1 : i64}
+    : (tensor<1x16x9x10xi8>, tensor<8x16x1x3xi8>) -> tensor<1x8x9x8xi32>
+  %m = graph.constant #graph.array<[93] : tensor<i32>>
+  %r = graph.requantize %c, %m {rounding = #graph.fixed<shift = 9, half_up>}
+    : (tensor<1x8x9x8xi32>, tensor<i32>) -> tensor<1x8x9x8xi8>
+  %p = graph.max_pool %r {strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>,
+    pads = array<i64: 0, 1, 1, 1>, kernel_shape = array<i64: 3, 1>, ceil_mode = 0 : i64}
+    : (tensor<1x8x9x8xi8>) -> tensor<1x8x4x5xi8>
+  func.return %p : tensor<1x8x4x5xi8>
+}""".replace("NUMBERS", ", ".join(["3", "-5"] * 192))
+
+
+def pool_over(channels: int) -> str:
+    """Maxima over windows that end outside, of so many channels of an array of two."""
+    return f"""
+func.func @main(%x: tensor<1x2x4xi8>) -> tensor<1x{channels}x2xi8> {{
+  %least = tir.fill -128 : i8 : tensor<1x{channels}x2xi8>
+  %0 = tir.block [n: 1, c: {channels}, h: 2 | r: 3]
+    ins(%x[n, c, 2 * h + r] pad -128 : i8 : tensor<1x2x4xi8>)
+    outs(%least[n, c, h] : tensor<1x{channels}x2xi8>) {{
+  ^bb0(%p: i8, %r: i8):
+    %1 = arith.maxsi %r, %p : i8
+    tir.yield %1 : i8
+  }}
+  func.return %0 : tensor<1x{channels}x2xi8>
+}}"""
+
+
 def rescaled(numbers: str, shift: int, *, grouped: bool = False) -> str:
     """A contraction, requantised by `(x * m + term) >> shift`; `numbers` is the factor and the
     term. If grouped, it has one group."""
@@ -134,6 +166,9 @@ FOUND = {
     "terms of eight bits": (TERMS_OF_8_BITS, "graph", True),  # but for the sum
     "windows beyond a border": (POOL_BEYOND_ITS_BORDER, "graph", True),  # but for the border
     "the same as blocks": (POOL_BEYOND_ITS_BORDER, "tensor", True),
+    "windows over more channels than there are": (pool_over(3), "tensor", False),
+    "windows over fewer channels than there are": (pool_over(1), "tensor", True),
+    "a column of windows that is outside": (POOL_WITH_A_COLUMN_OUTSIDE, "graph", True),
     "one group": (rescaled("3 4", 3, grouped=True), "tensor", True),
     "half of something else": (rescaled("3 5", 3), "tensor", False),
     "more than 32 bits": (rescaled("3 536870912", 30), "tensor", False),

@@ -12,12 +12,14 @@ from typing import Any, cast, overload
 from xdsl.ir import Operation, SSAValue, Use
 
 from byocir.dialects import tir
+from byocir.dialects.types import shape_of
 from byocir.errors import ByocirError
 from byocir.patterns.alike import Alike, Facts, Kept, OutlineMisfit
 from byocir.patterns.dataflow import Producer, producer
 from byocir.patterns.differences import body_differs, indices_differ
 from byocir.patterns.index import (
     Affine,
+    FloorIndex,
     Index,
     Iterators,
     NamedIterators,
@@ -26,6 +28,7 @@ from byocir.patterns.index import (
     match_index,
     parse_index,
     rank_fits,
+    window_of,
 )
 from byocir.patterns.match import BoundBlock, Progress, State, python_value
 from byocir.patterns.nodes import Access, Pattern, match_operand
@@ -220,7 +223,7 @@ class BlockPattern(Pattern):
                 named = named and named.with_name(self.label, bound)
                 if named is None:
                     continue
-                pads = self._pads(op, order)
+                pads = self._pads(op, order) or self._beyond(op, order, forms, space)
                 if not pads:
                     fits, progress.by_outline = True, False  # the rest is up to operands
                     yield from self._match_operands(op, order, 0, named, progress)
@@ -313,6 +316,30 @@ class BlockPattern(Pattern):
             if python_value(pad) != read.pad:
                 expected = "no pad" if read.pad is None else f"pad {read.pad}"
                 return f"expected {expected} at [{read.index}], found {python_value(pad)}"
+        return ""
+
+    def _beyond(
+        self,
+        op: tir.BlockOp,
+        order: Sequence[int],
+        forms: Sequence[Sequence[FloorIndex]],
+        space: NamedIterators,
+    ) -> str:
+        """Says which index that is an iterator alone reads beyond its array; empty if none does.
+        Only windows do, `(h*s + r - p)`."""
+        name_of = {i: name for name, i in space.names.items()}
+        for read, index, operand in zip(self.reads, self.indices, order, strict=True):
+            if op.pad_values[operand] is None:
+                continue
+            windows = {name for part in index for name in window_of(part)}
+            for size, (form, _) in zip(shape_of(op.ins[operand].type), forms[operand], strict=True):
+                alone = form.terms[0][0] if len(form.terms) == 1 else None
+                if alone is None or op.extents[alone] <= size or name_of.get(alone) in windows:
+                    continue
+                return (
+                    f"expected {op.names[alone]} to read inside {size} elements at [{read.index}], "
+                    f"found {op.extents[alone]}"
+                )
         return ""
 
     def _named_pads(self, op: tir.BlockOp, order: Sequence[int]) -> Numbers:

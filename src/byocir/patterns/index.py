@@ -125,6 +125,13 @@ def coefficients(index: Index) -> frozenset[str]:
     return frozenset(n for n in numbers if isinstance(n, str))
 
 
+def window_of(part: Affine | Group) -> set[str]:
+    """The iterators of an index that may reach beyond its dimension: all but those that stand
+    alone, as `c` does."""
+    names = [] if isinstance(part, Group) else [name for name, _ in part.terms]
+    return set() if part == Affine(tuple((name, 1) for name in names[:1])) else {*names}
+
+
 def _parse_token(token: str, iterators: Iterators) -> Affine | Group:
     known = {*iterators.parallel, *iterators.reduction}
     if token.startswith(("*", "~")) and token[1:] in iterators.groups:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
-from typing import Any, cast, get_args, get_type_hints
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -92,7 +92,9 @@ def _wrong_option(kind: type[TargetProtocol], spec: ArgSpec) -> str:
         except ValueError as error:
             if str(error).startswith("Incompatible types"):
                 found = ", ".join(map(str, values)) or "nothing"
-                shown = getattr(expected, "__name__", str(expected))
+                words = get_args(expected) if get_origin(expected) is Literal else ()
+                known = ", ".join(word or "''" for word in words)
+                shown = known or getattr(expected, "__name__", str(expected))
                 return f"expected option {option} of target '{spec.name}' as {shown}, found {found}"
     return ""
 

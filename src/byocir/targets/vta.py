@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, cast
+from typing import Any, Literal
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -49,7 +49,7 @@ class Vta(VtaLoader, Target):
     machine = VTA
     signed_bytes = True
 
-    rounding: str = _option(
+    rounding: Literal["floor", "half_up", "half_even"] = _option(
         "floor",
         "How requantisation rounds: half_up takes an addition and a shift; floor adds the half to "
         "sums of products, rounded, before it multiplies them, which takes one ALU instruction or "
@@ -120,7 +120,7 @@ class Vta(VtaLoader, Target):
 
     @property
     def fixed_point(self) -> Rounding:
-        return cast("Rounding", self.rounding)
+        return self.rounding
 
     def settings(self) -> Sequence[str]:
         return [*super().settings(), *(each.name for each in fields(VTAConfig))]

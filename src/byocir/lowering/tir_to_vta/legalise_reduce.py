@@ -259,10 +259,13 @@ class _Window:
         """Tells if the windows slide over the spatial dimensions of [N, C, …] alone, and read no
         batch or channel that is not there."""
         index = self.block.in_maps[0].results
-        sizes = tuple(self.block.extents[i] for i in self.block.parallels[:2])
+        sizes = shape_of(self.block.ins[0].type)
         plain = [_dim(expr) for expr in index[:2]] == self.block.parallels[:2]
-        plain = plain and sizes == shape_of(self.block.ins[0].type)[:2]
-        return plain and all(linear(expr) is not None for expr in index)
+        inside = all(
+            self.block.extents[i] <= size
+            for i, size in zip(self.block.parallels[:2], sizes, strict=False)
+        )
+        return plain and inside and all(linear(expr) is not None for expr in index)
 
     def of_sums(self, source: SSAValue, start: SSAValue) -> BlockOp:
         """The block that takes maxima of sums over the points of windows that are inside."""

@@ -209,6 +209,8 @@ class _Tiler:
         bases = [known.get(j, Linear()) for j in range(len(self.sizes))]
         start, size = reach(form, bases, self.sizes)
         if not start.terms:
-            first, last = max(start.constant, 0), min(start.constant + size, op.extents[i])
-            return self.indices.number(first), last - first
+            # Windows that are all outside reach no element; a tile has one, which nothing reads.
+            first = min(max(start.constant, 0), op.extents[i] - 1)
+            last = min(start.constant + size, op.extents[i])
+            return self.indices.number(first), max(last - first, 1)
         return self.indices.value(start, block), size

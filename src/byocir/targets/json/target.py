@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal, get_args
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.arg_spec import ArgSpec
@@ -19,7 +19,7 @@ from byocir.targets.json.codegen import json_blobs
 from byocir.targets.json.kernels import GRAPH_OPS, KERNELS
 from byocir.targets.json.runtime import Kernels, json_runner
 
-ROUNDINGS = ("", "floor", "half_up", "half_even", "float_scale")
+Rounding = Literal["", "floor", "half_up", "half_even", "float_scale"]
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,12 @@ class Json(JsonTarget):
 
     ops: tuple[str, ...] = ()
     like: tuple[str, ...] = ()
-    rounding: str = ""
+    rounding: Rounding = ""
 
     def __post_init__(self) -> None:
-        if self.rounding not in ROUNDINGS:
-            known = ", ".join(ROUNDINGS[1:])
+        roundings = get_args(Rounding)
+        if self.rounding not in roundings:
+            known = ", ".join(roundings[1:])
             raise ValueError(f"expected rounding {known} or '', found {self.rounding!r}")
         for name in self.ops:
             if _full(name) not in GRAPH_OPS:
@@ -67,8 +68,8 @@ class Json(JsonTarget):
             _like(name)
 
     @property
-    def fixed_point(self) -> Literal["", "floor", "half_up", "half_even", "float_scale"]:
-        return cast("Literal['', 'floor', 'half_up', 'half_even', 'float_scale']", self.rounding)
+    def fixed_point(self) -> Rounding:
+        return self.rounding
 
     def composites(self) -> tuple[Composite, ...]:
         whole = [composite for name in self.like for composite in _like(name)]
