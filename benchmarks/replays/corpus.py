@@ -80,6 +80,9 @@ def _digits() -> Iterator[Job]:
     path = EXAMPLES / "digits" / "digits_f32.onnx"
     tiled = "examples/tile_npu.py:Tile"
     yield Job("digits_f32, tile_npu", {path.name: path.read_bytes()}, (tiled,), options=shapes)
+    path, gemmini = path.with_name("digits_int8.onnx"), "examples/gemmini_pools.py:Gemmini"
+    at = {**shapes, "levels": ("tensor",)}
+    yield Job("digits_int8, gemmini", {path.name: path.read_bytes()}, (gemmini,), options=at)
 
 
 def _large() -> Iterator[Job]:
