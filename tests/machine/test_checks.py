@@ -19,6 +19,7 @@ def described(**changes: Any) -> Machine:
     machine = Machine("npu")
     dma, core = machine.unit("dma"), machine.unit("core")
     parts = {name: changes.get(name, 1) for name in ("banks", "granule")}
+    parts["fifo"] = changes.get("fifo", False)
     near = machine.memory("near", i8, row=(4,), rows=changes.get("rows", 8), **parts)
     moved: dict[str, Any] = {"cycles": lambda s: 1, "rows": up_to(4), "lanes": up_to(4)}
     if "unfed" not in changes:
@@ -95,6 +96,12 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"opcode": "3"}, "opcode of npu.double to be a whole number, found '3'"),
     ({"cycles": 20}, "cycles of npu.double to be a function, found 20"),
     ({"more": ordered_by_a_class}, "the order to be a kind of order, such as Counted(), found"),
+    ({"fifo": True, "banks": 2}, "as they came, without banks and granules, found banks=2"),
+    (
+        {"fifo": True},
+        "one unit that writes npu.near, whose rows leave it as they came, found dma (npu.load) and "
+        "core (npu.double)",
+    ),
     ({"more": second}, "units with names of their own, found two called core"),
 ]
 

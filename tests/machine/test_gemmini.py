@@ -24,11 +24,12 @@ from xdsl.passes import ModulePass
 
 import byocir
 from byocir.compiler import partition
-from byocir.dialects.byoc import TARGET
+from byocir.dialects.byoc import TARGET, CompositeOp
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
 from byocir.dialects.tir import AllocOp, ConstantOp, scope_of
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.evaluate.ports import ports_of
 from byocir.machine.calls import calls_in
@@ -221,6 +222,25 @@ def test_loads_run_beside_products() -> None:
     times = times_of(gemmini, calls)
     assert times.cycles < sum(unit.busy for unit in times.units)
 
+
+def test_words_of_operands_that_begin_inside_a_row_are_refused() -> None:
+    """A word names rows: half a row further on would be the row itself."""
+    example = import_file(EXAMPLE, "B217")
+
+    class Inside(example.Gemmini):
+        def schedule(self, composite: CompositeOp) -> str:
+            staged = "".join(f"; stage(product, {n}, gemmini.{m})" for n, m in INSIDE)
+            begun = "product, = blocks(); stored = cache_write(product)"
+            return f"{begun}; k, = tile(product, k=8){staged}"
+
+    module = product_module(16, 16, 32, relu=False)
+    told = r"begins with a row of gemmini\.sp, found one that begins at lane 8"
+    with pytest.raises(ByocirError, match=told) as caught:
+        byocir.compile(module, targets=[Inside()], levels=("tensor",))
+    assert caught.value.code == "B271"
+
+
+INSIDE = ((2, "acc"), (0, "sp"), (1, "sp"))
 
 BORDERED = """func.func @main(%0: tensor<4x5x2x1xi8>, %1: tensor<3x2x1x2xi8>)
     -> tensor<4x3x2x2xi32> {

@@ -74,8 +74,9 @@ def machines(draw: st.DrawFn) -> Drawn:
 def machine_by(
     pick: Callable[[Sequence[Any]], Any], given: Mapping[str, Any] | None = None
 ) -> Drawn:
-    """A machine with one or two operand memories and one for sums, each way to start sums, copies
-    in one or two steps, and each kind of order; `pick` chooses among options what is not given."""
+    """A machine with one or two operand memories and one for sums, some of which may be FIFOs, each
+    way to start sums, copies in one or two steps, and each kind of order; `pick` chooses among
+    options what is not given."""
     choices: dict[str, Any] = {}
 
     def choose(name: str, *options: Any) -> Any:
@@ -87,9 +88,14 @@ def machine_by(
     units += [machine.unit(name) for name in choose("units", (), ("core",), ("core", "store"))]
     load, core, store = units[0], units[min(1, len(units) - 1)], units[-1]
     lanes = choose("lanes", 4, 8, 16)
+    fifos = choose(
+        "fifos", *[()] * 4, ("near",), ("weights",), ("shared", "out"), ("out", "near"), ("sums",)
+    )
 
     def memory(name: str, element: Any, least: int) -> Memory:
         rows = choose(f"{name} rows", 4 * least, 16 * least, 256)
+        if name in fifos:
+            return machine.memory(name, element, row=(lanes,), rows=rows, fifo=True)
         banks, granule = choose(f"{name} banks", 1, 2), choose(f"{name} granule", 1, 2, 4)
         return machine.memory(name, element, row=(lanes,), rows=rows, banks=banks, granule=granule)
 

@@ -19,7 +19,7 @@ from byocir.patterns.index import Affine, Index
 
 def check_machine(machine: Machine) -> None:
     """Raises ByocirError B270 for the first mistake of a description."""
-    parts = (_kinds, _names, _memories, _parts, _units, _opcodes)
+    parts = (_kinds, _names, _memories, _parts, _fifos, _units, _opcodes)
     for check in (*parts, _limits, _costs, _tiles, _feeding):
         check(machine)
 
@@ -91,6 +91,11 @@ def _memories(machine: Machine) -> None:
         for name, number in numbers.items():
             if number < 1:
                 raise _wrong(machine, f"{name} of {memory.scope} of at least 1", repr(number))
+        if memory.fifo and (memory.banks, memory.granule) != (1, 1):
+            expected = (
+                f"{memory.scope}, whose rows leave it as they came, without banks and granules"
+            )
+            raise _wrong(machine, expected, f"banks={memory.banks}, granule={memory.granule}")
         if memory.bank * memory.banks != memory.rows or memory.bank % memory.granule:
             told = f"{memory.banks} equal banks of whole granules of {memory.granule}"
             raise _wrong(machine, f"rows of {memory.scope} to be {told}", str(memory.rows))
@@ -133,6 +138,20 @@ def _opcodes(machine: Machine) -> None:
         if other is not each:
             expected = f"one pattern for opcode {each.opcode}"
             raise _wrong(machine, expected, f"{other.name} and {each.name}")
+
+
+def _fifos(machine: Machine) -> None:
+    """Holds rows that leave in the order in which they came against units, which have none."""
+    for memory in (each for each in machine.memories if each.fifo):
+        writing = [each for each in machine.instructions if each.into == memory]
+        reads = [(each, _read(form)) for each in machine.instructions for form in each.forms]
+        reading = [each for each, memories in reads if memory in memories]
+        for what, found in (("writes", writing), ("reads", reading)):
+            other = next((each for each in found if each.unit != found[0].unit), None)
+            if other is not None:
+                expected = f"one unit that {what} {memory.scope}, whose rows leave it as they came"
+                units = f"{found[0].unit.name} ({found[0].name}) and {other.unit.name}"
+                raise _wrong(machine, expected, f"{units} ({other.name})")
 
 
 def _limits(machine: Machine) -> None:

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute
 from byocir.dialects.types import Shape
 from byocir.errors import ByocirError
 from byocir.machine.instructions import WORK, Call, Cycles, Encode, Instruction, Register, init_of
-from byocir.machine.parts import MAIN, InOrder, Limit, Memory, Order, Unit
+from byocir.machine.parts import MAIN, InOrder, Interlocked, Limit, Memory, Order, Unit
 from byocir.patterns import Composite, Pattern, block
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.composite import composite
@@ -50,11 +50,12 @@ class Machine:
         rows: int,
         banks: int = 1,
         granule: int = 1,
+        fifo: bool = False,
     ) -> Memory:
         """Declares a memory of `rows` rows, each of shape `row`; buffers in it are in scope
-        "machine.name". See `Memory` for `banks` and `granule`."""
+        "machine.name". See `Memory` for `banks`, `granule` and `fifo`."""
         scope = f"{self.name}.{name}"
-        self.memories.append(Memory(scope, element, tuple(row), rows, banks, granule))
+        self.memories.append(Memory(scope, element, tuple(row), rows, banks, granule, fifo))
         return self.memories[-1]
 
     def order(self, kind: Order) -> None:
@@ -140,6 +141,12 @@ class Machine:
         return made
 
     # What follows from the declarations.
+
+    @property
+    def guarded(self) -> frozenset[Memory]:
+        """The memories where the hardware holds back what must not overlap."""
+        watched = self.ordered.memories if isinstance(self.ordered, Interlocked) else ()
+        return frozenset((*watched, *(memory for memory in self.memories if memory.fifo)))
 
     def memory_of(self, scope: str) -> Memory | None:
         """The memory that buffers of a scope lie in; None for another machine's."""

@@ -15,7 +15,7 @@ from byocir.dialects.locations import place
 from byocir.errors import ByocirError
 from byocir.machine.description import Machine
 from byocir.machine.instructions import Call
-from byocir.machine.parts import InOrder, Interlocked, Tokens
+from byocir.machine.parts import InOrder, Tokens
 from byocir.machine.places import Place
 from byocir.machine_sim import (
     Access,
@@ -42,8 +42,7 @@ def model_of(machine: Machine) -> MachineModel:
     pairs = order.pairs if isinstance(order, Tokens) else ()
     capacity = order.capacity if isinstance(order, Tokens) else None
     tokens = [TokenQueue(f"{one.name} to {other.name}", capacity) for one, other in pairs]
-    guarded = order.memories if isinstance(order, Interlocked) else ()
-    return MachineModel(units, tokens, frozenset(memory.scope for memory in guarded))
+    return MachineModel(units, tokens, frozenset(memory.scope for memory in machine.guarded))
 
 
 def numbers_of(machine: Machine, calls: Sequence[Call]) -> list[Instruction]:

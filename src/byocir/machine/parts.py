@@ -33,6 +33,10 @@ class Memory:
     dimensions are cut into rows, those before count rows: a buffer of 20 by 40 in rows of 16 lanes
     is three times 20 rows.
 
+    Rows of a `fifo` leave it in the order in which they came, each once. The hardware holds back
+    what finds it full or empty. So a tile in it is what one call reads; one unit alone writes it,
+    and one reads it.
+
     Called with a name it is an operand of a pattern: `near("a")["m k"]`.
     """
 
@@ -42,6 +46,7 @@ class Memory:
     rows: int = 0
     banks: int = 1
     granule: int = 1
+    fifo: bool = False
 
     def __call__(self, label: str) -> Operand:
         return Operand(label, self)

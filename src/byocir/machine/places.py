@@ -89,11 +89,37 @@ class Place:
 
     @cached_property
     def address(self) -> int:
-        """The row that the box begins in or, in main memory, its first element in the array."""
-        starts = [low for low, _ in self.box]
+        """The row that the box begins with or, in main memory, its first element in the array.
+        Raises ByocirError B271 for a box that begins inside a row: `row` and `lane` tell both."""
         if self.memory.is_main:
-            return sum(s * step for s, step in zip(starts, self._layout.steps, strict=True))
-        return self.first + self._row_at(starts)
+            starts = zip(self.box, self._layout.steps, strict=True)
+            return sum(low * step for (low, _), step in starts)
+        if self.lane:
+            owner, told = self.buffer.owner, "expected an operand that begins with a row of "
+            raise ByocirError(
+                "B271",
+                f"{told}{self.memory.scope}, found one that begins at lane {self.lane}",
+                where=place_of(owner.location) if isinstance(owner, Operation) else "",
+                help="schedule tiles of whole rows, or encode the row and the lane of its place",
+            )
+        return self.row
+
+    @property
+    def row(self) -> int:
+        """The row of the memory that the box begins in."""
+        return self.first + self._row_at([low for low, _ in self.box])
+
+    @property
+    def lane(self) -> int:
+        """The element of its row that the box begins at; 0 in main memory, which has no rows."""
+        if self.memory.is_main:
+            return 0
+        sides = [*self.memory.row]
+        starts = [0] * len(sides) + [low for low, _ in self.box]
+        number = 0
+        for at, size in zip(starts[-len(sides) :], sides, strict=True):
+            number = number * size + at % size
+        return number
 
     @property
     def block_rows(self) -> int:

@@ -6,7 +6,9 @@ that it reads. Memories have the sizes that were declared, and hold nothing of u
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -35,7 +37,8 @@ class Simulator:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.memories = {memory: _new(memory) for memory in machine.memories}
+        self.memories = {memory: _new(memory) for memory in machine.memories if not memory.fifo}
+        self._queues = {each: deque[np.ndarray]() for each in machine.memories if each.fifo}
         self._main: dict[SSAValue, np.ndarray] = {}
         self._kept: dict[Unit, np.ndarray] = {}
 
@@ -64,10 +67,16 @@ class Simulator:
     def call(self, call: Call) -> None:
         """Runs one call."""
         pairs = zip(call.kind.fit.operands.values(), call.places.values(), strict=True)
-        read = [self._read(each) for _, each in sorted(pairs, key=_position)]
-        if call.instruction.keeps:
-            at = call.kind.fit.operands[call.instruction.keeps]
-            read[at] = self._kept[call.unit] if call.is_kept else read[at]
+        places = [each for _, each in sorted(pairs, key=_position)]
+        at = call.kind.fit.operands.get(call.instruction.keeps)
+        read = [
+            self._kept[call.unit] if i == at and call.is_kept else self._read(each)
+            for i, each in enumerate(places[:-1])
+        ]
+        result = call.result
+        begins = result.memory.fifo and not call.kind.reads_old
+        read.append(_blank(result) if begins else self._read(result))
+        if at is not None:
             self._kept[call.unit] = read[at]
         if call.start is not None:
             read[-1][...] = number(call.start)
@@ -103,12 +112,37 @@ class Simulator:
     def _read(self, at: Place) -> np.ndarray:
         if at.memory.is_main:
             return self._main[at.buffer][_slices(at)].copy()
-        found: np.ndarray = self.memories[at.memory][_elements(at)]
-        return found.reshape([high - low for low, high in at.box])
+        rows = self._leaving(at) if at.memory.fifo else self.memories[at.memory]
+        found: np.ndarray = rows[_within(at) if at.memory.fifo else _elements(at)]
+        return found.reshape(_shape(at))
+
+    def _leaving(self, at: Place) -> np.ndarray:
+        """The next rows of a FIFO, as many as an operand takes. Raises ByocirError B274 where there
+        are fewer."""
+        queue, wanted = self._queues[at.memory], _count(at)
+        if len(queue) < wanted:
+            told = f"expected {wanted} rows in {at.memory.scope}, found {len(queue)}"
+            raise ByocirError("B274", told)
+        return np.stack([queue.popleft() for _ in range(wanted)])
+
+    def _enter(self, at: Place, values: np.ndarray) -> None:
+        """Puts the rows of a result into a FIFO. Raises ByocirError B272 where it is full."""
+        queue, rows = self._queues[at.memory], _new(replace(at.memory, rows=_count(at)))
+        index = _within(at)
+        rows[index] = values.reshape(index[0].shape)
+        if len(queue) + len(rows) > at.memory.rows:
+            told = (
+                f"expected room for {len(rows)} rows in {at.memory.scope}, found {len(queue)} of "
+            )
+            raise ByocirError("B272", f"{told}{at.memory.rows} taken")
+        queue.extend(rows)
 
     def _write(self, at: Place, values: np.ndarray) -> None:
         if at.memory.is_main:
             self._main[at.buffer][_slices(at)] = values
+            return
+        if at.memory.fifo:
+            self._enter(at, values)
             return
         index = _elements(at)
         self.memories[at.memory][index] = values.reshape(index[0].shape)
@@ -131,6 +165,15 @@ def _position(pair: tuple[int, Place]) -> int:
     return pair[0]
 
 
+def _shape(at: Place) -> list[int]:
+    return [high - low for low, high in at.box]
+
+
+def _blank(at: Place) -> np.ndarray:
+    """An array for a result that nothing is read of before."""
+    return np.zeros(_shape(at), dtype_of(element_type_of(at.buffer.type)))
+
+
 def _slices(at: Place) -> tuple[slice, ...]:
     return tuple(slice(*side) for side in at.box)
 
@@ -151,3 +194,14 @@ def _elements(at: Place) -> tuple[np.ndarray, ...]:
         row = row * size + grid
     shape = [len(count) for count in counts]
     return tuple(np.broadcast_to(each, shape) for each in (row + at.first, *lanes))
+
+
+def _within(at: Place) -> tuple[np.ndarray, ...]:
+    """As `_elements`, with rows counted from the first that the box touches."""
+    rows, *lanes = _elements(at)
+    return np.unique(rows, return_inverse=True)[1].reshape(rows.shape), *lanes
+
+
+def _count(at: Place) -> int:
+    """Counts the rows that a box touches."""
+    return sum(high - low for low, high in at.rows())

@@ -72,22 +72,28 @@ def brought_down(drawn: Drawn, module: ModuleOp) -> FuncOp | None:
 
 def disordered(drawn: Drawn, function: FuncOp, module: ModuleOp, seed: int) -> None:
     """Expects the same bytes in whatever order the machine may run the calls, and each wait that is
-    taken away to be missed."""
+    taken away to be missed, unless what a FIFO holds back says as much."""
     calls = calls_in(drawn.machine, function.body.block)
     assert hazards_of(drawn.machine, calls) == []
     feeds, pick = random_feeds(module), random.Random(seed)
     expected = evaluate(module, feeds)["res0"]
-    for choose in (max, pick.choice):
-        arrays = [np.asarray(feeds["arg0"]), np.asarray(feeds["arg1"]), np.zeros_like(expected)]
-        order = any_order(drawn.machine, calls, choose)
-        Simulator(drawn.machine).run(function, arrays, order)
-        np.testing.assert_array_equal(arrays[2], expected)
+
+    def run() -> None:
+        for choose in (max, pick.choice):
+            arrays = [np.asarray(feeds["arg0"]), np.asarray(feeds["arg1"]), np.zeros_like(expected)]
+            order = any_order(drawn.machine, calls, choose)
+            Simulator(drawn.machine).run(function, arrays, order)
+            np.testing.assert_array_equal(arrays[2], expected)
+
+    run()
     waiting = [call for call in calls if call.op.counts]
     for call in pick.sample(waiting, min(2, len(waiting))):
         counts = call.op.counts
         unit = pick.choice(list(counts))
         call.op.set_order({name: n for name, n in counts.items() if name != unit})
-        assert hazards_of(drawn.machine, calls), f"expected {call.op} to need its wait for {unit}"
+        if not hazards_of(drawn.machine, calls):
+            assert drawn.machine.guarded, f"expected {call.op} to need its wait for {unit}"
+            run()
         call.op.set_order(counts)
 
 

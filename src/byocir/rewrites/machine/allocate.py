@@ -5,7 +5,8 @@ used at once share rows; as long as there is room, those of neighbouring steps d
 need not wait for each other.
 
 Requires: functions whose ops are instructions. Raises ByocirError B272 where a memory does not hold
-what is used at once, with the rows wanted and there, and the buffers.
+what is used at once, with the rows wanted and there, and the buffers, and B273 for rows that do not
+leave a FIFO as they came.
 
 Guarantees: the same results. Buffers begin at granules, lie in one bank, and end in their memory.
 """
@@ -29,6 +30,7 @@ from byocir.machine.calls import ops_in
 from byocir.machine.places import ROW
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.arrange import Lives
+from byocir.rewrites.machine.queues import check_fifos
 from byocir.rewrites.rows import Full, spread
 
 
@@ -45,7 +47,8 @@ class AllocateMemoriesPass(ModulePass):
 
 
 def allocated(machine: Machine, body: Block) -> Mapping[AllocOp, int]:
-    """The first row of each buffer of a body; raises ByocirError B272."""
+    """The first row of each buffer of a body; raises ByocirError B272, and B273 for FIFOs."""
+    check_fifos(machine, body)
     lives, found = Lives(ops_in(machine, body)), dict[AllocOp, int]()
     for memory, own in lives.of.items():
         buffers = list(own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, prod
 
 from xdsl.ir import Attribute, Block, Region
 from xdsl.ir.affine import AffineMap
@@ -39,6 +39,23 @@ def copy_cost(
         return (plans[0].instruction.unit.name, plans[0].cycles) if plans else ("", inf)
 
     return machine.answer(("copy", element, shape, source, into), found)
+
+
+def whole_rows(
+    machine: Machine, memory: Memory, element: Attribute, shape: Shape, source: Memory, into: Memory
+) -> bool:
+    """Tells whether an array is one block of rows of a memory, and calls that copy it do not part
+    these."""
+
+    def found() -> bool:
+        block = identity(element, shape, source, into)
+        plans = plans_of(machine, block, block.extents, "memories", [])
+        lanes = slice(len(shape) - len(memory.row), None)
+        return bool(plans) and plans[0].sizes[lanes] == shape[lanes]
+
+    is_block = prod(memory.cut(shape)[1]) == 1
+    question = ("whole rows", element, shape, source, into, len(memory.row))
+    return is_block and machine.answer(question, found)
 
 
 def uncopied(

@@ -125,7 +125,13 @@ class _Kept:
             return None
         memories = {machine.memory_of(scope_of(op.outs[0].type)) for op in readers}
         memory = memories.pop()
-        if memories or memory is None or memory.is_main or not _all_before(writers, readers):
+        if (
+            memories
+            or memory is None
+            or memory.is_main
+            or memory.fifo
+            or not _all_before(writers, readers)
+        ):
             return None
         moves = [*readers, *(op for op in writers if _is_whole(op, memory))]
         parts = _parts_of(array, moves)

@@ -29,7 +29,7 @@ from byocir.errors import ByocirError
 from byocir.machine import MAIN, Machine, Memory
 from byocir.machine.instructions import init_of
 from byocir.machine.plans import Plan, cost_of, plans_of
-from byocir.rewrites.machine.copies import copy_cost, identity, uncopied
+from byocir.rewrites.machine.copies import copy_cost, identity, uncopied, whole_rows
 from byocir.rewrites.machine.epilogues import fused
 from byocir.rewrites.schedule.blocks import reads_old
 
@@ -434,6 +434,8 @@ class _Chain:
             moving[memory] += [memory.rows_of(box)] if times > 1 else []
         if not all(memory.holds(found) for memory, found in rows.items()):
             return False, inf
+        if self._disordered(choice, extents, staged) is not None:
+            return False, inf
         once, busy, alone = self._busy(choice, extents, staged)
         if inf in busy.values():
             return False, inf
@@ -443,6 +445,40 @@ class _Chain:
         longest = max(busy.values())
         waits = (sum(busy.values()) - longest) * HINDRANCE
         return True, max(longest + sum(once.values()) - max(once.values()) + waits, alone)
+
+    def _disordered(
+        self, choice: Choice, extents: Sequence[Shape], staged: Sequence[Staged]
+    ) -> Memory | None:
+        """The FIFO that rows would leave in another order than they came: tiles in it are what one
+        call reads or writes, rows of one block of lanes, which copies do not part."""
+        fifos = [memory for memory in self.machine.memories if memory.fifo]
+        for s, stage in enumerate(self.stages if fifos else ()):
+            for operand, memory in enumerate(stage.plan.fit.memories):
+                is_result = operand == len(stage.block.ins)
+                again = is_result and prod(self.sum_counts(s, choice)) > 1
+                if memory.fifo and (again or not self._in_one_call(s, operand, extents[s])):
+                    return memory
+        found = [
+            memory
+            for s, operand in choice.whole
+            if (memory := self.stages[s].plan.fit.memories[operand]).fifo
+        ]
+        copies = (copy for copy, _ in self._copies(extents, staged, 1)) if fifos else ()
+        for element, box, source, into in copies:
+            for memory in (source, into):
+                if memory.fifo and not whole_rows(self.machine, memory, element, box, source, into):
+                    return memory
+        return found[0] if found else None
+
+    def _in_one_call(self, s: int, operand: int, extents: Shape) -> bool:
+        """Tells whether a call reaches all of an operand that is in a tile, and no other call does:
+        unless the operand stays in the unit."""
+        stage, fit = self.stages[s], self.stages[s].plan.fit
+        kept = fit.operands.get(fit.instruction.keeps) == operand
+        sizes = zip(extents, stage.plan.sizes, strict=True)
+        parted = {i for i, (extent, size) in enumerate(sizes) if extent > size}
+        box, memory = _box(stage.forms[operand], extents), fit.memories[operand]
+        return prod(memory.cut(box)[1]) == 1 and not (parted & fit.turns if kept else parted)
 
     def _is_split(self, s: int, operand: int, choice: Choice) -> bool:
         """Tells whether each tile of sums begins with a row of what is staged for all of them, and
@@ -552,6 +588,8 @@ class _Chain:
                 if (s, operand) in choice.whole:
                     moved = [*moved[: len(counts)], *[False] * len(sums)]
                     extent = _whole_sums(stage, extent)
+                if memory.fifo:  # what is read leaves it
+                    moved = [True] * len(around)
                 level = max((n + 1 for n, m in enumerate(moved) if m and around[n] > 1), default=0)
                 if stage.made[operand] is not None:
                     level = max(level, len(counts))
@@ -594,6 +632,10 @@ class _Chain:
             sizes.setdefault(memory, []).append(memory.rows_of(box))
             shapes.setdefault(memory, []).append("x".join(map(str, box)))
         memory = next((m for m, rows in sizes.items() if not m.holds(rows)), None)
+        if memory is None and (fifo := self._disordered(choice, extents, staged)) is not None:
+            told = f"expected tiles of {fifo.scope} that one call reads, and copies of whole rows"
+            where = place(self.stages[0].block.location)
+            raise ByocirError("B271", f"{told}, found none", where=where)
         if memory is None:
             copies = (copy for copy, _ in self._copies(extents, staged, 1))
             return uncopied(

@@ -23,7 +23,7 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.locations import place
 from byocir.errors import ByocirError
-from byocir.machine import Calls, InOrder, Interlocked, Machine, Memory, Place, Tokens
+from byocir.machine import Calls, InOrder, Machine, Memory, Place, Tokens
 from byocir.machine.calls import issued, ops_in
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.order import Effects, History, Ordering, Touched, TouchedMemory, UnorderedError
@@ -46,8 +46,7 @@ def synchronise(machine: Machine, calls: Sequence[Calls]) -> None:
     if isinstance(order, InOrder):
         return
     units = [unit.name for unit in machine.units]
-    watched = order.memories if isinstance(order, Interlocked) else ()
-    accesses = (_access(units, call, watched) for call in calls)
+    accesses = (_access(units, call, machine.guarded) for call in calls)
     if isinstance(order, Tokens):
         _exchange(order, units, calls, accesses)
     else:
