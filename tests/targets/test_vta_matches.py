@@ -142,6 +142,24 @@ func.func @main(%x: tensor<1x2x2x3xi8>) -> tensor<1x4x2x3xi8> {{
 }}"""
 
 
+def pooled(text: str) -> str:
+    """A program and the maxima of pairs of its result's columns."""
+    end = "  func.return %y : tensor<1x4x2x3xi8>"
+    assert end in text
+    return text.replace("-> tensor<1x4x2x3xi8> {", "-> tensor<1x4x2x2xi8> {").replace(
+        end,
+        """  %least = tir.fill -128 : i8 : tensor<1x4x2x2xi8>
+  %max = tir.block [n: 1, c: 4, h: 2, w: 2 | r: 1, s: 2]
+    ins(%y[n, c, h + r, w + s] : tensor<1x4x2x3xi8>)
+    outs(%least[n, c, h, w] : tensor<1x4x2x2xi8>) {
+  ^bb0(%p: i8, %q: i8):
+    %o = arith.maxsi %q, %p : i8
+    tir.yield %o : i8
+  }
+  func.return %max : tensor<1x4x2x2xi8>""",
+    )
+
+
 IN_MEMORY = """
 func.func @main(%x: memref<1x16x2x2xi8>, %y: memref<1x16x2x2xi8>) {
   tir.block [n: 1, c: 16, h: 2, w: 2] ins(%x[n, c, h, w] : memref<1x16x2x2xi8>)
@@ -172,6 +190,7 @@ FOUND = {
     "one group": (rescaled("3 4", 3, grouped=True), "tensor", True),
     "half of something else": (rescaled("3 5", 3), "tensor", False),
     "more than 32 bits": (rescaled("3 536870912", 30), "tensor", False),
+    "half of something else before a pool": (pooled(rescaled("3 5", 3)), "tensor", True),
     "a term that nothing shifts": (rescaled("3 8", 0), "tensor", True),
 }
 

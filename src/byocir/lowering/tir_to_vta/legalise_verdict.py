@@ -45,15 +45,21 @@ def refusal(blocks: Sequence[BlockOp]) -> str:
     """Words why VTA cannot compute the bodies of blocks, each of which comes after those that it
     reads; empty if it can. Reductions may give any number of their type."""
     lanes: dict[SSAValue, Lane] = {}
+    reduced, used = set[SSAValue](), set[SSAValue]()
     try:
         for block in blocks:
-            if block.reductions or not block.in_value_form or _is_read_through(block):
+            if block.reductions:
+                reduced.update(block.results)
+                continue
+            is_behind = any(value in reduced or value in lanes for value in block.ins)
+            if not block.in_value_form or (not is_behind and _is_read_through(block)):
                 continue
             if moved := next((m for m in block.in_maps if _moves(block, m)), None):
                 return f"elements read at {moved} and not summed"
             arguments = _arguments(block, lanes)
             lanes[block.results[0]] = lane_of(block, arguments, len(block.extents))
-        expand_all(merge_clamps(list(lanes.values())[-1:]))
+            used.update(block.ins)
+        expand_all(merge_clamps([lane for value, lane in lanes.items() if value not in used]))
     except NeedsMoreBits:
         return BEYOND
     except ByocirError as error:
