@@ -227,6 +227,20 @@ def test_what_many_nodes_share_is_told_once_with_what_it_would_gain():
     ]
 
 
+def test_nodes_of_several_ops_in_one_composite_go_to_the_op_that_they_are_around():
+    names = ["dq0", "conv0", "q0", "dq1", "dq2", "add0", "q1"]
+    kinds = {"dq": "DequantizeLinear", "conv": "Conv", "q": "QuantizeLinear", "add": "Add"}
+    nodes = [Node(name, kinds[name[:-1]], 1) for name in sorted(names)]
+    taken = [Taken("npu.conv_add", "graph", names)]
+    region = Region("npu_0", "npu", "graph", taken, names, [], [], 0, [])
+    assert explain(Report(nodes, ["npu"], [region], [], [], [])).splitlines() == [
+        "add0  Add  npu_0 (graph level, npu.conv_add)",
+        "  with dq1, dq2, q1",
+        "conv0  Conv  npu_0 (graph level, npu.conv_add)",
+        "  with dq0, q0",
+    ]
+
+
 def test_heavy_nodes_on_the_host_are_named_never_silent():
     add = Composite("npu.add", (op("graph.add", wildcard(), wildcard()),))
     found = report(product(16), add)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from bisect import bisect
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from byocir.dialects.byoc import HOST, Node
@@ -25,15 +26,31 @@ def companions_of(report: Report) -> dict[str, str]:
     taken = (composite.nodes for region in report.regions for composite in region.composites)
     floats = (decision.nodes for decision in report.decisions if not decision.target)
     tried = (decision.nodes for decision in report.decisions)
-    for nodes in (*taken, *floats, *tried):
-        known = [name for name in nodes if name in types]
-        main, *others = [n for n in known if types[n] not in CHANGES_OF_GRID] or [None]
-        around = [name for name in known if types[name] in CHANGES_OF_GRID]
-        if main is not None and not others:
-            for name in around:
-                found.setdefault(name, main)
+    alone = (
+        nodes
+        for nodes in (*floats, *tried)
+        if sum(types.get(name, "") not in {"", *CHANGES_OF_GRID} for name in nodes) == 1
+    )
+    for nodes in (*taken, *alone):
+        for name, main in _companions(nodes, types):
+            found.setdefault(name, main)
     placement = report.placement
     return {name: main for name, main in found.items() if placement[name] == placement[main]}
+
+
+def _companions(nodes: Sequence[str], types: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Pairs the quantize and dequantize nodes among those of a composite, in the order in which
+    they compute, with the ops that they belong to: DQ, Conv, Q, DQ, Add, Q  →  Conv, Conv, Add,
+    Add. What quantizes belongs to the op before it, what dequantizes to the op behind it, if there
+    is one."""
+    known = [name for name in nodes if name in types]
+    mains = [i for i, name in enumerate(known) if types[name] not in CHANGES_OF_GRID]
+    for i, name in enumerate(known):
+        behind = bisect(mains, i)
+        if not mains or types[name] not in CHANGES_OF_GRID:
+            continue
+        wanted = behind - 1 if types[name] == "QuantizeLinear" else behind
+        yield name, known[mains[min(max(wanted, 0), len(mains) - 1)]]
 
 
 @dataclass(frozen=True)
