@@ -94,6 +94,27 @@ def test_blocks_cost_what_the_operators_cost_that_they_are(
     assert TOLD[0] == pytest.approx(told)
 
 
+def test_what_a_pool_is_taken_of_costs_as_much_as_its_maxima():
+    """A convolution alone requantises four times as many sums as one before a pool of windows of
+    four."""
+    net = Net((1, 16, 8, 8))
+    value = net.conv(net.value, (16, 16), 1)
+    pool = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    pooled = net.of(net.requantize(net.node("MaxPool", [value], **pool), net.scale), (1, 16, 4, 4))
+    latencies: list[float] = []
+    for level in ("graph", "tensor"):
+        TOLD.clear()
+        module = byocir.import_onnx(pooled)
+        report = byocir.partition(module, [Asked()], levels=(level,), objective="latency")
+        (taken,) = report.regions[0].composites
+        assert taken.pattern.endswith("_pool")
+        (told,) = (told for told in TOLD if told["bytes"] == 16 * (8 * 8 + 4 * 4))
+        latencies.append(told["latency"])
+    alone, _ = estimate(conv((16, 16), 8, 1))
+    assert latencies[0] == pytest.approx(latencies[1])
+    assert latencies[0] < alone["latency"]
+
+
 def test_targets_compete_for_blocks():
     """Products of two activations are none of VTA's operators; a narrower unit takes longer."""
     model = onnx.parser.parse_model(PRODUCT)

@@ -86,9 +86,11 @@ def _work_of(ops: Sequence[Operation], block: int, rounding: str) -> UnitWork:
             weights[op.operands[1]] = matrices * blocks * block * block
         if isinstance(op, MatmulOp):
             channels = len(shape_of(op.result.type)) - 1
+    pool = next((op for op in ops if isinstance(op, MaxPoolOp)), None)
     for op in ops:
         immediate, register = _alu_steps(op, rounding)
-        count = vectors(op.results[0].type, block, channels)
+        # Maxima are those of the sums: what is computed of these is computed of the maxima.
+        count = vectors((pool or op).results[0].type, block, channels)
         work.immediate += immediate * count
         work.register += register * count
         work.multiplies += isinstance(op, RequantizeOp) * count

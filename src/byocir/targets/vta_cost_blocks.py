@@ -42,9 +42,11 @@ def work_of_blocks(ops: Sequence[Operation], block: int, rounding: str) -> UnitW
             work.gemm += steps
             weights, data = op.ins[weights_of(op)], op.ins[1 - weights_of(op)]
             read |= {weights: squares * block * block, data: padded(data.type, block, x.channels)}
+    pool = next((op for op in blocks if _takes_maxima(op)), None)
     for op in blocks:
         immediate, register, multiplies = _alu_steps(op, rounding)
-        count = vectors(op.results[0].type, block, channels)
+        # Maxima are those of the sums: what is computed of these is computed of the maxima.
+        count = vectors((pool or op).results[0].type, block, channels)
         work.immediate += immediate * count
         work.register += register * count
         work.multiplies += multiplies * count
@@ -99,6 +101,10 @@ def _alu_steps(op: BlockOp, rounding: str) -> tuple[int, int, int]:
     if shifts and any(step.results[0].type == i64 for step in products):
         return (*requantise_steps(rounding), 1)
     return len(steps) - len(register), len(register), len(products)
+
+
+def _takes_maxima(op: BlockOp) -> bool:
+    return bool(op.reductions) and isinstance(op.yielded[0].owner, arith.MaxSIOp)
 
 
 def _is_number(value: SSAValue) -> bool:
