@@ -41,16 +41,18 @@ def plans_of(
 ) -> list[Plan]:
     """The ways in which instructions do a block over these extents, the cheapest first. With
     `start` each call begins with that number, and sums are whole. `reasons` gets why others do not.
+    Where patterns alone are asked for, tiles may overlap: what an extent leaves need not be legal.
     """
     found: list[Plan] = []
     key = pattern_key(block)
+    overlapping = frozenset(block.parallels if asked == "pattern" else ())
     for kept in _choices(machine, block, extents):
         sizes = tuple(n if i in kept else 1 for i, n in enumerate(extents))
         for fit in _said(machine, block, key, sizes, start, asked):
             if isinstance(fit, Misfit):
                 reasons += [f"{fit.instruction.name}: {fit.reason}"] if fit.reason else []
                 continue
-            plan = _planned(fit, sizes, extents, reasons)
+            plan = _planned(fit, sizes, extents, reasons, overlapping)
             whole = start is None or all(
                 plan and plan.sizes[i] == extents[i] for i in block.reductions
             )
@@ -99,7 +101,11 @@ def _choices(machine: Machine, block: BlockOp, extents: Sequence[int]) -> Iterat
 
 
 def _planned(
-    fit: Fit, sizes: Sequence[int], extents: Sequence[int], reasons: list[str]
+    fit: Fit,
+    sizes: Sequence[int],
+    extents: Sequence[int],
+    reasons: list[str],
+    overlapping: frozenset[int],
 ) -> Plan | None:
     """The plan with the largest sizes, at most these, that limits allow; None without any."""
     cut = list(sizes)
@@ -107,22 +113,24 @@ def _planned(
         limit = fit.instruction.limits.get(name)
         if limit is None:
             continue
-        found = [sizes[i] for i in positions] or [1]
-        wrong = [extent for extent in found if not _most(limit, extent)]
+        found = {i: _most(limit, sizes[i], i in overlapping) for i in positions}
+        wrong = [sizes[i] for i, size in found.items() if not size]
+        wrong += [] if positions or _most(limit, 1, False) else [1]
         if wrong:
             if all(sizes[i] == extents[i] for i in positions):  # else a larger size may do
                 reasons.append(f"{fit.instruction.name}: expected {name} {limit}, found {wrong[0]}")
             return None
-        for i in positions:
-            cut[i] = _most(limit, sizes[i])
+        for i, size in found.items():
+            cut[i] = size
     return Plan(fit, tuple(cut), cost_of(fit, cut, extents))
 
 
-def _most(limit: Limit, extent: int) -> int:
-    """The largest size that a limit allows and that leaves a rest that it allows; 0 if none."""
-    if extent % limit.step:
+def _most(limit: Limit, extent: int, overlaps: bool) -> int:
+    """The largest size that a limit allows and, unless calls may overlap, that leaves a rest that
+    it allows; 0 if none."""
+    if extent % limit.step and not overlaps:
         return 0
-    return min(extent, limit.most - limit.most % limit.step)
+    return min(extent - extent % limit.step, limit.most - limit.most % limit.step)
 
 
 def cost_of(fit: Fit, sizes: Sequence[int], extents: Sequence[int]) -> float:

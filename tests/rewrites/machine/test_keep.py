@@ -32,7 +32,7 @@ def compiled_right(*sizes: int) -> Package:
     return package
 
 
-@pytest.mark.parametrize("sizes", [(3, 16, 1, 3), (3, 20, 1, 1)], ids=str)
+@pytest.mark.parametrize("sizes", [(2, 16, 1, 3), (3, 20, 1, 1)], ids=str)
 def test_bytes_between_two_layers_are_not_moved(sizes: tuple[int, ...]) -> None:
     side, channels, _, _ = sizes
     package = compiled_right(*sizes)

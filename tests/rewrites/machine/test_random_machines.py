@@ -177,7 +177,7 @@ def exacting(rows: int) -> Machine:
     ("rows", "n", "told"),
     [
         (1, 16, "expected exacting.near to hold the smallest tile"),
-        (64, 20, "exacting.product: expected n exactly 16, found 20"),
+        (64, 10, "exacting.product: expected n exactly 16, found 10"),
     ],
 )
 def test_what_a_machine_cannot_do_stays_with_the_host(rows: int, n: int, told: str) -> None:
@@ -189,3 +189,17 @@ def test_what_a_machine_cannot_do_stays_with_the_host(rows: int, n: int, told: s
     report = partition(module, targets=[Exacting()], levels=("tensor",))
     assert [decision.taken for decision in report.decisions] == [False]
     assert told in report.decisions[0].reason
+
+
+def test_tiles_of_exact_sizes_overlap_at_ragged_ends() -> None:
+    """Twenty columns are 16, and the last 16 once more."""
+
+    class Exacting(byocir.Target):
+        name, machine, patterns = "random", exacting(64), (gemm,)
+
+    register("random", Exacting)
+    module = product_module(8, 20, 16, relu=False)
+    feeds = random_feeds(module)
+    package = byocir.compile(module.clone(), targets=[Exacting()], levels=("tensor",))
+    assert "tile(stored, d1=16" in package.report.regions[0].composites[0].schedule
+    np.testing.assert_array_equal(package.run(feeds)["res0"], evaluate(module, feeds)["res0"])

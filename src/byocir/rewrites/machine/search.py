@@ -381,6 +381,8 @@ class _Chain:
         rounded = {min(-(-n // step) * step, extent) for n in parts}
         multiples = {n for n in range(unit, extent, unit) if n % step == 0}
         sizes = sorted(rounded | multiples, reverse=True)
+        if extent % step:  # the last tile overlaps the one before
+            sizes = [n for n in sizes if n % step == 0] or sizes
         return _spread(sizes, [n for n in sizes if n % unit == 0])
 
     def _step(self, stage: int, i: int) -> int:
@@ -424,6 +426,8 @@ class _Chain:
 
     def _cost(self, choice: Choice) -> tuple[bool, float]:
         extents = self.extents(choice)
+        if self._illegal(extents):
+            return False, inf
         if any(not self._is_split(s, operand, choice) for s, operand in choice.whole):
             return False, inf
         staged = self.staged(choice, extents)
@@ -445,6 +449,18 @@ class _Chain:
         longest = max(busy.values())
         waits = (sum(busy.values()) - longest) * HINDRANCE
         return True, max(longest + sum(once.values()) - max(once.values()) + waits, alone)
+
+    def _illegal(self, extents: Sequence[Shape]) -> str:
+        """Names an extent of a tile that the limits of its instruction do not allow as a whole
+        number of calls; empty if there is none."""
+        for stage, sizes in zip(self.stages, extents, strict=True):
+            instruction = stage.plan.instruction
+            for name, positions in stage.plan.fit.iterators.items():
+                limit = instruction.limits.get(name)
+                wrong = [sizes[i] for i in positions if limit is not None and sizes[i] % limit.step]
+                if wrong:
+                    return f"{instruction.name}: expected {name} {limit}, found {wrong[0]}"
+        return ""
 
     def _disordered(
         self, choice: Choice, extents: Sequence[Shape], staged: Sequence[Staged]
@@ -632,6 +648,10 @@ class _Chain:
             sizes.setdefault(memory, []).append(memory.rows_of(box))
             shapes.setdefault(memory, []).append("x".join(map(str, box)))
         memory = next((m for m, rows in sizes.items() if not m.holds(rows)), None)
+        if memory is None and (told := self._illegal(extents)):
+            where = place(self.stages[0].block.location)
+            expected = "expected tiles of whole calls of instructions, found none"
+            raise ByocirError("B271", expected, where=where, help=told)
         if memory is None and (fifo := self._disordered(choice, extents, staged)) is not None:
             told = f"expected tiles of {fifo.scope} that one call reads, and copies of whole rows"
             where = place(self.stages[0].block.location)
