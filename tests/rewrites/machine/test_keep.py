@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from narrowing_engine import Engine, engine, two_layers
 
 import byocir
@@ -32,10 +33,9 @@ def compiled_right(*sizes: int) -> Package:
     return package
 
 
-@pytest.mark.parametrize("sizes", [(2, 16, 1, 3), (3, 20, 1, 1)], ids=str)
-def test_bytes_between_two_layers_are_not_moved(sizes: tuple[int, ...]) -> None:
-    side, channels, _, _ = sizes
-    package = compiled_right(*sizes)
+def test_bytes_between_two_layers_are_not_moved() -> None:
+    side, channels = 2, 16
+    package = compiled_right(side, channels, 1, 3)
     (region,) = package.report.regions
     assert region.kept == 2 * side * side * channels
     text = package.blobs["narrowing"]["program.mlir"].decode()
@@ -49,3 +49,12 @@ def test_what_memories_have_no_room_for_is_moved() -> None:
     package = compiled_right(12, 4, 1, 1)
     assert package.report.regions[0].kept == 0
     assert "bytes kept" not in summary(package.report)
+
+
+windows = st.sampled_from([1, 3])
+
+
+@settings(max_examples=1 if settings.default.max_examples < 100 else 200)
+@given(st.integers(1, 5), st.integers(1, 20), windows, windows)
+def test_two_layers_compute_right_whatever_stays(side, channels, first, second) -> None:
+    compiled_right(side, channels, first, second)
