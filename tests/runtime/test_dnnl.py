@@ -183,9 +183,9 @@ def test_processors_that_lack_something_say_so():
 
 
 def halves():
-    """Layers of bf16: a convolution with a sum, a product, functions, pools and a softmax."""
+    """Layers of bf16: a convolution with a sum, a product, functions, pools, a norm, a softmax."""
     rng = np.random.default_rng(5)
-    sizes = {"w": [8, 4, 3, 3], "b": [8], "d": [8, 16], "row": [16], "half": []}
+    sizes = {"w": [8, 4, 3, 3], "b": [8], "d": [8, 16], "row": [16], "gain": [16], "half": []}
     nodes = [
         helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
         helper.make_node("Add", ["c", "z"], ["s"]),
@@ -199,7 +199,8 @@ def halves():
         helper.make_node("Sigmoid", ["q"], ["t"]),
         helper.make_node("Mul", ["q", "t"], ["u"]),
         helper.make_node("Sub", ["u", "half"], ["v"]),
-        helper.make_node("Softmax", ["v"], ["y"]),
+        helper.make_node("LayerNormalization", ["v", "gain", "row"], ["l"]),
+        helper.make_node("Softmax", ["l"], ["y"]),
     ]
     kind = TensorProto.BFLOAT16
     arrays = {n: rng.normal(size=s).astype(ml_dtypes.bfloat16) for n, s in sizes.items()}
@@ -208,7 +209,7 @@ def halves():
     ]
     shapes = [("x", [2, 4, 6, 6]), ("z", [2, 8, 6, 6])]
     ports = [helper.make_tensor_value_info(name, kind, shape) for name, shape in shapes]
-    results = [helper.make_tensor_value_info(name, kind, None) for name in ("v", "y")]
+    results = [helper.make_tensor_value_info(name, kind, None) for name in ("v", "l", "y")]
     graph = helper.make_graph(nodes, "halves", ports, results, constants)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
 

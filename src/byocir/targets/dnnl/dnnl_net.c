@@ -273,14 +273,19 @@ static int fitted(dnnl_net *n, int x, const_dnnl_memory_desc_t wanted)
     return y;
 }
 
-static int plain(dnnl_net *n, int x)
+/* A value in row-major order, and of this type. */
+static int plain_of(dnnl_net *n, int x, dnnl_data_type_t type)
 {
-    if (n->code) return x;
     const_dnnl_memory_desc_t desc = n->values[x].desc;
-    dnnl_memory_desc_t wanted = row_major(n, type_of(desc), rank_of(desc), dims_of(desc));
+    dnnl_memory_desc_t wanted = row_major(n, type, rank_of(desc), dims_of(desc));
     const int y = n->code ? x : fitted(n, x, wanted);
     if (wanted) dnnl_memory_desc_destroy(wanted);
     return y;
+}
+
+static int plain(dnnl_net *n, int x)
+{
+    return n->code ? x : plain_of(n, x, type_of(n->values[x].desc));
 }
 
 /* -- arrays */
@@ -590,6 +595,9 @@ int dnnl_net_softmax(dnnl_net *n, int x, dnnl_alg_kind_t alg, int axis)
 int dnnl_net_layer_norm(dnnl_net *n, int x, int scale, int shift, float epsilon)
 {
     x = plain(n, x);
+    /* Parameters are floats whatever the array holds. */
+    if (n->code == 0) scale = plain_of(n, scale, dnnl_f32);
+    if (n->code == 0 && shift != DNNL_NET_NONE) shift = plain_of(n, shift, dnnl_f32);
     if (n->code) return 0;
     dnnl_primitive_attr_t attr = attr_of(n);
     dnnl_primitive_desc_t made = NULL;

@@ -311,8 +311,7 @@ def softmax() -> Pattern:
 def layer_norm() -> Pattern:
     """A normalisation of the last dimensions."""
     scale, shift = wildcard("scale"), optional_operand(wildcard("shift"))
-    x = wildcard("x", where=(OF_F32, SIZED))
-    return op("graph.layer_norm", x, scale, shift) @ "norm"
+    return op("graph.layer_norm", _array("x"), scale, shift) @ "norm"
 
 
 @composite("binary")
