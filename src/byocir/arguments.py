@@ -44,7 +44,7 @@ def check(**given: tuple[Any, ArgumentKind]) -> None:
 
 
 def shown(value: Any) -> str:
-    """A value in few words: plain ones as they are, others by their type."""
+    """Gives a value in few words: plain ones as they are, others by their type."""
     if value is None or isinstance(value, bool | int | float | str):
         text = repr(value)
         return text if len(text) <= SHORT else f"{text[: SHORT - 4]}…'"
@@ -59,7 +59,7 @@ def shown(value: Any) -> str:
 
 
 def instance_of(words: str, *types: type) -> ArgumentKind:
-    """An instance of one of these classes."""
+    """Gives an instance of one of these classes."""
 
     def holds(value: Any) -> bool:
         return isinstance(value, types)
@@ -68,7 +68,7 @@ def instance_of(words: str, *types: type) -> ArgumentKind:
 
 
 def list_of(words: str, kind: type, example: str = "") -> ArgumentKind:
-    """A list, a tuple or a set of these alone; a string is none."""
+    """Gives a list, a tuple or a set of these alone; a string is none."""
 
     def holds(value: Any) -> bool:
         is_list = isinstance(value, list | tuple | set | frozenset)
@@ -78,7 +78,7 @@ def list_of(words: str, kind: type, example: str = "") -> ArgumentKind:
 
 
 def names_to(words: str, example: str, *types: type) -> ArgumentKind:
-    """A mapping of strings to values of these classes."""
+    """Gives a mapping of strings to values of these classes."""
 
     def holds(value: Any) -> bool:
         if not isinstance(value, Mapping):

@@ -84,7 +84,7 @@ def import_onnx(
     shapes: Mapping[str, Sequence[int]] | None = None,
     targets: Targets | None = None,
 ) -> ModuleOp:
-    """The graph-level module of an ONNX model, with `@main` as its function.
+    """Imports the graph-level module of an ONNX model, with `@main` as its function.
 
     `model` is a path, the file's bytes or a ModelProto. `shapes` pins symbolic dimensions, e.g.
     `{"x": (1, 1, 16, 16)}`. ONNX operators of `targets` come in as ops of theirs.
@@ -132,7 +132,7 @@ def _partition(module: ModuleOp, targets: Targets, request: Request, runner: Pas
 
 
 def _passes(module: ModuleOp, targets: Targets, request: Request) -> Sequence[ModulePass]:
-    """The passes that partition a module, which is told where nodes are placed by hand."""
+    """Gives the passes that partition a module, which is told where nodes are placed by hand."""
     if request.placement:
         set_placement(module, request.placement)
     costs = request.cost_table()
@@ -140,8 +140,8 @@ def _passes(module: ModuleOp, targets: Targets, request: Request) -> Sequence[Mo
 
 
 def _reported(module: ModuleOp, request: Request) -> Report:
-    """The report of a partitioned module, once it has tuned schedules. Raises ByocirError B101,
-    B264."""
+    """Gives the report of a partitioned module, once it has tuned schedules. Raises ByocirError
+    B101, B264."""
     table = request.tuned_table()
     notes = follow_tuned(module, table) if table is not None else []
     report = report_of(module)
@@ -163,7 +163,7 @@ def export_onnx(
     objective: str = "",
     costs: str | Path | CostTable | None = None,
 ) -> ModelProto:
-    """The ONNX model of a module at the graph level: imported, rewritten or partitioned.
+    """Exports the ONNX model of a module at the graph level: imported, rewritten or partitioned.
 
     What was handed over is back in its place. With `targets`, or where the module names some, a
     copy is partitioned, as `compile` does it, and the metadata of each node say where it went and
@@ -332,7 +332,9 @@ def generate(
 
 
 def _marking(runner: PassRunner, ran: Sequence[str], split: Sequence[str]) -> PassRunner:
-    """The runner, which marks in the modules that it shows which passes have run to make code."""
+    """Gives the runner, which marks in the modules that it shows which passes have run to make
+    code.
+    """
     show, ran = runner.after_pass, [*ran]
     if show is None:
         return runner
@@ -346,7 +348,7 @@ def _marking(runner: PassRunner, ran: Sequence[str], split: Sequence[str]) -> Pa
 
 
 def _host_code(module: ModuleOp, report: Report) -> HostCode | None:
-    """The code of @main, if what it takes, and in memory what it does, has a form in C."""
+    """Gives the code of @main, if what it takes, and in memory what it does, has a form in C."""
     try:
         return host_code(module)
     except NoC as error:
@@ -355,7 +357,7 @@ def _host_code(module: ModuleOp, report: Report) -> HostCode | None:
 
 
 def host_pipeline(host: CHost) -> str:
-    """The passes that bring blocks into the form in which they become C for a host."""
+    """Gives the passes that bring blocks into the form in which they become C for a host."""
     relax = "relax-contractions," if host.description.fuses else ""
     pack = f"pack-weights{{cpu={host.cpu}}},fold-copies"
     lower = f"outline-branches,convert-bounded-to-tir,{LOWERING}"

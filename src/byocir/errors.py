@@ -33,12 +33,12 @@ class Lines(str):
 
     @staticmethod
     def of(lines: Iterable[str], indent: int = 8) -> Lines:
-        """These lines, each of them fit to be shown, the second and further ones indented."""
+        """Joins these lines, each of them fit to be shown, the second and further ones indented."""
         return Lines(("\n" + " " * indent).join(shortened(printable(line), MOST) for line in lines))
 
 
 def printable(text: str) -> str:
-    """A text as messages show it, on one line: what a user wrote or a file holds may have
+    """Gives a text as messages show it, on one line: what a user wrote or a file holds may have
     characters that end lines, move the cursor or turn the direction of writing, and names of any
     length."""
     if isinstance(text, Lines):
@@ -53,14 +53,15 @@ def _with_short_words(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text with an escape for each character that is not printable."""
+    """Gives a text with an escape for each character that is not printable."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def shortened(text: str, limit: int) -> str:
-    """A text without its middle if it is longer than this; of files and names both ends tell."""
+    """Gives a text without its middle if it is longer than this; of files and names both ends
+    tell."""
     if len(text) <= limit:
         return text
     end = limit // 3
@@ -97,7 +98,7 @@ class ByocirError(Exception):
         self.where = self.where or shortened(printable(where), SHARES[1])
 
     def render(self) -> str:
-        """The message as the command line prints it, without a trailing newline."""
+        """Gives the message as the command line prints it, without a trailing newline."""
         lines = [f"error[{self.code}]: {self.message}"]
         if self.where:
             lines.append(f"  at    {self.where}")
@@ -120,7 +121,7 @@ SHOWN = 12
 
 
 def did_you_mean(name: str, choices: Sequence[str]) -> str:
-    """A help line for a mistyped name: the nearest choice, those that hold it, one it
+    """Gives a help line for a mistyped name: the nearest choice, those that hold it, one it
     begins with, or the first few."""
     import difflib
 

@@ -19,9 +19,9 @@ CHUNK = 2**24
 
 @contextmanager
 def replaced(path: str | Path) -> Generator[BinaryIO]:
-    """A file to write, which takes the place of the one at a path when all is written: whatever
-    fails before, what was there stays. Places that are no regular files, as pipes, and those in
-    folders where no other file can be made are written to as they are. Raises OSError."""
+    """Opens a file to write, which takes the place of the one at a path when all is written:
+    whatever fails before, what was there stays. Places that are no regular files, as pipes, and
+    those in folders where no other file can be made are written to as they are. Raises OSError."""
     place = Path(os.path.realpath(path))
     scratch = place.with_name(f".{place.name}.{os.getpid()}.{get_ident()}")
     opened = _opened(scratch) if place.is_file() or not place.exists() else None
@@ -43,7 +43,7 @@ def replaced(path: str | Path) -> Generator[BinaryIO]:
 
 @contextmanager
 def new_folder(path: str | Path) -> Generator[Path]:
-    """A folder to write into, of which all is there in the end or nothing: one that is there
+    """Makes a folder to write into, of which all is there in the end or nothing: one that is there
     already, and is empty, is emptied again where something fails, another only takes its place when
     all is written. Raises OSError."""
     place = Path(os.path.realpath(path))
@@ -80,14 +80,14 @@ def _opened(scratch: Path) -> BinaryIO | None:
 
 
 def read_whole(path: str | Path) -> bytes:
-    """The bytes of a file. Raises OSError, and ByocirError B140 before more is read than the limit
-    on memory allows, be it a device without an end."""
+    """Reads the bytes of a file. Raises OSError, and ByocirError B140 before more is read than the
+    limit on memory allows, be it a device without an end."""
     with open(path, "rb") as file:
         return read_all(file, str(path))
 
 
 def read_all(file: IO[bytes], where: str) -> bytes:
-    """The bytes of a file or pipe that is open, as `read_whole`."""
+    """Reads the bytes of a file or pipe that is open, as `read_whole`."""
     if _is_regular(file):
         expect_memory(os.fstat(file.fileno()).st_size, "a file", where)
         return file.read()

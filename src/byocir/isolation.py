@@ -86,7 +86,7 @@ def isolate(
 
 
 def limits_for(*, is_from_file: bool) -> Limits | None:
-    """The limits for a target's code; None where it runs in this process."""
+    """Gives the limits for a target's code; None where it runs in this process."""
     limits = _given.get()
     return limits if limits is not None and (is_from_file or not limits.only_files) else None
 
@@ -143,7 +143,7 @@ class Child:
     def ask(
         self, data: Any, arrays: Sequence[np.ndarray]
     ) -> tuple[Any, list[np.ndarray], list[int]]:
-        """The answer to data and arrays, copied, and which of the arrays the child wrote to.
+        """Gives the answer to data and arrays, copied, and which of the arrays the child wrote to.
         Raises Died, and what interrupts this process; the child is closed then."""
         try:
             sent = self._memory.write(data, arrays)
@@ -182,13 +182,13 @@ class Child:
         return Died(f"no end within {self._limits.seconds:g} s", "--region-seconds allows more")
 
     def _wait(self) -> Any:
-        """The child's answer, None where it died."""
+        """Gives the child's answer, None where it died."""
         while (told := self._message()) == GOES_ON:
             pass
         return told
 
     def _message(self) -> Any:
-        """The child's next message."""
+        """Gives the child's next message."""
         end = time.monotonic() + self._limits.seconds
         limit = self._limits.nbytes if self._limits.nbytes is not None else max_bytes()
         self._socket.settimeout(min(LOOK, self._limits.seconds))
@@ -292,7 +292,7 @@ def _send(end: socket.socket, message: Any) -> None:
 
 
 def _receive(end: socket.socket, first: bytes) -> Any:
-    """A message that begins with this byte; None where there is no more."""
+    """Gives a message that begins with this byte; None where there is no more."""
     head = first + _exactly(end, 7) if first else b""
     text = _exactly(end, int.from_bytes(head, "little")) if len(head) == 8 else b""
     return json.loads(text) if text else None
@@ -316,7 +316,7 @@ class _Memory:
         self._map = b""
 
     def write(self, data: Any, arrays: Sequence[np.ndarray], after: int = 0) -> dict[str, Any]:
-        """The message for data and arrays, which are copied behind what is there."""
+        """Gives the message for data and arrays, which are copied behind what is there."""
         places, end = list[Any](), after
         for array in arrays:
             is_shared = array.dtype.kind not in "OUS"
@@ -335,7 +335,7 @@ class _Memory:
         return message["data"], [view for view, _ in self.views(message)]
 
     def views(self, message: Any) -> list[tuple[np.ndarray, bool]]:
-        """The arrays of a message, each with whether it lies in this memory."""
+        """Gives the arrays of a message, each with whether it lies in this memory."""
         if message["end"] > len(self._map):
             size = -(-message["end"] // mmap.PAGESIZE) * mmap.PAGESIZE
             if os.fstat(self.file.fileno()).st_size < size:
@@ -360,7 +360,7 @@ def _same(view: np.ndarray, array: np.ndarray) -> bool:
 
 
 def _taken_by(pid: int) -> int:
-    """Bytes of memory that a process has of its own; 0 where the system does not tell."""
+    """Gives the bytes of memory that a process has of its own; 0 where the system does not tell."""
     with suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
         fields = file.read().split()
         return (int(fields[1]) - int(fields[2])) * mmap.PAGESIZE

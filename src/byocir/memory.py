@@ -47,7 +47,7 @@ def limit_memory(nbytes: int | str) -> Generator[None]:
 
 
 def max_bytes() -> int:
-    """The limit. Raises ByocirError B141 for a variable of the environment that is none."""
+    """Gives the limit. Raises ByocirError B141 for a variable of the environment that is none."""
     given = _given.get()
     if given is not None:
         return given
@@ -56,7 +56,7 @@ def max_bytes() -> int:
 
 
 def read_bytes(text: str, where: str = "") -> int:
-    """A number of bytes, such as 1000000, 512M or 2G. Raises ByocirError B141."""
+    """Reads a number of bytes, such as 1000000, 512M or 2G. Raises ByocirError B141."""
     found = re.fullmatch(r"(\d{1,18})([KMGT]?)", text.strip().upper(), re.ASCII)
     if found is None or int(found[1]) == 0:
         raise ByocirError(
@@ -101,21 +101,21 @@ def _half_of_memory() -> int:
 
 
 def _of_machine() -> Iterable[int]:
-    """The memory that is built in."""
+    """Gives the memory that is built in."""
     with suppress(AttributeError, ValueError, OSError):  # not on Windows
         yield os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     yield sys.maxsize
 
 
 def _of_container() -> Iterable[int]:
-    """The limits of control groups."""
+    """Gives the limits of control groups."""
     for path in CONTAINER:
         with suppress(OSError, ValueError), open(path, encoding="ascii") as file:
             yield int(file.read())
 
 
 def _of_process() -> Iterable[int]:
-    """The limits that a shell has set."""
+    """Gives the limits that a shell has set."""
     try:
         import resource
     except ImportError:  # on Windows

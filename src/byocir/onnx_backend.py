@@ -32,7 +32,7 @@ class BackendRep(base.BackendRep):
         self.package = package
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """The outputs in order, for the inputs in order, by name, or the only one."""
+        """Gives the outputs in order, for the inputs in order, by name, or the only one."""
         names = list(self.package.inputs)
         if isinstance(inputs, Mapping):
             return tuple(self.package.run(cast(Mapping[str, Any], inputs)).values())
@@ -83,5 +83,5 @@ class Backend(base.Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """The host's processor only."""
+        """Gives the host's processor only."""
         return device == "CPU"

@@ -58,7 +58,7 @@ class Request:
         return [*levels, *(name for name, value in own.items() if value), *self.options]
 
     def cost_table(self) -> CostTable | None:
-        """The table of costs, read where a file was given. Raises ByocirError B101, B249."""
+        """Gives the table of costs, read where a file was given. Raises ByocirError B101, B249."""
         if self.costs is None or isinstance(self.costs, CostTable):
             return self.costs
         try:
@@ -72,7 +72,7 @@ class Request:
             ) from None
 
     def tuned_table(self) -> TunedTable | None:
-        """The table of tuned schedules, read where a file was given. Raises ByocirError B101,
+        """Gives the table of tuned schedules, read where a file was given. Raises ByocirError B101,
         B264."""
         if self.tuned is None or isinstance(self.tuned, TunedTable):
             return self.tuned

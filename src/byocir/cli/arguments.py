@@ -49,7 +49,8 @@ def add_isolation(parser: argparse.ArgumentParser, of_what: str) -> None:
 
 
 def isolation_given(options: argparse.Namespace) -> list[str]:
-    """The options of `add_isolation`, and the limit, that were given, as words of a command."""
+    """Gives the options of `add_isolation`, and the limit, that were given, as words of a
+    command."""
     isolate: bool | None = options.isolate
     words = [] if isolate is None else ["--isolate" if isolate else "--no-isolate"]
     if options.region_seconds != REGION_SECONDS:
@@ -60,7 +61,7 @@ def isolation_given(options: argparse.Namespace) -> list[str]:
 
 
 def seconds(text: str) -> float:
-    """The value of an option that says how long; raises argparse.ArgumentTypeError."""
+    """Gives the value of an option that says how long; raises argparse.ArgumentTypeError."""
     with suppress(ValueError):
         if SECONDS.holds(number := float(text)):
             return number

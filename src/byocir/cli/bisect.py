@@ -176,7 +176,9 @@ class _Bisection:
             raise PassChanged("import", f"output '{name}'", difference, ops, self.check.seed)
 
     def _regions(self) -> Sequence[Region]:
-        """The calls of regions in the last stage before code, with what they are given and give."""
+        """Gives the calls of regions in the last stage before code, with what they are given and
+        give.
+        """
         module = self.before_code
         assert module is not None
         found: dict[str, Region] = {}
@@ -223,8 +225,8 @@ class _Bisection:
 
 
 def _far(found: np.ndarray, expected: np.ndarray) -> ChangedElement | None:
-    """The element that is farthest from its reference, if too far: quantised models round where
-    ONNX Runtime does not."""
+    """Gives the element that is farthest from its reference, if too far: quantised models round
+    where ONNX Runtime does not."""
     if found.shape != expected.shape:
         return ChangedElement((), str(expected.shape), str(found.shape))
     if not expected.size or expected.dtype.kind not in "fiub":

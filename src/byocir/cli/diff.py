@@ -23,8 +23,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _report(path: Path) -> Report:
-    """The report of a package, or one that `--report` wrote. Raises ByocirError B101 for another
-    file, and those of `byocir.load`."""
+    """Gives the report of a package, or one that `--report` wrote. Raises ByocirError B101 for
+    another file, and those of `byocir.load`."""
     if is_package(path):
         return byocir.load(path).report
     try:

@@ -48,8 +48,8 @@ class Differing(NamedTuple):
 
 
 def differing_nodes(path: Path, feeds: Mapping[str, np.ndarray]) -> list[Differing]:
-    """The nodes of a model whose results ONNX Runtime has otherwise, in order; none where it does
-    not tell what is between."""
+    """Gives the nodes of a model whose results ONNX Runtime has otherwise, in order; none where it
+    does not tell what is between."""
     try:
         model = onnx.load(str(path))  # pyright: ignore[reportUnknownMemberType]
         if model.functions:
@@ -72,7 +72,7 @@ def differing_nodes(path: Path, feeds: Mapping[str, np.ndarray]) -> list[Differi
 
 
 def _all_values(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> Values:
-    """Every value of the outer graph by name, as ONNX Runtime has it."""
+    """Gives every value of the outer graph by name, as ONNX Runtime has it."""
     shown = onnx.ModelProto()
     shown.CopyFrom(model)
     made = dict.fromkeys(name for node in model.graph.node for name in node.output if name)
@@ -110,7 +110,7 @@ def _agrees(model: onnx.ModelProto, node: onnx.NodeProto, values: Values, step: 
 
 
 def _uses(node: onnx.NodeProto) -> Iterator[str]:
-    """The names that a node reads, in its graphs, too."""
+    """Gives the names that a node reads, in its graphs, too."""
     yield from node.input
     for _, graph in inner_graphs(node):
         for inner in graph.node:

@@ -88,7 +88,7 @@ def emit(options: argparse.Namespace, output: Path | None = None) -> int:
 def _compiled(
     options: argparse.Namespace, stage: str
 ) -> tuple[ModuleOp | None, Package, list[str]]:
-    """The module at a stage, the package, and the names of all passes that ran."""
+    """Gives the module at a stage, the package, and the names of all passes that ran."""
     host = host_text(options, ANY_MACHINE if stage in OF_THE_HOST else REFERENCE)
     wanted = _Wanted(stage)
     module = read_model(options.model, shapes=shapes_of(options), targets=options.target)

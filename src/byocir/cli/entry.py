@@ -5,12 +5,12 @@ INTERRUPTED = 130
 
 
 def byocir() -> int:
-    """The command `byocir`; gives the exit code."""
+    """Gives the command `byocir`; gives the exit code."""
     return _run("byocir.cli.main")
 
 
 def byocir_opt() -> int:
-    """The command `byocir-opt`; gives the exit code."""
+    """Gives the command `byocir-opt`; gives the exit code."""
     return _run("byocir.cli.opt")
 
 

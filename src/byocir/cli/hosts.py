@@ -9,8 +9,8 @@ from byocir.runtime.report import REFERENCE
 
 
 def host_text(options: argparse.Namespace, default: str = REFERENCE) -> str:
-    """The host that `--host` names, else `default`; raises ByocirError B225 or B229 before any
-    work is done for it."""
+    """Gives the host that `--host` names, else `default`; raises ByocirError B225 or B229 before
+    any work is done for it."""
     text: str = default if options.host is None else options.host
     host_of(text)
     return text

@@ -42,7 +42,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_texts(value: object) -> bool:
-    """One text, or a list of some."""
+    """Gives one text, or a list of some."""
     return bool(_listed(value)) and all(map(_is_text, _listed(value)))
 
 
@@ -51,7 +51,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _is_shapes(value: object) -> bool:
-    """Names to lists of sizes."""
+    """Gives names to lists of sizes."""
     if not isinstance(value, dict):
         return False
     shapes = cast(dict[str, object], value).values()
@@ -149,7 +149,7 @@ def _check_samples(path: Path, fields: dict[str, Any], arrays: dict[str, np.ndar
 
 
 def _read_fields(path: Path) -> dict[str, Any]:
-    """The job's fields, each of the form it must have."""
+    """Reads the job's fields, each of the form it must have."""
     data = read_json(path, "B113")
     if not isinstance(data, dict):
         raise _not_a_job(path, "an object", data)
@@ -236,7 +236,7 @@ def _tell(job: Job, judged: Judged, f32: int) -> bool:
 
 
 def _line(job: Job, judged: Judged) -> str:
-    """A model in short, to compare it with others."""
+    """Gives a model in short, to compare it with others."""
     cycles = sum(profile.cycles for profile in judged.package.profile())
     accuracy = 100 * judged.right / len(job.labels)
     on_target = f"{judged.share:6.2f} % of MACs on {job.target}"

@@ -11,7 +11,7 @@ SUFFIX = ".part"
 
 
 def journal_beside(output: Path) -> Path:
-    """The journal of a command that writes this file."""
+    """Gives the journal of a command that writes this file."""
     return output.with_name(output.name + SUFFIX)
 
 

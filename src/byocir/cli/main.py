@@ -19,7 +19,7 @@ from byocir.errors import ByocirError
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """The entry point; gives the exit code."""
+    """Runs the command line; gives the exit code."""
     options = build_parser().parse_args(args)
     command = ["byocir", *(sys.argv[1:] if args is None else args)]
 
@@ -31,7 +31,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line of `byocir`."""
+    """Builds the command line of `byocir`."""
     parser = Parser(
         prog="byocir", description="Compile ONNX models for hardware that you bring yourself."
     )

@@ -76,8 +76,8 @@ def compiled_alone(
     levels: Sequence[str] = LEVELS,
     pieces: dict[Work, ModuleOp] | None = None,
 ) -> tuple[Package, dict[str, Work]]:
-    """The model for one target, with a region for each composite, and what each of its functions
-    was matched on; `pieces` gets the work of each as a module of its own."""
+    """Gives the model for one target, with a region for each composite, and what each of its
+    functions was matched on; `pieces` gets the work of each as a module of its own."""
     alone, works = module.clone(), dict[str, Work]()
 
     def after_pass(pass_: ModulePass, module: ModuleOp, _: float) -> None:
@@ -117,7 +117,7 @@ def _costs(seconds: Mapping[str, float], works: Mapping[str, Work]) -> dict[Work
 
 
 def _piece(function: FuncOp) -> ModuleOp:
-    """A module of what a region's function computes, without composites."""
+    """Gives a module of what a region's function computes, without composites."""
     body = function.clone()
     inline_composites(body)
     return ModuleOp([FuncOp(MAIN, body.function_type, body.detach_region(body.body))])

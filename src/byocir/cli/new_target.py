@@ -64,7 +64,7 @@ def check_name(name: str) -> None:
 
 
 def package_files(name: str, kind: str) -> Mapping[str, bytes]:
-    """The files of a package by path."""
+    """Gives the files of a package by path."""
     scaffold = files("byocir.cli") / "scaffold"
     sources = {f"{name}.py": f"{kind}.py", **{_named(each, name): each for each in SHARED}}
     return {
@@ -74,6 +74,8 @@ def package_files(name: str, kind: str) -> Mapping[str, bytes]:
 
 
 def _named(text: str, name: str) -> str:
-    """A text with the target's name, and that of its class, in place of those of the scaffold."""
+    """Gives a text with the target's name, and that of its class, in place of those of the
+    scaffold.
+    """
     kind = "".join(part.capitalize() for part in name.split("_"))
     return text.replace("acme", name).replace("Acme", kind)

@@ -28,7 +28,7 @@ class OnnxForm:
 
 
 def onnx_form(example: ModuleOp, op: GraphOp) -> OnnxForm:
-    """The form of an op of an example, the only one there."""
+    """Gives the form of an op of an example, the only one there."""
     model = export_onnx(example)
     read = [entry.onnx for entry in TABLE if entry.op is type(op) and entry.onnx]
     written = [*dict.fromkeys(node.op_type for node in model.graph.node)]

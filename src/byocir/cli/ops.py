@@ -64,7 +64,7 @@ def _first(kind: type[IRDLOperation]) -> str:
 
 @cache
 def all_ops() -> dict[str, type[IRDLOperation]]:
-    """The classes of all ops of the reference, by name."""
+    """Gives the classes of all ops of the reference, by name."""
     kinds = [op for dialect, _ in DIALECTS.values() for op in dialect.operations]
     return {kind.name: kind for kind in kinds if issubclass(kind, IRDLOperation)}
 
@@ -84,7 +84,7 @@ def describe_op(name: str, heading: str = "#") -> str:
 
 
 def _section(kind: type[IRDLOperation]) -> Iterator[str]:
-    """The parts of what is said about an op."""
+    """Gives the parts of what is said about an op."""
     example = module_of_example(example_of(kind), load_context())
     op = next(each for each in example.walk() if isinstance(each, kind))
     form = onnx_form(example, op) if isinstance(op, GraphOp) else OnnxForm()
@@ -207,8 +207,8 @@ def _places(kind: type[IRDLOperation], form: OnnxForm) -> Iterator[str]:
 
 
 def _elements(op: GraphOp) -> dict[SSAValue, list[str]]:
-    """The element types that each operand can have, by trying all that there are in place of those
-    of the example: operands that are alike there change together."""
+    """Gives the element types that each operand can have, by trying all that there are in place of
+    those of the example: operands that are alike there change together."""
     groups = [*dict.fromkeys(element_type_of(value.type) for value in op.operands)]
     required = {
         name: op.properties[name]

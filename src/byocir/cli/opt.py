@@ -311,7 +311,9 @@ def _reported(path: str | Path) -> Generator[None]:
 
 
 def _check_each(module: ModuleOp) -> CheckEach:
-    """The check of `--check-each`, begun; imported late: it needs the evaluator, and that onnx."""
+    """Gives the check of `--check-each`, begun; imported late: it needs the evaluator, and that
+    onnx.
+    """
     from byocir.rewrites.check_each import CheckEach
 
     check = CheckEach()
@@ -373,7 +375,7 @@ def run_opt(args: Sequence[str] | None = None) -> int:
 
 
 def main() -> int:
-    """The command `byocir-opt`."""
+    """Runs the command `byocir-opt`."""
     gc.disable()  # one short run; modules are large trees that the collector would walk for nothing
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

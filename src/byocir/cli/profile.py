@@ -9,8 +9,8 @@ from byocir.targets.base import Profile
 
 
 def cycles_table(profile: Profile) -> str:
-    """Cycles of one program in total, and each unit's busy cycles by layer. Units run side by side,
-    so rows add up to more than the total."""
+    """Gives the cycles of one program in total, and each unit's busy cycles by layer. Units run
+    side by side, so rows add up to more than the total."""
     units = list(dict.fromkeys(unit for _, unit, _ in profile.by_node))
     rows: dict[str, Counter[str]] = {}
     for nodes, unit, cycles in profile.by_node:
@@ -27,7 +27,7 @@ def cycles_table(profile: Profile) -> str:
 
 
 def _causes(profile: Profile) -> list[str]:
-    """A table of each unit's cycles by cause; its rows add up to the total."""
+    """Gives a table of each unit's cycles by cause; its rows add up to the total."""
     if not profile.units:
         return []
     causes = list(next(iter(profile.units.values())))
@@ -38,7 +38,7 @@ def _causes(profile: Profile) -> list[str]:
 
 
 def _bounds(profile: Profile) -> list[str]:
-    """A line that compares the program's cycles with the least that it could take."""
+    """Gives a line that compares the program's cycles with the least that it could take."""
     if not profile.bounds or not profile.cycles:
         return []
     by_size = sorted(profile.bounds.items(), key=lambda item: -item[1])

@@ -77,23 +77,23 @@ class StepTimer:
 
 
 def targets_of(options: argparse.Namespace) -> list[str]:
-    """The targets as given, in order of preference."""
+    """Gives the targets as given, in order of preference."""
     return ["vta"] if options.target is None else options.target
 
 
 def levels_of(options: argparse.Namespace) -> list[str]:
-    """The levels as given."""
+    """Gives the levels as given."""
     return list(LEVELS) if options.levels is None else options.levels.split(",")
 
 
 def host_ops_of(options: argparse.Namespace) -> list[str]:
-    """The types of operators that may stay on the host, as given."""
+    """Gives the types of operators that may stay on the host, as given."""
     names = [name.strip() for name in options.host_ops.split(",")]
     return [] if names == ["none"] else names
 
 
 def shapes_of(options: argparse.Namespace) -> Shapes:
-    """The shapes as given; raises ByocirError B110."""
+    """Gives the shapes as given; raises ByocirError B110."""
     return read_shapes(options.shape)
 
 
@@ -116,7 +116,7 @@ def refuse(
 
 
 def placement_of(options: argparse.Namespace) -> dict[str, str]:
-    """The placement file as a mapping; raises ByocirError B101 or B245 for what is none."""
+    """Gives the placement file as a mapping; raises ByocirError B101 or B245 for what is none."""
     path: Path | None = options.placement
     if path is None:
         return {}
@@ -221,7 +221,8 @@ def is_package(path: Path) -> bool:
 
 
 def load_package(options: argparse.Namespace) -> Package:
-    """The package that is named in place of a model; refuses what only a model can be told."""
+    """Loads the package that is named in place of a model; refuses what only a model can be
+    told."""
     refuse(options, "a package, which does not hold its model", ["verify"], VERIFY_INSTEAD)
     own = ["host", "host_ops", "levels", "objective", "costs", "tuned", "placement", "shape"]
     own += ["dump", "check_each"]
@@ -288,7 +289,8 @@ def _tell_times(package: Package, options: argparse.Namespace) -> None:
 def _run(
     package: Package, feeds: Mapping[str, np.ndarray], options: argparse.Namespace
 ) -> dict[str, np.ndarray]:
-    """The outputs; where an index leads outside, tells that inputs were drawn, if they were."""
+    """Gives the outputs; where an index leads outside, tells that inputs were drawn, if they
+    were."""
     try:
         return package.run(feeds, check=options.check)
     except ByocirError as error:

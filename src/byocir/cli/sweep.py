@@ -48,8 +48,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def table(points: Sequence[SweepPoint]) -> str:
-    """The points in columns, with a star for the Pareto set, and reasons for points that cannot
-    be."""
+    """Gives the points in columns, with a star for the Pareto set, and reasons for points that
+    cannot be."""
     rows = [[*points[0].settings, *HEADS]]
     for each, best in zip(points, pareto(points), strict=True):
         rows.append([*map(str, each.settings.values()), *_shown(each, best)])
@@ -72,7 +72,7 @@ def _shown(each: SweepPoint, best: bool) -> list[str]:
 
 
 def as_csv(points: Sequence[SweepPoint]) -> str:
-    """The points as comma-separated values, numbers as they are."""
+    """Gives the points as comma-separated values, numbers as they are."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     names = ("cycles", "energy_pj", "memory_bits", "utilisation", "pareto", "refusal")

@@ -132,7 +132,7 @@ def write_model(path: Path, model: ModelProto, limit: int = PROTOBUF_LIMIT) -> l
 
 
 def read_json(path: Path, code: str) -> Any:
-    """The value of a JSON file. Raises ByocirError B101 (no file) or `code` (not JSON)."""
+    """Reads the value of a JSON file. Raises ByocirError B101 (no file) or `code` (not JSON)."""
     if not path.is_file():
         found = "a folder" if path.is_dir() else "none"
         raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
@@ -145,9 +145,9 @@ def read_json(path: Path, code: str) -> Any:
 def read_arrays(
     path: Path, example: Collection[str] = (), look: Look | None = None
 ) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file by name. Raises ByocirError B101 (no file) or B111 (not such a
-    file); `example` names arrays that it should hold. Of those that `look` does not want the values
-    are not read but zeros, in a few bytes."""
+    """Reads the arrays of an .npz file by name. Raises ByocirError B101 (no file) or B111 (not such
+    a file); `example` names arrays that it should hold. Of those that `look` does not want the
+    values are not read but zeros, in a few bytes."""
     if not path.is_file():
         found = "a folder" if path.is_dir() else "none"
         raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
@@ -165,8 +165,8 @@ def read_arrays(
 
 
 def _arrays_in(file: BinaryIO, where: str, look: Look | None) -> dict[str, np.ndarray]:
-    """Arrays by name; raises one of `BROKEN`, and ByocirError B140 for more of them than the limit
-    on memory allows."""
+    """Gives arrays by name; raises one of `BROKEN`, and ByocirError B140 for more of them than the
+    limit on memory allows."""
     if file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
         raise ValueError("one array without a name")
     with zipfile.ZipFile(file) as archive:
@@ -189,8 +189,9 @@ def read_array(
     where: str,
     look: Callable[[np.ndarray], bool] | None = None,
 ) -> np.ndarray:
-    """The array of an .npy file of so many bytes; raises one of `BROKEN`, and ByocirError B140. Its
-    header is read first: it may promise more than there is, or what `look` does not want."""
+    """Reads the array of an .npy file of so many bytes; raises one of `BROKEN`, and ByocirError
+    B140. Its header is read first: it may promise more than there is, or what `look` does not
+    want."""
     version = npy.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"version {version} of the format")
@@ -243,7 +244,7 @@ def _unwritable(path: Path, found: str) -> ByocirError:
 
 
 def read_feeds(path: Path | None, package: Package, seed: int = 0) -> dict[str, np.ndarray]:
-    """The inputs of a file, or seeded ones: standard normal floats, small integers. Raises
+    """Reads the inputs of a file, or seeded ones: standard normal floats, small integers. Raises
     ByocirError B101, B111 or B310."""
     if path is None:
         return random_feeds(package.module, seed)
@@ -252,8 +253,9 @@ def read_feeds(path: Path | None, package: Package, seed: int = 0) -> dict[str, 
 
 
 def read_inputs(path: Path, types: Mapping[str, Attribute]) -> dict[str, np.ndarray]:
-    """The arrays of a file for inputs of these types; what is of another is not read, but refused,
-    and of names that no input has nothing is read. Raises ByocirError B101, B111 or B310."""
+    """Reads the arrays of a file for inputs of these types; what is of another is not read, but
+    refused, and of names that no input has nothing is read. Raises ByocirError B101, B111 or
+    B310."""
 
     def look(name: str, array: np.ndarray) -> bool:
         if name in types:

@@ -68,7 +68,7 @@ def verify(
 
 
 def _verdict(differing: Sequence[Differing]) -> tuple[str, str]:
-    """The word for an output that is not near ONNX Runtime's, and where that begins."""
+    """Gives the word for an output that is not near ONNX Runtime's, and where that begins."""
     at = f"; at {', '.join(map(str, differing))}" if differing else ""
     is_known = bool(differing) and all(each.rows for each in differing)
     return "note" if is_known else "FAIL", at

@@ -45,7 +45,7 @@ class Stream:
 
 
 def config_of(given: str | None) -> VTAConfig:
-    """The configuration of a preset, a name or a JSON file, else the default."""
+    """Gives the configuration of a preset, a name or a JSON file, else the default."""
     return DEFAULT_CONFIG if given is None else VTAConfig.read(given)
 
 
@@ -62,7 +62,7 @@ def beside(path: str, suffix: str) -> str:
 
 
 def read_bytes(path: str) -> bytes:
-    """A file, or standard input."""
+    """Reads a file, or standard input."""
     if path == PIPE:
         return read_all(sys.stdin.buffer, "standard input")
     try:
@@ -89,7 +89,7 @@ def write_bytes(path: str, data: bytes) -> None:
 
 
 def read_assembly(path: str, config: VTAConfig) -> NDArray[np.uint8]:
-    """The instructions of a text file."""
+    """Reads the instructions of a text file."""
     return _assembled(read_bytes(path), path, config)
 
 
@@ -125,7 +125,8 @@ def read_program(path: str, config: VTAConfig) -> NDArray[np.uint8]:
 
 
 def read_streams(path: str, config: str | None, function: str | None) -> list[Stream]:
-    """The instructions of a file, or of the programs of a package or the one that is named."""
+    """Reads the instructions of a file, or of the programs of a package or the one that is
+    named."""
     is_package = path != PIPE and Path(path).suffix == PACKAGE_SUFFIX
     if not is_package:
         if function is not None:
@@ -146,7 +147,7 @@ def read_streams(path: str, config: str | None, function: str | None) -> list[St
 
 
 def the_only(streams: Sequence[Stream], path: str) -> Stream:
-    """The stream, if there is one."""
+    """Gives the stream, if there is one."""
     if len(streams) > 1:
         names = ", ".join(stream.function for stream in streams)
         message = f"expected --function to choose from {names}, found none"
@@ -171,7 +172,7 @@ def _of_package(path: str) -> list[Stream]:
 
 
 def read_dram(path: str) -> NDArray[np.uint8]:
-    """An image: the array of a .npy file, whatever its name, else the bytes as they are."""
+    """Reads an image: the array of a .npy file, whatever its name, else the bytes as they are."""
     data = read_bytes(path)
     if not data.startswith(NPY_MAGIC):
         return np.frombuffer(data, np.uint8)

@@ -29,7 +29,7 @@ def as_json(result: SimResult, config: VTAConfig) -> str:
 
 
 def as_text(result: SimResult) -> str:
-    """The same as a table."""
+    """Gives the same as a table."""
     counters = asdict(result.counters)
     kinds: dict[str, int] = counters.pop("instructions")
     lines = [f"{'instructions':<24}{sum(kinds.values()):>14,}"]

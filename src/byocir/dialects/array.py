@@ -58,13 +58,14 @@ class Array:
         shape: Shape,
         maybe_values: np.ndarray | None = None,
     ) -> None:
-        """The digest may be None if there are values, which are read-only and contiguous."""
+        """Takes a digest, or None if there are values, which are read-only and contiguous."""
         self._digest, self.dtype, self.shape = digest, dtype, shape
         self.maybe_values = maybe_values
 
     @staticmethod
     def of(values: np.ndarray) -> Array:
-        """The array of these values; they are copied unless already read-only and contiguous."""
+        """Gives the array of these values; they are copied unless already read-only and
+        contiguous."""
         owned = np.ascontiguousarray(values).reshape(values.shape)
         if owned.flags.writeable:
             owned = owned.copy()
@@ -109,7 +110,7 @@ class Array:
         return self.maybe_values is not None
 
     def values(self) -> np.ndarray:
-        """The values, read-only; raises ByocirError B107 when they were not supplied."""
+        """Gives the values, read-only; raises ByocirError B107 when they were not supplied."""
         if self.maybe_values is None:
             raise ByocirError(
                 "B107",
@@ -136,7 +137,7 @@ class SharedMemory:
         self._left = np.empty(0, np.uint8)
 
     def zeros(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
-        """A new array of zeros at a multiple of `ALIGN`."""
+        """Gives a new array of zeros at a multiple of `ALIGN`."""
         nbytes = math.prod(shape) * dtype.itemsize
         taken = -(-nbytes // ALIGN) * ALIGN
         if taken > self._left.size:
@@ -275,7 +276,7 @@ def _parse_number(parser: AttrParser) -> float | int:
 
 
 def arrays_of(attributes: Iterator[Attribute]) -> dict[str, Array]:
-    """The arrays among these attributes that print as a digest, by digest."""
+    """Gives the arrays among these attributes that print as a digest, by digest."""
     found: dict[str, Array] = {}
     for attribute in attributes:
         if isinstance(attribute, ArrayAttr) and not _prints_inline(attribute.data):

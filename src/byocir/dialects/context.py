@@ -107,13 +107,13 @@ def make_known(dialect: Dialect) -> None:
 
 
 def dialects_of_targets() -> Iterable[Dialect]:
-    """The dialects of the targets that are known in this process."""
+    """Gives the dialects of the targets that are known in this process."""
     return [dialect() for dialect in _OF_TARGETS.values()]
 
 
 def load_context() -> ByocirContext:
-    """A context that knows all of these dialects, and those of the targets that are known in this
-    process, and imports each at its first use."""
+    """Loads a context that knows all of these dialects, and those of the targets that are known in
+    this process, and imports each at its first use."""
     context = ByocirContext()
     for name, dialect in {**_OF_TARGETS, **BASE_DIALECTS, **OWN_DIALECTS}.items():
         context.register_dialect(name, dialect)

@@ -63,7 +63,7 @@ def _reach(op: Operation, visible: set[SSAValue]) -> bool:
 
 
 def _reach_inside(region: Region, visible: set[SSAValue]) -> bool:
-    """The same for the ops of a region; what they define is not visible behind it."""
+    """Gives the same for the ops of a region; what they define is not visible behind it."""
     block = region.first_block
     if block is None:
         return True
@@ -76,7 +76,7 @@ def _reach_inside(region: Region, visible: set[SSAValue]) -> bool:
 
 
 def describe(op: Operation) -> str:
-    """An op as messages write it: its name and, when known, the nodes it came from."""
+    """Gives an op as messages write it: its name and, when known, the nodes it came from."""
     nodes = ", ".join(f'"{name}"' for name in names(op.location))
     return f"{op.name} ({nodes})" if nodes else op.name
 
@@ -104,8 +104,8 @@ def _problem(
 
 
 def _holder(user: Operation, region: Region | None) -> tuple[Operation | None, Operation | None]:
-    """The op of a region that is or holds a user, None when the user is not in the region; and the
-    op between the two that is isolated from above, if any."""
+    """Gives the op of a region that is or holds a user, None when the user is not in the region;
+    and the op between the two that is isolated from above, if any."""
     wall: Operation | None = None
     holder: Operation | None = user
     while holder is not None and holder.parent_region() is not region:
@@ -116,7 +116,8 @@ def _holder(user: Operation, region: Region | None) -> tuple[Operation | None, O
 
 
 def _across_blocks(home: Block, using: Block | None, regions: dict[Region, DominanceInfo]) -> str:
-    """The problem of a value of one block that is used in another block of the same region."""
+    """Gives the problem of a value of one block that is used in another block of the same
+    region."""
     region = home.parent
     assert region is not None
     assert using is not None

@@ -18,12 +18,13 @@ class Interval(NamedTuple):
 
     @staticmethod
     def at(number: int) -> Interval:
-        """The interval of one number."""
+        """Gives the interval of one number."""
         return Interval(number, number)
 
     @staticmethod
     def of_bits(width: int, *, signed: bool) -> Interval:
-        """The integers of so many bits: `of_bits(8, signed=True)` is `Interval(-128, 127)`."""
+        """Gives the integers of so many bits: `of_bits(8, signed=True)` is `Interval(-128,
+        127)`."""
         least = -(2 ** (width - 1)) if signed else 0
         return Interval(least, least + 2**width - 1)
 
@@ -41,33 +42,34 @@ class Interval(NamedTuple):
         return self.low <= other.low and other.high <= self.high
 
     def corners(self, other: Interval, apply: Callable[[int, int], int]) -> Interval:
-        """The values of an operation that is monotone in each of its operands, one in this interval
-        and one in the other: `Interval(1, 2).corners(Interval(-3, 4), mul)` is `Interval(-6, 8)`.
+        """Gives the values of an operation that is monotone in each of its operands, one in this
+        interval and one in the other: `Interval(1, 2).corners(Interval(-3, 4), mul)` is
+        `Interval(-6, 8)`.
         """
         ends = [apply(a, b) for a in self for b in other]
         return Interval(min(ends), max(ends))
 
     def clamped(self, to: Interval) -> Interval:
-        """The interval of `clamp(x, to.low, to.high)`."""
+        """Gives the interval of `clamp(x, to.low, to.high)`."""
         low, high = (min(max(end, to.low), to.high) for end in self)
         return Interval(low, high)
 
     def scaled(self, factor: int) -> Interval:
-        """The interval of the products with a number."""
+        """Gives the interval of the products with a number."""
         low, high = self.low * factor, self.high * factor
         return Interval(low, high) if factor >= 0 else Interval(high, low)
 
     def quotient(self, divisor: int) -> Interval:
-        """The values of `x floordiv divisor`, for a positive number."""
+        """Gives the values of `x floordiv divisor`, for a positive number."""
         return Interval(self.low // divisor, self.high // divisor)
 
     def remainder(self, divisor: int) -> Interval:
-        """The values of `x mod divisor`, for a positive number."""
+        """Gives the values of `x mod divisor`, for a positive number."""
         if self.low // divisor == self.high // divisor:
             return Interval(self.low % divisor, self.high % divisor)
         return Interval(0, divisor - 1)
 
 
 def integer_range(element: Attribute) -> Interval:
-    """The values of an integer type; a boolean is 0 or 1."""
+    """Gives the values of an integer type; a boolean is 0 or 1."""
     return Interval.of_bits(width_of(element), signed=not is_unsigned(element))

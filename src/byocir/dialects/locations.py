@@ -28,12 +28,12 @@ TILE = "tile"
 
 @lru_cache(maxsize=1 << 16)
 def named(name: str) -> NameLoc:
-    """The location of the node with this name."""
+    """Gives the location of the node with this name."""
     return NameLoc(StringAttr(name), NoneAttr())
 
 
 def names(location: LocationAttr) -> tuple[str, ...]:
-    """The node names of a location, each once, in order; empty when it is unknown."""
+    """Gives the node names of a location, each once, in order; empty when it is unknown."""
     if isinstance(location, NameLoc):  # most are
         return (location.desc.data,)
     found: dict[str, None] = {}
@@ -56,7 +56,7 @@ def _parts(location: FusedLoc) -> tuple[Attribute, ...]:
 
 
 def of_names(all_names: Iterable[str]) -> LocationAttr:
-    """The location of an op that stands for these nodes."""
+    """Gives the location of an op that stands for these nodes."""
     unique = tuple(dict.fromkeys(all_names))
     if not unique:
         return UNKNOWN_LOC
@@ -66,20 +66,20 @@ def of_names(all_names: Iterable[str]) -> LocationAttr:
 
 
 def place(location: LocationAttr) -> str:
-    """The nodes of a location, as messages tell where something is."""
+    """Gives the nodes of a location, as messages tell where something is."""
     return ", ".join(f"node '{name}'" for name in names(location))
 
 
 def at_tile(location: LocationAttr, tile: Sequence[int]) -> LocationAttr:
-    """The location of what is made for one tile: the indices of the loops around it, outermost
-    first. Outside of loops it is the location itself."""
+    """Gives the location of what is made for one tile: the indices of the loops around it,
+    outermost first. Outside of loops it is the location itself."""
     if not tile:
         return location
     return CallSiteLoc(location, named(" ".join([TILE, *map(str, tile)])))
 
 
 def tile_of(location: LocationAttr) -> tuple[int, ...]:
-    """The tile of a location, if it has one."""
+    """Gives the tile of a location, if it has one."""
     if not isinstance(location, CallSiteLoc) or not isinstance(location.caller, NameLoc):
         return ()
     word, *indices = location.caller.desc.data.split(" ")
@@ -88,14 +88,14 @@ def tile_of(location: LocationAttr) -> tuple[int, ...]:
 
 
 def fuse(*parts: LocationAttr | Operation) -> LocationAttr:
-    """The location of an op that replaces these ops (or stands for these locations)."""
+    """Gives the location of an op that replaces these ops (or stands for these locations)."""
     locations = (part.location if isinstance(part, Operation) else part for part in parts)
     return of_names(name for location in locations for name in names(location))
 
 
 def join(parts: Iterable[LocationAttr]) -> LocationAttr:
-    """The same for locations that are joined again and again: it keeps them as its parts instead of
-    naming all anew. `flat` makes one list of it in the end."""
+    """Gives the same for locations that are joined again and again: it keeps them as its parts
+    instead of naming all anew. `flat` makes one list of it in the end."""
     known = {id(part): part for part in parts if part != UNKNOWN_LOC}
     if len(known) < 2:
         return next(iter(known.values()), UNKNOWN_LOC)
@@ -103,7 +103,7 @@ def join(parts: Iterable[LocationAttr]) -> LocationAttr:
 
 
 def flat(location: LocationAttr) -> LocationAttr:
-    """The location as `fuse` gives it for what `join` made."""
+    """Gives the location as `fuse` gives it for what `join` made."""
     if not isinstance(location, FusedLoc):
         return location
     parts, found = _parts(location), names(location)

@@ -124,7 +124,7 @@ def _calls_of(function: Operation | None) -> list[CallOp]:
 
 
 def listed(found: Sequence[Origin], most: int = 3) -> str:
-    """The first few of some origins, and how many there are besides."""
+    """Gives the first few of some origins, and how many there are besides."""
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return "; ".join(map(str, found[:most])) + more
 

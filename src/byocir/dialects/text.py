@@ -65,7 +65,7 @@ class ModulePrinter(Printer):
 
 
 def print_module(module: ModuleOp, *, debuginfo: bool = True) -> str:
-    """The text of a module, ending in a newline; `debuginfo=False` omits all locations."""
+    """Prints the text of a module, ending in a newline; `debuginfo=False` omits all locations."""
     out = StringIO()
     ModulePrinter(stream=out, debuginfo=debuginfo).print_op(module)
     return out.getvalue() + "\n"
@@ -78,7 +78,7 @@ def parse_module(
     *,
     file: str = "input",
 ) -> ModuleOp:
-    """The verified module of a text.
+    """Parses a text and gives the verified module.
 
     `arrays` are where digests find their values; without it, those of the context. Raises
     ByocirError B120 or B121, at a position in `file`.
@@ -99,7 +99,7 @@ def parse_module(
 
 
 def parse_type(text: str, context: Context) -> TypeAttribute:
-    """The type of a text that holds nothing else. Raises ByocirError B120 or B121."""
+    """Parses the type of a text that holds nothing else. Raises ByocirError B120 or B121."""
     try:
         parser = SourceParser(context, text, "a type", {})
         found = parser.parse_type()
@@ -131,7 +131,7 @@ def text_error(
 
 
 def _sentence(message: str) -> str:
-    """A message of xDSL in our form: lower-case, no full stop."""
+    """Gives a message of xDSL in our form: lower-case, no full stop."""
     message = message.strip().rstrip(".")
     return message[:1].lower() + message[1:]
 
@@ -150,7 +150,7 @@ def _position(span: Span | Span[bytes]) -> str:
 
 
 def _hint(error: ParseError, context: Context) -> str:
-    """A help line for an op that is not known."""
+    """Gives a help line for an op that is not known."""
     if not isinstance(error, UnknownOp):
         return ""
     dialect = error.name.split(".")[0]
@@ -231,7 +231,7 @@ class SourceParser(Parser):
     def parse_optional_region(
         self, arguments: Iterable[Parser.Argument] | None = None
     ) -> Region | None:
-        """A region, which opens a scope; xDSL would copy all names there are for each."""
+        """Parses a region, which opens a scope; xDSL would copy all names there are for each."""
         outer = self.ssa_values
         self.ssa_values = _Names(outer)
         try:
@@ -240,7 +240,7 @@ class SourceParser(Parser):
             self.ssa_values = outer
 
     def parse_optional_type(self) -> TypeAttribute | None:
-        """A type; plain ones, of which a module has few and writes many, are read once."""
+        """Parses a type; plain ones, of which a module has few and writes many, are read once."""
         text = _PLAIN_TYPE.match(self.lexer.input.content, self.pos)
         if text is None:
             return super().parse_optional_type()
@@ -254,7 +254,7 @@ class SourceParser(Parser):
         return known
 
     def parse_optional_location(self) -> LocationAttr | None:
-        """A location; those of one name, one or more for each op, are read in one go."""
+        """Parses a location; those of one name, one or more for each op, are read in one go."""
         name = _NAME.match(self.lexer.input.content, self.pos)
         if name is None:
             return super().parse_optional_location()

@@ -64,7 +64,7 @@ def _looped(op: ForeignOp) -> int | None:
 
 
 def _number(value: SSAValue | None) -> int | None:
-    """The one element of a constant, at either level."""
+    """Gives the one element of a constant, at either level."""
     data = getattr(value.owner, "value", None) if value is not None else None
     array = data.data if isinstance(data, ArrayAttr) else None
     if array is None or array.maybe_values is None or array.size != 1:

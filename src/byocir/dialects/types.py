@@ -84,18 +84,19 @@ _TYPES = {dtype: element for element, dtype in _DTYPES.items()}
 
 
 def dtype_of(element: Attribute) -> np.dtype:
-    """The numpy dtype of a scalar type; raises KeyError for a type that holds no number."""
+    """Gives the numpy dtype of a scalar type; raises KeyError for a type that holds no number."""
     return _DTYPES[element]
 
 
 def element_of(dtype: np.dtype) -> IntegerType | AnyFloat:
-    """The scalar type of a numpy dtype; raises KeyError for dtypes ONNX tensors cannot have."""
+    """Gives the scalar type of a numpy dtype; raises KeyError for dtypes ONNX tensors cannot
+    have."""
     element = _TYPES[np.dtype(dtype)]
     return cast(IntegerType | AnyFloat, element)
 
 
 def static_shape(type_: Attribute) -> Shape | None:
-    """The shape of a tensor type whose rank and sizes are all known, else None."""
+    """Gives the shape of a tensor type whose rank and sizes are all known, else None."""
     if not isinstance(type_, TensorType):
         return None
     shape = cast("TensorType", type_).get_shape()
@@ -103,7 +104,7 @@ def static_shape(type_: Attribute) -> Shape | None:
 
 
 def sizes_shown(type_: Attribute) -> list[str]:
-    """The sizes of a tensor type as users read them, "?" where one is not known."""
+    """Gives the sizes of a tensor type as users read them, "?" where one is not known."""
     return ["?" if size == DYNAMIC else str(size) for size in shape_of(type_)]
 
 
@@ -128,8 +129,8 @@ def holds_numbers(element: Attribute) -> bool:
 
 
 def tensor(element: Attribute, shape: Sequence[int]) -> TensorType:
-    """The ranked tensor type `tensor<shape x element>`; often the same object, which is quick to
-    compare."""
+    """Gives the ranked tensor type `tensor<shape x element>`; often the same object, which is quick
+    to compare."""
     return _tensor(element, tuple(map(int, shape)))
 
 
@@ -139,19 +140,21 @@ def _tensor(element: Attribute, shape: Shape) -> TensorType:
 
 
 def shape_of(type_: Attribute) -> Shape:
-    """The shape of a tensor or memref type."""
+    """Gives the shape of a tensor or memref type."""
     assert isinstance(type_, TensorType | MemRefType)
     return type_.get_shape()
 
 
 def element_type_of(type_: Attribute) -> Attribute:
-    """The element type of a tensor or memref type."""
+    """Gives the element type of a tensor or memref type."""
     assert isinstance(type_, TensorType | MemRefType)
     return cast("TensorType | MemRefType", type_).element_type
 
 
 def nbytes(type_: Attribute) -> int:
-    """Bytes of the numbers of a tensor or memref type of known sizes, as numpy holds them."""
+    """Gives the bytes of the numbers of a tensor or memref type of known sizes, as numpy holds
+    them.
+    """
     return math.prod(shape_of(type_)) * dtype_of(element_type_of(type_)).itemsize
 
 
@@ -182,11 +185,11 @@ def is_unsigned(type_: Attribute) -> bool:
 
 
 def width_of(element: Attribute) -> int:
-    """The number of bits of an integer type."""
+    """Gives the number of bits of an integer type."""
     assert isinstance(element, IntegerType)
     return cast(IntegerType, element).width.data
 
 
 def named_elements() -> Mapping[str, Attribute]:
-    """The scalar types that tensors can have, by the name that MLIR prints, e.g. `ui8`."""
+    """Gives the scalar types that tensors can have, by the name that MLIR prints, e.g. `ui8`."""
     return {str(element): element for element in _DTYPES}

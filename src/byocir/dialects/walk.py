@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation
 
 
 def ops_in(block: Block) -> list[Operation]:
-    """The ops of a block, without those inside, as they are now."""
+    """Gives the ops of a block, without those inside, as they are now."""
     found: list[Operation] = []
     op = block.first_op
     while op is not None:
@@ -20,7 +20,7 @@ def ops_in(block: Block) -> list[Operation]:
 
 
 def blocks_of(op: Operation) -> list[Block]:
-    """All blocks of a module, or of any op, outer ones first."""
+    """Gives all blocks of a module, or of any op, outer ones first."""
     found: list[Block] = []
     left = [op]
     while left:
@@ -32,7 +32,7 @@ def blocks_of(op: Operation) -> list[Block]:
 
 
 def ops_of(op: Operation) -> list[Operation]:
-    """An op and all ops inside, in the order of their text, as they are now."""
+    """Gives an op and all ops inside, in the order of their text, as they are now."""
     found = [op]
     _add_inside(op, found)
     return found

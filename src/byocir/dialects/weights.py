@@ -53,7 +53,7 @@ _NAMED = frozenset(np.dtype(dtype) for dtype in _DTYPES.values())
 
 
 def large_arrays(module: ModuleOp) -> dict[str, Array]:
-    """The arrays of a module that print as a digest, by digest, in order of appearance."""
+    """Gives the arrays of a module that print as a digest, by digest, in order of appearance."""
     return arrays_of(_all_attributes(module))
 
 
@@ -66,7 +66,7 @@ def save_weights(module: ModuleOp, path: str | Path) -> None:
 
 
 def dump_weights(module: ModuleOp) -> bytes:
-    """The bytes that `save_weights` writes."""
+    """Gives the bytes that `save_weights` writes."""
     return dump_arrays(large_arrays(module))
 
 
@@ -76,7 +76,7 @@ def save_arrays(arrays: Mapping[str, Array], path: str | Path) -> None:
 
 
 def dump_arrays(arrays: Mapping[str, Array]) -> bytes:
-    """The bytes that `save_arrays` writes."""
+    """Gives the bytes that `save_arrays` writes."""
     present = ((digest, array) for digest, array in sorted(arrays.items()) if array.present)
     return save(dict(_entry(digest, array) for digest, array in present))
 
@@ -91,8 +91,8 @@ def _entry(digest: str, array: Array) -> tuple[str, np.ndarray]:
 
 
 def weights_beside(text: str | Path) -> Path | None:
-    """The file of the large arrays of a text: the one of its name, else the one that the texts of
-    its folder share; None if there is neither."""
+    """Gives the file of the large arrays of a text: the one of its name, else the one that the
+    texts of its folder share; None if there is neither."""
     path = Path(text)
     places = (path.with_suffix(SUFFIX), path.with_name(SHARED))
     return next((place for place in places if place.is_file()), None)
@@ -132,7 +132,7 @@ def read_weights(data: bytes, store: ArrayStore, where: str) -> None:
 
 
 def _unnamed(values: np.ndarray, rest: list[str], where: str) -> np.ndarray:
-    """Bytes as the array that `_entry` wrote them for."""
+    """Gives bytes as the array that `_entry` wrote them for."""
     try:
         name, shape = rest
         sizes = [int(size) for size in shape.split("x")] if shape else []
@@ -152,7 +152,7 @@ def _all_attributes(module: ModuleOp) -> Iterator[Attribute]:
 
 
 def _nested(attribute: Attribute, seen: set[Attribute]) -> Iterator[Attribute]:
-    """An attribute and those inside it, each once."""
+    """Gives an attribute and those inside it, each once."""
     if attribute in seen:
         return
     seen.add(attribute)
@@ -162,7 +162,7 @@ def _nested(attribute: Attribute, seen: set[Attribute]) -> Iterator[Attribute]:
 
 
 def parts_of(attribute: Attribute) -> Iterable[Attribute]:
-    """The attributes directly inside one."""
+    """Gives the attributes directly inside one."""
     if isinstance(attribute, builtin.ArrayAttr):
         return cast(builtin.ArrayAttr[Attribute], attribute).data
     if isinstance(attribute, builtin.DictionaryAttr):

@@ -25,8 +25,8 @@ from byocir.memory import MOST, expect_memory, max_bytes
 def run_control_flow(
     interpreter: Interpreter, op: ForeignOp, arguments: Sequence[Value]
 ) -> list[Value]:
-    """The results of an If, Loop or Scan; what its graphs use from outside must be known to the
-    interpreter. Raises ByocirError B312 for values that it does not take."""
+    """Gives the results of an If, Loop or Scan; what its graphs use from outside must be known to
+    the interpreter. Raises ByocirError B312 for values that it does not take."""
     run = _RULES[op.op_type.data]
     given = iter(arguments)
     inputs = [None if value is None else next(given) for value in op.optional_inputs()]
@@ -79,7 +79,7 @@ def _run_loop(interpreter: Interpreter, op: ForeignOp, inputs: Sequence[Value]) 
 
 
 def _as_inputs(block: Block, values: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The counter and the condition of a loop, of one element where the graph wants that."""
+    """Gives the counter and the condition of a loop, of one element where the graph wants that."""
     shapes = [static_shape(argument.type) for argument in block.args]
     return [v.reshape(s) if s else v for v, s in zip(values, shapes, strict=False)]
 
@@ -121,7 +121,7 @@ def _yielded(block: Block) -> Sequence[SSAValue]:
 
 
 def _scalar(value: Value) -> Any:
-    """The one element of a tensor; raises ValueError if there are others."""
+    """Gives the one element of a tensor; raises ValueError if there are others."""
     return cast(np.ndarray, value).item()
 
 
@@ -146,7 +146,7 @@ def _integer(op: ForeignOp, name: str) -> int:
 
 
 def _integers(op: ForeignOp, name: str, count: int) -> Sequence[int]:
-    """An attribute with a number for each input or output, else as many zeros."""
+    """Gives an attribute with a number for each input or output, else as many zeros."""
     found = op.attrs.data.get(name)
     if not isinstance(found, DenseArrayBase):
         return [0] * count

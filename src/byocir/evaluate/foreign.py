@@ -48,8 +48,8 @@ from byocir.vendor.engine import NotComputed
 def evaluate_foreign(
     interpreter: Interpreter, op: ForeignOp, arguments: Sequence[Value]
 ) -> list[Value]:
-    """The results of a foreign op. Control flow is run graph by graph, unless an engine can have it
-    whole."""
+    """Gives the results of a foreign op. Control flow is run graph by graph, unless an engine can
+    have it whole."""
     if op.is_control_flow and (
         interpreter.engine is None or _is_mixed(interpreter, op) or may_outgrow(op, arguments)
     ):
@@ -82,7 +82,8 @@ def _has_element_type(value: Value, type_: Attribute) -> bool:
 
 
 def _in_type(value: Value, type_: Attribute) -> Value:
-    """A value with floats of the width that they should have: onnx's reference widens some."""
+    """Gives a value with floats of the width that they should have: onnx's reference widens
+    some."""
     if not isinstance(value, np.ndarray) or not isinstance(type_, TensorType | UnrankedTensorType):
         return cast(Value, value)
     array, element = cast(np.ndarray, value), cast("TensorType", type_).element_type
@@ -117,8 +118,8 @@ def run_as_model(
     values: Sequence[Value],
     captures: Sequence[SSAValue] = (),
 ) -> list[Value]:
-    """The results of an op, run by the interpreter's engine as a model of its own. `values` are
-    those of its operands and then of its captures."""
+    """Gives the results of an op, run by the interpreter's engine as a model of its own. `values`
+    are those of its operands and then of its captures."""
     plan: _Plan | None = interpreter.plans.get(op)
     try:
         if plan is None:
@@ -160,8 +161,8 @@ def _not_run(op: Operation, error: Exception) -> ByocirError:
 def run_whole(
     interpreter: Interpreter, function: FuncOp, arguments: Sequence[Value]
 ) -> list[Value]:
-    """The results of a function of foreign ops as those of one model; op by op where nothing runs
-    it, or where there is no room for it, so that an error is that of an operator."""
+    """Gives the results of a function of foreign ops as those of one model; op by op where nothing
+    runs it, or where there is no room for it, so that an error is that of an operator."""
     plan: _Plan | None = interpreter.plans.get(function)
     if interpreter.whole is None or (plan is None and function in interpreter.plans):
         return interpreter.call(function, arguments)
@@ -180,7 +181,7 @@ def run_whole(
 
 
 def _model_of_function(function: FuncOp, arguments: Sequence[Value]) -> onnx.ModelProto:
-    """The model of a function. Inputs of unknown type have that of the value."""
+    """Gives the model of a function. Inputs of unknown type have that of the value."""
     made = function.clone()
     for argument, value in zip(made.body.block.args, arguments, strict=True):
         if isinstance(argument.type, UnknownType):
@@ -192,7 +193,7 @@ def _model_of_function(function: FuncOp, arguments: Sequence[Value]) -> onnx.Mod
 def model_of(
     op: Operation, values: Sequence[Value], captures: Sequence[SSAValue] = ()
 ) -> onnx.ModelProto:
-    """The model of one op. Inputs of unknown type have that of the value."""
+    """Gives the model of one op. Inputs of unknown type have that of the value."""
     operands = [*op.operands, *captures]
     types = [
         _type_of_value(value) if isinstance(operand.type, UnknownType) else operand.type

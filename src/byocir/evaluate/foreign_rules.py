@@ -66,7 +66,7 @@ def _unique(op: ForeignOp, inputs: Sequence[np.ndarray | None]) -> Sequence[np.n
 
 
 def _layer_norm(op: ForeignOp, inputs: Sequence[np.ndarray | None]) -> Sequence[np.ndarray]:
-    """The result, and the mean and inverse deviation in the type of `stash_type`."""
+    """Gives the result, and the mean and inverse deviation in the type of `stash_type`."""
     x, scale = cast("Sequence[np.ndarray]", inputs[:2])
     bias = inputs[2] if len(inputs) > 2 else None
     stash = _integer(op, "stash_type", onnx.TensorProto.FLOAT)

@@ -25,7 +25,7 @@ from byocir.memory import refused
 
 
 def evaluate_graph_op(op: Operation, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The results of a graph op for these operands, whose shapes and dtypes are the op's own.
+    """Gives the results of a graph op for these operands, whose shapes and dtypes are the op's own.
     Integers wrap around. Raises ByocirError B107 for a constant whose values are absent, B305 for
     an op without a definition, B312 for values that it does not take, as an index out of range."""
     rule = GRAPH_RULES.get(type(op), _by_definition)

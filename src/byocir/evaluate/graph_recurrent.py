@@ -27,7 +27,7 @@ def _run(
     starts: Sequence[np.ndarray],
     step_of: Callable[[int], Step],
 ) -> list[np.ndarray]:
-    """All states and the last ones [directions,batch,H] each, direction by direction."""
+    """Gives all states and the last ones [directions,batch,H] each, direction by direction."""
     x, w, lengths = operands[0], operands[1], operands[4]
     states = np.zeros((x.shape[0], w.shape[0], x.shape[1], operands[2].shape[2]), x.dtype)
     lasts = [np.array(start) for start in starts]
@@ -47,7 +47,7 @@ def _run(
 
 
 def _biases(bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Those of the input and of the recurrence."""
+    """Gives the biases of the input and of the recurrence."""
     half = len(bias) // 2
     return bias[:half], bias[half:]
 

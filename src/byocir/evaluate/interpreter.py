@@ -54,7 +54,7 @@ class ModelRunner(Protocol):
     inputs: list[str]
 
     def run(self, feeds: Mapping[str, Value]) -> list[Value]:
-        """The outputs in order for the inputs by name; raises NotComputed."""
+        """Gives the outputs in order for the inputs by name; raises NotComputed."""
         ...
 
 
@@ -94,7 +94,7 @@ def evaluates(*kinds: type[Operation]) -> Callable[[_RuleT], _RuleT]:
 
 
 def rule_of(op: Operation) -> Rule:
-    """The rule of an op; raises ByocirError B301 when there is none."""
+    """Gives the rule of an op; raises ByocirError B301 when there is none."""
     kind = type(op)
     if kind not in RULES and (module := DIALECT_RULES.get(op.name.split(".")[0])) is not None:
         import_module(module)
@@ -147,14 +147,15 @@ class Interpreter:
         """The memory that the values known so far take."""
 
     def again(self) -> Interpreter:
-        """An interpreter of the same module that shares what is remembered of its ops between runs,
-        and no values: another thread may use it at the same time."""
+        """Gives an interpreter of the same module that shares what is remembered of its ops between
+        runs, and no values: another thread may use it at the same time."""
         other = copy(self)
         other._values, other.held = {}, Held()
         return other
 
     def function(self, name: str) -> FuncOp:
-        """The function of this name; raises ByocirError B302 when there is none with a body."""
+        """Gives the function of this name; raises ByocirError B302 when there is none with a
+        body."""
         found = self._functions.get(name)
         if found is None:
             raise ByocirError(
@@ -167,12 +168,12 @@ class Interpreter:
         return found
 
     def declaration(self, name: str) -> FuncOp | None:
-        """The function of this name if it has no body here."""
+        """Gives the function of this name if it has no body here."""
         found = self._functions.get(name)
         return found if found is not None and found.is_declaration else None
 
     def program(self, name: str) -> Operation | None:
-        """The code of this name that is no function: what a target generated for a region."""
+        """Gives the code of this name that is no function: what a target generated for a region."""
         return self._programs.get(name)
 
     def value(self, value: SSAValue) -> Value:
@@ -186,7 +187,7 @@ class Interpreter:
             self.held.keep(key, value)
 
     def call(self, function: FuncOp, arguments: Sequence[Value]) -> list[Value]:
-        """The results of a function."""
+        """Gives the results of a function."""
         return self.run_isolated(function.body.block, arguments)
 
     def run_isolated(self, block: Block, arguments: Sequence[Value]) -> list[Value]:
@@ -237,7 +238,7 @@ class Interpreter:
 
 
 def _symbol(op: Operation) -> str | None:
-    """The name of an op that stands for code and is no function."""
+    """Gives the name of an op that stands for code and is no function."""
     name = op.get_attr_or_prop("sym_name")
     return name.data if isinstance(name, StringAttr) and not isinstance(op, FuncOp) else None
 
@@ -247,7 +248,8 @@ def _ends(op: Operation) -> bool:
 
 
 def _planned(block: Block) -> list[_Step]:
-    """The steps of a block. Raises ByocirError B140 for one that no limit on memory allows."""
+    """Gives the steps of a block. Raises ByocirError B140 for one that no limit on memory
+    allows."""
     last = last_uses(block)
     return [_step(op, last.get(op, ())) for op in block.ops if not _ends(op)]
 
@@ -267,5 +269,5 @@ def _is_array(value: SSAValue) -> bool:
 
 
 def as_array(value: Value) -> np.ndarray:
-    """The value of a tensor or memref."""
+    """Gives the value of a tensor or memref."""
     return cast(np.ndarray, value)

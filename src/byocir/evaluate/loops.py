@@ -144,7 +144,7 @@ def _global(op: memref.GlobalOp) -> np.ndarray:
 
 
 def array_of(dense: DenseIntOrFPElementsAttr) -> np.ndarray:
-    """The elements of a dense attribute, read-only; one element stands for all."""
+    """Gives the elements of a dense attribute, read-only; one element stands for all."""
     type_ = dense.type
     assert isinstance(type_, TensorType)
     values = np.frombuffer(dense.data.data, dtype_of(element_type_of(type_)))
@@ -159,7 +159,7 @@ def _indices(map_: AffineMapAttr, operands: Sequence[Value]) -> tuple[int, ...]:
 
 
 def _inside(op: Operation, array: np.ndarray, indices: Sequence[Value]) -> tuple[int, ...]:
-    """The indices of one element; numpy would count negative ones from the end."""
+    """Gives the indices of one element; numpy would count negative ones from the end."""
     place = tuple(int(index) for index in indices)
     if any(not 0 <= i < size for i, size in zip(place, array.shape, strict=True)):
         raise ByocirError(

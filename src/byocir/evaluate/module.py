@@ -51,7 +51,7 @@ def evaluate(
     function: str = MAIN,
     interpreter: Interpreter | None = None,
 ) -> dict[str, Value]:
-    """The outputs of a model by name, for inputs by name.
+    """Gives the outputs of a model by name, for inputs by name.
 
     Names are the `byoc.name` of the entry function's arguments and results, else `arg0`, `res0`, …
     A function on memrefs takes its inputs and then its outputs as arguments. Raises ByocirError
@@ -66,14 +66,15 @@ def evaluate(
 
 
 def call_main(interpreter: Interpreter, arrays: Sequence[Value]) -> dict[str, Value]:
-    """The results of @main by name for its arguments in order; memrefs are changed in place."""
+    """Gives the results of @main by name for its arguments in order; memrefs are changed in
+    place."""
     entry = interpreter.function(MAIN)
     outputs = port_names(entry.res_attrs, len(entry.function_type.outputs), "res")
     return dict(zip(outputs, _run(interpreter, entry, arrays), strict=True))
 
 
 def bind(entry: FuncOp, feeds: Mapping[str, Value]) -> tuple[list[Value], list[str]]:
-    """A function's arguments, row-major and checked, for inputs by name; and the names of its
+    """Gives a function's arguments, row-major and checked, for inputs by name; and the names of its
     outputs. Raises ByocirError B310 for feeds that do not fit."""
     if not isinstance(cast(object, feeds), Mapping):
         raise ByocirError("B310", f"expected feeds by name, found {type(feeds).__name__}")
@@ -101,7 +102,7 @@ def bind(entry: FuncOp, feeds: Mapping[str, Value]) -> tuple[list[Value], list[s
 
 
 def _defaults(entry: FuncOp, arguments: Sequence[str]) -> dict[str, Value]:
-    """The values that inputs have where they are not fed."""
+    """Gives the values that inputs have where they are not fed."""
     ports = zip(arguments, entry.arg_attrs or (), strict=False)
     own = ((name, port.data.get(DEFAULT)) for name, port in ports)
     return {name: value.data.values() for name, value in own if isinstance(value, ArrayValue)}
@@ -125,9 +126,10 @@ def _listed(inputs: Sequence[str]) -> str:
 
 
 def random_feeds(module: ModuleOp, seed: int = 0) -> dict[str, np.ndarray]:
-    """Inputs by name for the entry function, the same for the same seed: standard normal floats,
-    booleans, small integers (wide ones not negative: they are often indices). Raises ByocirError
-    B106 for an input whose sizes are open, or that holds no numbers, B340 as `ports_of`."""
+    """Draws inputs by name for the entry function, the same for the same seed: standard normal
+    floats, booleans, small integers (wide ones not negative: they are often indices). Raises
+    ByocirError B106 for an input whose sizes are open, or that holds no numbers, B340 as
+    `ports_of`."""
     names, _ = names_of(Interpreter(module).function(MAIN))
     return _random(module, seed, names)
 
@@ -163,7 +165,8 @@ def _numbers(rng: np.random.Generator, shape: Shape, type_: Attribute) -> np.nda
 
 
 def _drawn(entry: FuncOp, name: str, type_: Attribute) -> Shape:
-    """The shape of an input that numbers can be made for. Raises ByocirError B106 for others."""
+    """Gives the shape of an input that numbers can be made for. Raises ByocirError B106 for
+    others."""
     shape = shape_of(type_) if _is_memref(type_) else static_shape(type_)
     is_array = isinstance(type_, TensorType | UnrankedTensorType | MemRefType)
     if is_array and shape is None:
@@ -186,7 +189,7 @@ def _is_memref(type_: Attribute) -> bool:
 
 
 def _open(function: FuncOp, name: str) -> str:
-    """An input whose sizes are open, with those that the model names."""
+    """Gives an input whose sizes are open, with those that the model names."""
     dims = _dims(function, name)
     return f"'{name}' [{', '.join(dims)}]" if dims else f"'{name}' of any shape"
 
@@ -198,7 +201,7 @@ def _pin(function: FuncOp, name: str) -> str:
 
 
 def _dims(function: FuncOp, name: str) -> list[str]:
-    """The sizes of an input as the model gives or names them; empty if it does not."""
+    """Gives the sizes of an input as the model gives or names them; empty if it does not."""
     for entries in function.arg_attrs or ():
         dims = entries.data.get(DIMS)
         if entries.data.get(NAME) == StringAttr(name) and isinstance(dims, ArrayAttr):
@@ -207,8 +210,8 @@ def _dims(function: FuncOp, name: str) -> list[str]:
 
 
 def evaluate_function(module: ModuleOp, name: str, arrays: Sequence[Value]) -> list[Value]:
-    """The results of one function for these inputs. Of a function on memrefs, the arguments that
-    follow the inputs are the outputs. Raises ByocirError as `evaluate` does."""
+    """Gives the results of one function for these inputs. Of a function on memrefs, the arguments
+    that follow the inputs are the outputs. Raises ByocirError as `evaluate` does."""
     interpreter = Interpreter(module)
     function = interpreter.function(name)
     types = list(function.function_type.inputs)
@@ -229,7 +232,7 @@ def _run(interpreter: Interpreter, function: FuncOp, arrays: Sequence[Value]) ->
 
 
 def owned(results: Sequence[Value], arguments: Sequence[Value]) -> list[Value]:
-    """The results as arrays that whoever asked for them may write to: none is a view, of an
+    """Gives the results as arrays that whoever asked for them may write to: none is a view, of an
     argument, of a constant or of what nobody else needs, and no two are one."""
     taken = {id(each) for each in _arrays(arguments)}
 
@@ -256,7 +259,7 @@ def _arrays(values: Sequence[Value]) -> Iterator[np.ndarray]:
 
 
 def _checked(given: Value, type_: Attribute, what: str) -> Value:
-    """The value, arrays of it in row-major order, if it has this type."""
+    """Gives the value, arrays of it in row-major order, if it has this type."""
     value = given
     if isinstance(type_, OptionalType):
         return None if value is None else _checked(value, type_.element, what)

@@ -10,46 +10,49 @@ from byocir.dialects.graph.movement import sliced
 
 
 def non_zero(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The indices of what is not zero, in order: one row for each dimension."""
+    """Gives the indices of what is not zero, in order: one row for each dimension."""
     return [np.stack(np.nonzero(arrays[0])).astype(np.int64)]
 
 
 def compress(arrays: Sequence[np.ndarray], axis: int) -> list[np.ndarray]:
-    """The slices along an axis, or the elements where it is -1, for which a condition holds."""
+    """Gives the slices along an axis, or the elements where it is -1, for which a condition
+    holds."""
     x, holds = arrays
     return [np.compress(holds, x, None if axis < 0 else axis)]
 
 
 def take(arrays: Sequence[np.ndarray], axis: int) -> list[np.ndarray]:
-    """The slices along an axis that indices name: one for each."""
+    """Gives the slices along an axis that indices name: one for each."""
     x, indices = arrays
     return [np.take(x, inside(indices, x.shape[axis]), axis)]
 
 
 def squeeze(arrays: Sequence[np.ndarray], dropped: int) -> list[np.ndarray]:
-    """The same elements without the dimensions whose bits are set."""
+    """Gives the same elements without the dimensions whose bits are set."""
     sizes = [size for i, size in enumerate(arrays[0].shape) if not dropped >> i & 1]
     return [arrays[0].reshape(sizes)]
 
 
 def order_of(perm: Sequence[int]) -> int:
-    """A permutation as one number, of which each dimension takes 4 bits, the first the lowest."""
+    """Gives a permutation as one number, of which each dimension takes 4 bits, the first the
+    lowest.
+    """
     return sum(axis << 4 * i for i, axis in enumerate(perm))
 
 
 def permute(arrays: Sequence[np.ndarray], order: int) -> list[np.ndarray]:
-    """The same elements with dimensions in another order."""
+    """Gives the same elements with dimensions in another order."""
     perm = [order >> 4 * i & 15 for i in range(arrays[0].ndim)]
     return [np.ascontiguousarray(arrays[0].transpose(perm))]
 
 
 def sizes_of(arrays: Sequence[np.ndarray], start: int, end: int) -> list[np.ndarray]:
-    """The sizes of the dimensions from the start to before the end."""
+    """Gives the sizes of the dimensions from the start to before the end."""
     return [np.array(arrays[0].shape[start:end], np.int64)]
 
 
 def inside(indices: np.ndarray, size: int) -> np.ndarray:
-    """Indices counted from the front."""
+    """Gives indices counted from the front."""
     counted = np.where(indices < 0, indices + size, indices)
     if np.any((counted < 0) | (counted >= size)):
         raise IndexError(f"expected indices inside [{-size}, {size}), found one outside")
@@ -60,7 +63,8 @@ def inside(indices: np.ndarray, size: int) -> np.ndarray:
 
 
 def unpack(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """An array at the start of one of another shape, at least as large, that is 0 beside it."""
+    """Gives an array at the start of one of another shape, at least as large, that is 0 beside
+    it."""
     x, most = arrays
     held = np.zeros([int(size) for size in most], x.dtype)
     held[tuple(slice(size) for size in x.shape)] = x
@@ -68,8 +72,8 @@ def unpack(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def pack(arrays: Sequence[np.ndarray], open_: int) -> list[np.ndarray]:
-    """The part at the start of an array: of each dimension whose bit is set the sizes are given,
-    of the others all is taken."""
+    """Gives the part at the start of an array: of each dimension whose bit is set the sizes are
+    given, of the others all is taken."""
     held, *sizes = arrays
     given = iter(sizes)
     ends = [
@@ -79,7 +83,7 @@ def pack(arrays: Sequence[np.ndarray], open_: int) -> list[np.ndarray]:
 
 
 def joint_size(arrays: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
-    """The size to which some sizes broadcast."""
+    """Gives the size to which some sizes broadcast."""
     sizes = {int(size.item()) for size in arrays[:count]} - {1}
     if len(sizes) > 1:
         raise ValueError(f"expected sizes that broadcast, found {sorted(sizes)}")
@@ -98,19 +102,19 @@ def stretch(arrays: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
 
 
 def never(_: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Nothing: no run gets past what it stands for."""
+    """Gives nothing: no run gets past what it stands for."""
     raise ValueError("an operator that takes no values of these sizes")
 
 
 def not_empty(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """A size of a dimension in which there are elements to choose from."""
+    """Gives a size of a dimension in which there are elements to choose from."""
     if not arrays[0].item():
         raise ValueError("expected elements to choose from, found none")
     return [arrays[0]]
 
 
 def joined(arrays: Sequence[np.ndarray], axis: int, count: int) -> list[np.ndarray]:
-    """Arrays one after the other along an axis."""
+    """Joins arrays along an axis."""
     return [np.concatenate(arrays[:count], axis)]
 
 
@@ -130,7 +134,7 @@ def part(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def reshaped(arrays: Sequence[np.ndarray], allowzero: int) -> list[np.ndarray]:
-    """The same elements in another shape, as ONNX's Reshape writes it."""
+    """Gives the same elements in another shape, as ONNX's Reshape writes it."""
     x, shape = arrays
     sizes = [int(size) for size in shape]
     if not allowzero:

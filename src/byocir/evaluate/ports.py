@@ -33,7 +33,7 @@ def is_in_memory(function: FuncOp) -> bool:
 
 
 def ports_of(function: FuncOp) -> tuple[list[Attribute], list[Attribute]]:
-    """The types of a function's inputs and of its outputs. Raises ByocirError B340 for one in
+    """Gives the types of a function's inputs and of its outputs. Raises ByocirError B340 for one in
     memory that writes an argument in front of one that it does not write."""
     types = function.function_type
     inputs, outputs = list(types.inputs), list(types.outputs)
@@ -54,7 +54,7 @@ def ports_of(function: FuncOp) -> tuple[list[Attribute], list[Attribute]]:
 
 
 def port_names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, default: str) -> list[str]:
-    """The names of arguments or results."""
+    """Gives the names of arguments or results."""
     names: list[Attribute | None] = [None] * count
     if attributes is not None:
         names = [dictionary.data.get(NAME) for dictionary in attributes]
@@ -65,7 +65,7 @@ def port_names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, default
 
 
 def names_of(function: FuncOp) -> tuple[list[str], list[str]]:
-    """The names of a function's inputs and of its outputs."""
+    """Gives the names of a function's inputs and of its outputs."""
     inputs, outputs = ports_of(function)
     if outputs and not function.function_type.outputs.data:
         found = port_names(function.arg_attrs, len(inputs) + len(outputs), "arg")
@@ -77,7 +77,7 @@ def names_of(function: FuncOp) -> tuple[list[str], list[str]]:
 
 
 def written_in(function: FuncOp) -> set[SSAValue]:
-    """The memrefs that a function writes."""
+    """Gives the memrefs that a function writes."""
     same: dict[SSAValue, SSAValue] = {}
     written: set[SSAValue] = set()
     for op in function.walk():

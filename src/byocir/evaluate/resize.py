@@ -19,8 +19,8 @@ Rounding = Callable[[np.ndarray], np.ndarray]
 
 
 def resize(op: ResizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
-    """The nearest elements keep their bits, others are sums of doubles. Integers are rounded in the
-    end, ties to even, and saturate."""
+    """Resizes an array: the nearest elements keep their bits, others are sums of doubles. Integers
+    are rounded in the end, ties to even, and saturate."""
     (made,) = operands
     taps = {axis: found for axis in range(made.ndim) if (found := taps_along(op, axis)) is not None}
     for axis, along in taps.items():
@@ -35,7 +35,7 @@ def resize(op: ResizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _sums(x: np.ndarray, along: Taps, axis: int) -> np.ndarray:
-    """The sums of weighted taps along a dimension, as doubles."""
+    """Gives the sums of weighted taps along a dimension, as doubles."""
     wide, rank = x.astype(np.float64, copy=False), x.ndim - axis
     total = np.take(wide, along.indices[:, 0], axis) * _column(along.weights[:, 0], rank)
     for tap in range(1, along.weights.shape[1]):
@@ -45,7 +45,7 @@ def _sums(x: np.ndarray, along: Taps, axis: int) -> np.ndarray:
 
 
 def _column(values: np.ndarray, rank: int) -> np.ndarray:
-    """Values along the first of so many dimensions."""
+    """Gives values along the first of so many dimensions."""
     return values.reshape([-1, *(1 for _ in range(rank - 1))])
 
 

@@ -82,7 +82,7 @@ class Held:
 
 
 def _roots(value: Any) -> Iterator[np.ndarray]:
-    """The arrays that have the memory of a value."""
+    """Gives the arrays that have the memory of a value."""
     if isinstance(value, list | tuple):
         for each in cast(Sequence[Any], value):
             yield from _roots(each)
@@ -122,8 +122,8 @@ _MOVING = (FlattenOp, ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp)
 
 
 def made_by(op: Operation) -> int:
-    """The bytes that an op makes, as far as types tell. Constants are there already, and what is
-    empty is no memory before something is made in its place."""
+    """Gives the bytes that an op makes, as far as types tell. Constants are there already, and what
+    is empty is no memory before something is made in its place."""
     if isinstance(op, (*_MOVING, EmptyOp)) or is_constant(op):
         return 0
     return sum(nbytes_of(result.type) for result in op.results)
@@ -154,7 +154,7 @@ _LITTLE = 2**20
 
 
 def nbytes_of(type_: Attribute) -> int:
-    """The bytes of a value of this type; 0 if the type does not tell."""
+    """Gives the bytes of a value of this type; 0 if the type does not tell."""
     if not isinstance(type_, TensorType | MemRefType):
         return 0
     shape, element = shape_of(cast(Attribute, type_)), element_type_of(cast(Attribute, type_))

@@ -41,7 +41,8 @@ class Routine:
         return f"{self.name}.c"
 
     def values(self, op: ExternOp) -> list[int]:
-        """The integers of a call; raises ByocirError B307 where they are not those it takes."""
+        """Gives the integers of a call; raises ByocirError B307 where they are not those it
+        takes."""
         given = op.values()
         if sorted(given) != sorted(self.numbers):
             raise _wrong(op, f"numbers {', '.join(self.numbers)}", ", ".join(given) or "none")
@@ -65,8 +66,8 @@ def _wrong(op: ExternOp, expected: str, found: str, help_: str = "") -> ByocirEr
 
 
 def _top_k(arrays: Sequence[np.ndarray], axis: int, k: int, largest: int) -> list[np.ndarray]:
-    """The first `k` elements along an axis, the greatest or the least first, and their indices; of
-    equal ones the first. NaN is above all."""
+    """Gives the first `k` elements along an axis, the greatest or the least first, and their
+    indices; of equal ones the first. NaN is above all."""
     x = np.moveaxis(arrays[0], axis, -1)
     keys = x if x.dtype.kind in "iu" else x.astype(np.float64)
     if largest:
@@ -96,7 +97,7 @@ def _scatter(
 
 
 def _scatter_elements(arrays: Sequence[np.ndarray], axis: int, how: int) -> list[np.ndarray]:
-    """Each update goes to its own position, but along the axis to its index."""
+    """Puts each update at its own position, but along the axis at its index."""
     x, indices, updates = arrays
     places: list[np.ndarray] = [place.reshape(-1) for place in np.indices(indices.shape)]
     places[axis] = inside(indices, x.shape[axis]).reshape(-1)
@@ -104,7 +105,7 @@ def _scatter_elements(arrays: Sequence[np.ndarray], axis: int, how: int) -> list
 
 
 def _scatter_nd(arrays: Sequence[np.ndarray], how: int) -> list[np.ndarray]:
-    """Each slice of the updates goes to the position in the last dimension of the indices."""
+    """Puts each slice of the updates at the position in the last dimension of the indices."""
     x, indices, updates = arrays
     depth = indices.shape[-1]
     flat = indices.reshape(-1, depth)

@@ -35,12 +35,12 @@ Function = Callable[..., Any]
 
 
 def scalar_dtype(type_: Attribute) -> np.dtype:
-    """The numpy dtype that values of a scalar type are held in."""
+    """Gives the numpy dtype that values of a scalar type are held in."""
     return np.dtype(np.int64) if isinstance(type_, IndexType) else dtype_of(type_)
 
 
 def number(value: Attribute) -> np.generic:
-    """An integer or float attribute as a numpy scalar of its type; integers wrap around."""
+    """Gives an integer or float attribute as a numpy scalar of its type; integers wrap around."""
     if isinstance(value, FloatAttr):
         value = cast(FloatAttr, value)
         return scalar_dtype(value.type).type(value.value.data)
@@ -54,14 +54,16 @@ def number(value: Attribute) -> np.generic:
 
 
 def convert(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Integers to integers of another width: extended as their own sign says, or low bits kept."""
+    """Converts integers to another width: extended as their own sign says, or low bits
+    kept.
+    """
     if dtype == np.bool_ and values.dtype != np.bool_:
         return (values & 1).astype(np.bool_)
     return values.astype(dtype, copy=False)
 
 
 def unsigned(x: np.ndarray) -> np.ndarray:
-    """The same bits as unsigned integers; booleans are 0 and 1 either way."""
+    """Gives the same bits as unsigned integers; booleans are 0 and 1 either way."""
     return x if x.dtype.kind != "i" else x.view(f"u{x.dtype.itemsize}")
 
 
@@ -156,8 +158,8 @@ UNARY: dict[type[Operation], Function] = {
 
 
 def saturate(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Floats clipped to what the integer type holds, towards zero; NaN is its least number, as in
-    ONNX Runtime's QuantizeLinear."""
+    """Gives floats clipped to what the integer type holds, towards zero; NaN is its least number,
+    as in ONNX Runtime's QuantizeLinear."""
     limits = np.iinfo(dtype)
     x = x.astype(np.promote_types(x.dtype, np.float32), copy=False)  # 16 bits hold few limits
     low, high = x.dtype.type(limits.min), x.dtype.type(limits.max)
@@ -229,8 +231,8 @@ def _compare_floats(op: arith.CmpfOp) -> Function:
 
 
 def function_of(op: Operation) -> Function:
-    """The meaning of a scalar op, as a function of its operands' values; raises ByocirError B301
-    for an op that has none here."""
+    """Gives the meaning of a scalar op, as a function of its operands' values; raises ByocirError
+    B301 for an op that has none here."""
     kind = type(op)
     if kind in BINARY:
         return BINARY[kind]
@@ -253,7 +255,7 @@ def function_of(op: Operation) -> Function:
 
 
 def _look_up(array: np.ndarray, *indices: np.ndarray) -> np.ndarray:
-    """The elements at these indices; raises ByocirError B303 for one that is outside."""
+    """Gives the elements at these indices; raises ByocirError B303 for one that is outside."""
     for index, size in zip(indices, array.shape, strict=True):
         low, high = np.min(index, initial=0), np.max(index, initial=-1)
         if low < 0 or high >= size:
@@ -284,7 +286,7 @@ def _conversion(
 
 
 def unknown(op: Operation, expected: str = "an op with an evaluation rule") -> ByocirError:
-    """The error for an op that cannot be evaluated."""
+    """Gives the error for an op that cannot be evaluated."""
     return ByocirError(
         "B301",
         f"expected {expected}, found {op.name}",
@@ -302,8 +304,8 @@ class Body:
 
     @staticmethod
     def of(block: Block, values: Sequence[SSAValue]) -> Body:
-        """The program that computes `values` from the block's arguments; raises ByocirError B301
-        for an op that has no rule or uses a value from outside the block."""
+        """Gives the program that computes `values` from the block's arguments; raises ByocirError
+        B301 for an op that has no rule or uses a value from outside the block."""
         slots: dict[SSAValue, int] = {arg: i for i, arg in enumerate(block.args)}
         steps: list[tuple[Function, tuple[int, ...]]] = []
         for op in sources(block, values):
@@ -314,8 +316,8 @@ class Body:
         return Body(len(block.args), tuple(steps), tuple(slots[value] for value in values))
 
     def run(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The computed values for these arguments, which broadcast. Trailing arguments that no
-        value depends on may be left out."""
+        """Gives the computed values for these arguments, which broadcast. Trailing arguments that
+        no value depends on may be left out."""
         slots: list[Any] = [*arguments, *[None] * (self.arity - len(arguments))]
         for function, operands in self.steps:
             slots.append(function(*[slots[i] for i in operands]))
@@ -323,7 +325,7 @@ class Body:
 
 
 def sources(block: Block, values: Sequence[SSAValue]) -> list[Operation]:
-    """The ops of a block that these values depend on, in order."""
+    """Gives the ops of a block that these values depend on, in order."""
     needed = set(values)
     ops: list[Operation] = []
     for op in reversed(list(block.ops)):
@@ -334,6 +336,6 @@ def sources(block: Block, values: Sequence[SSAValue]) -> list[Operation]:
 
 
 def arguments_of(block: Block, values: Sequence[SSAValue]) -> set[int]:
-    """The block's arguments that these values depend on, by position."""
+    """Gives the block's arguments that these values depend on, by position."""
     used = set(values).union(*(op.operands for op in sources(block, values)))
     return {arg.index for arg in block.args if arg in used}

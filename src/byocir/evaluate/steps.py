@@ -48,8 +48,8 @@ _Seen = dict[_Key, list[np.ndarray]]
 
 
 def _computed(module: ModuleOp, feed: Arrays) -> _Seen:
-    """Bytes that a module computes, by node and shape: of several ops of one node that work one
-    after the other on a shape, those of the last."""
+    """Gives the bytes that a module computes, by node and shape: of several ops of one node that
+    work one after the other on a shape, those of the last."""
     seen: _Seen = {}
 
     def observe(op: Operation, results: Sequence[np.ndarray]) -> None:
@@ -101,7 +101,7 @@ def _compare(module: ModuleOp, seen: _Seen, feed: Arrays, found: StepCounts) -> 
 
 
 def _as(value: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The numbers of another array on the grid of a value: a target's bytes may be signed."""
+    """Gives the numbers of another array on the grid of a value: a target's bytes may be signed."""
     if other.dtype == value.dtype:
         return other.astype(np.int64)
     return other.astype(np.int64) + (128 if value.dtype == np.uint8 else -128)

@@ -51,7 +51,7 @@ def _constant(_: Interpreter, op: ConstantOp, arguments: Sequence[Value]) -> Seq
 
 @evaluates(*BINARY, *UNARY, *CONVERSIONS, *OTHERS)
 def _scalar(interpreter: Interpreter, op: Operation, arguments: Sequence[Value]) -> Sequence[Value]:
-    """Index values are Python's integers: they are quicker to compute addresses with."""
+    """Makes index values Python's integers: they are quicker to compute addresses with."""
     function = interpreter.plans.get(op)
     if function is None:
         function = interpreter.plans[op] = function_of(op)
@@ -118,8 +118,8 @@ def _sizes(type_: Attribute) -> Sequence[int | str]:
 def call_on_tensors(
     interpreter: Interpreter, function: func.FuncOp, arguments: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
-    """The results of a function, be it on tensors or on memrefs: inputs, which it must not change,
-    and then outputs, which it fills."""
+    """Gives the results of a function, be it on tensors or on memrefs: inputs, which it must not
+    change, and then outputs, which it fills."""
     types = list(function.function_type.inputs)
     if function.function_type.outputs or len(types) <= len(arguments):
         return interpreter.call(function, arguments)

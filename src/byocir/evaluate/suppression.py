@@ -43,7 +43,7 @@ def _kept(
 
 
 def _corners(boxes: np.ndarray, center: bool) -> np.ndarray:
-    """The least and the greatest of both coordinates."""
+    """Gives the least and the greatest of both coordinates."""
     a, b = boxes[..., :2], boxes[..., 2:]
     if center:
         half = b / np.float32(2)
@@ -52,7 +52,7 @@ def _corners(boxes: np.ndarray, center: bool) -> np.ndarray:
 
 
 def _shared(box: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The part of what a box and others cover that both do; 0 where either covers nothing."""
+    """Gives the part of what a box and others cover that both do; 0 where either covers nothing."""
     low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
     sizes = high - low
     shared = sizes[:, 0] * sizes[:, 1]

@@ -53,8 +53,8 @@ def evaluate_block(
     outs: Sequence[np.ndarray],
     bases: Sequence[int] = (),
 ) -> list[np.ndarray]:
-    """The new contents of a block's `outs`, each of the type of its operand; the arrays given are
-    not changed. Raises ByocirError B303 for an access outside an array."""
+    """Gives the new contents of a block's `outs`, each of the type of its operand; the arrays given
+    are not changed. Raises ByocirError B303 for an access outside an array."""
     updated = [np.array(array) for array in outs]
     update_block(op, ins, updated, bases)
     return updated

@@ -37,7 +37,7 @@ class PointGrid:
         return tuple(self.extents[i] for i in self.axes)
 
     def values(self, expr: AffineExpr, bases: Sequence[int]) -> np.ndarray:
-        """An expression at every point, with axes of size 1 for iterators it does not use."""
+        """Gives an expression at every point, with axes of size 1 for iterators it does not use."""
         grids: list[np.ndarray | None] = [None] * len(self.extents)
         for axis, i in enumerate(self.axes):
             shape = [1] * len(self.axes)
@@ -69,8 +69,8 @@ class IndexedView:
         pad: np.generic | None = None,
         mask: np.ndarray | None = None,
     ) -> np.ndarray:
-        """The elements of `array` at every point. Reads outside give `pad`; without one they are an
-        error B303, except at points where `mask` is false."""
+        """Gives the elements of `array` at every point. Reads outside give `pad`; without one they
+        are an error B303, except at points where `mask` is false."""
         if not self.is_linear:
             return self._gather(array, bases, pad, mask)
         starts = self._starts(bases)
@@ -93,7 +93,7 @@ class IndexedView:
         )
 
     def _starts(self, bases: Sequence[int]) -> list[int]:
-        """The index at the first point, for each dimension of the array."""
+        """Gives the index at the first point, for each dimension of the array."""
         return [form.value(bases.__getitem__) for form in self._forms]
 
     def _strided(self, array: np.ndarray, starts: Sequence[int]) -> np.ndarray:
@@ -113,7 +113,7 @@ class IndexedView:
         return as_strided(corner, self._shape, strides)
 
     def indices(self, bases: Sequence[int]) -> tuple[np.ndarray, ...]:
-        """The index into each dimension of the array at every point, broadcasting."""
+        """Gives the index into each dimension of the array at every point, broadcasting."""
         return tuple(self.space.values(expr, bases) for expr in self.exprs)
 
     def _gather(
@@ -157,7 +157,8 @@ class IndexedView:
 def surrounded(
     array: np.ndarray, lows: Sequence[int], highs: Sequence[int], pad: np.generic | None
 ) -> np.ndarray:
-    """The box [lows, highs] of an array that continues with `pad` (0 for None) on all sides."""
+    """Gives the box [lows, highs] of an array that continues with `pad` (0 for None) on all
+    sides."""
     shape = [high - low + 1 for low, high in zip(lows, highs, strict=True)]
     expect_memory(prod(shape) * array.dtype.itemsize, "an array with its pads")
     result = np.zeros(shape, array.dtype)

@@ -140,7 +140,7 @@ class BlockPlan:
 
 
 def _at(view: np.ndarray, point: tuple[int, ...]) -> np.ndarray:
-    """The elements at a point of the last axes; axes of size 1 are constant."""
+    """Gives the elements at a point of the last axes; axes of size 1 are constant."""
     sizes = view.shape[view.ndim - len(point) :]
     return view[(..., *(i if n > 1 else 0 for i, n in zip(point, sizes, strict=True)))]
 

@@ -60,7 +60,7 @@ class Reduction:
     def run(
         self, views: Sequence[np.ndarray], acc: np.ndarray, reductions: tuple[int, ...]
     ) -> np.ndarray:
-        """The final accumulators. `views` have one axis per parallel iterator, then one per
+        """Gives the final accumulators. `views` have one axis per parallel iterator, then one per
         reduction iterator, of size 1 where they are constant; `acc` has the parallel axes."""
         if self.factors is not None and acc.size * prod(reductions) >= MATRIX_LEAST:
             total = self._contract(views, self.factors, acc.ndim, reductions)
@@ -73,7 +73,7 @@ class Reduction:
     def _terms(
         self, views: Sequence[np.ndarray], acc: np.ndarray, piece: tuple[slice, ...]
     ) -> np.ndarray:
-        """The terms of a piece of the reduction space, with all axes at full size."""
+        """Gives the terms of a piece of the reduction space, with all axes at full size."""
         terms = self.term.run([_cut(view, piece) for view in views])[0]
         return np.broadcast_to(terms, (*acc.shape, *(s.stop - s.start for s in piece)))
 
@@ -105,8 +105,8 @@ class Reduction:
         parallels: int,
         reductions: tuple[int, ...],
     ) -> np.ndarray | None:
-        """The sum of products as int64, by matrix products; None where they would not be exact or
-        not be faster."""
+        """Gives the sum of products as int64, by matrix products; None where they would not be
+        exact or not be faster."""
         first, second = (views[factor.argument] for factor in factors)
         big = first if first.size >= second.size else second
         axis = int(np.argmax(big.shape[:parallels])) if parallels else 0
@@ -136,7 +136,7 @@ class Reduction:
 
 
 def recognise(op: BlockOp) -> Reduction | None:
-    """The block as a reduction of this form, if it is one."""
+    """Gives the block as a reduction of this form, if it is one."""
     block = op.body.block
     if len(op.outs) != 1 or op.where is not None or not op.reductions or op.whole:
         return None
@@ -175,7 +175,7 @@ def pieces(extents: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
 
 
 def _cut(view: np.ndarray, piece: tuple[slice, ...]) -> np.ndarray:
-    """A piece of the last axes of a view."""
+    """Gives a piece of the last axes of a view."""
     sizes = view.shape[view.ndim - len(piece) :]
     return view[(..., *(s if n > 1 else slice(None) for s, n in zip(piece, sizes, strict=True)))]
 
@@ -183,7 +183,7 @@ def _cut(view: np.ndarray, piece: tuple[slice, ...]) -> np.ndarray:
 def _matrix_product(
     rows: np.ndarray, columns: np.ndarray, parallels: int, reductions: tuple[int, ...]
 ) -> np.ndarray | None:
-    """The sum over the last axes of the product of two integer arrays, as int64; None where
+    """Gives the sum over the last axes of the product of two integer arrays, as int64; None where
     floating point would round, or where both vary along the same axes."""
     kinds: dict[tuple[bool, bool], list[int]] = {}
     for axis in range(parallels):

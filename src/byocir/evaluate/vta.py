@@ -37,7 +37,7 @@ NO_DRAM: NDArray[np.uint8] = np.zeros(0, np.uint8)
 def _instruction(
     interpreter: Interpreter, op: InstructionOp, arguments: Sequence[Value]
 ) -> Sequence[Value]:
-    """One instruction on the machine of its function; DRAM is the memref that it moves."""
+    """Gives one instruction on the machine of its function; DRAM is the memref that it moves."""
     instruction = interpreter.plans.get(op)
     if instruction is None:
         fields = dict.fromkeys((field.name for field in LAYOUT[op.OPCODE]), 0) | op.fields()

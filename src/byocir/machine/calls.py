@@ -110,7 +110,7 @@ class Calls:
         return {}
 
     def _kind(self, extents: Shape, start: Attribute | None) -> Kind:
-        """The calls that do so many points. Raises ByocirError B271 where there are none."""
+        """Gives the calls that do so many points. Raises ByocirError B271 where there are none."""
         known = extents, start is None
         if known not in self._known:
             name = self.op.callee.data
@@ -122,7 +122,7 @@ class Calls:
         return self._known[known]
 
     def _places(self, kind: Kind, offsets: Sequence[int]) -> dict[str, Place]:
-        """The places of operands, by name, in the call whose pieces begin here."""
+        """Gives the places of operands, by name, in the call whose pieces begin here."""
         return {name: boxes.at(offsets) for name, boxes in self._boxes(kind).items()}
 
     def _boxes(self, kind: Kind) -> Mapping[str, _Boxes]:
@@ -135,7 +135,7 @@ class Calls:
         return {}
 
     def _boxes_over(self, fit: Fit, extents: Shape) -> dict[str, _Boxes]:
-        """The boxes that operands reach when iterators run over these extents."""
+        """Gives the boxes that operands reach when iterators run over these extents."""
         values, reached = [*self.block.ins, *self.block.outs], spans(extents)
         found: dict[str, _Boxes] = {}
         for name, position in fit.operands.items():
@@ -157,7 +157,8 @@ class _Boxes:
     moves: tuple[tuple[tuple[int, int], ...], ...]
 
     def at(self, offsets: Sequence[int]) -> Place:
-        """The place in the call whose pieces begin here: the same one in calls that share it."""
+        """Gives the place in the call whose pieces begin here: the same one in calls that share
+        it."""
         moved = tuple(
             [sum([step * offsets[iterator] for iterator, step in terms]) for terms in self.moves]
         )
@@ -179,7 +180,7 @@ def _step(forms: Sequence[Linear[int]], positions: Sequence[int]) -> Shape:
 
 
 def _parts_of(op: IntrinsicOp) -> tuple[BlockOp, Attribute | None]:
-    """The block of an instruction, and the number that its result begins with, if it does."""
+    """Gives the block of an instruction, and the number that its result begins with, if it does."""
     *before, work = op.body.block.ops
     assert isinstance(work, BlockOp)
     if not before or not isinstance(before[0], BlockOp):
@@ -189,8 +190,8 @@ def _parts_of(op: IntrinsicOp) -> tuple[BlockOp, Attribute | None]:
 
 
 def ops_in(machine: Machine, body: Block) -> list[Calls]:
-    """The calls of a program, in order, as its ops have them together. Raises ByocirError B271 for
-    an op that the machine has no instruction for."""
+    """Gives the calls of a program, in order, as its ops have them together. Raises ByocirError
+    B271 for an op that the machine has no instruction for."""
     arrays: dict[SSAValue, int] = {value: number for number, value in enumerate(body.args)}
     found: list[Calls] = []
     for op in body.ops:
@@ -202,7 +203,8 @@ def ops_in(machine: Machine, body: Block) -> list[Calls]:
 
 
 def _called(machine: Machine, op: IntrinsicOp) -> Instruction:
-    """The instruction that an op names; raises ByocirError B271 where the machine has none."""
+    """Gives the instruction that an op names; raises ByocirError B271 where the machine has
+    none."""
     for each in machine.instructions:
         if each.name == op.callee.data:
             return each
@@ -211,7 +213,7 @@ def _called(machine: Machine, op: IntrinsicOp) -> Instruction:
 
 
 def calls_in(machine: Machine, body: Block) -> list[Call]:
-    """The calls of a program one by one, as they are issued; raises as `ops_in`."""
+    """Gives the calls of a program one by one, as they are issued; raises as `ops_in`."""
     ops = ops_in(machine, body)
     calls = [iter(each) for each in ops]
     return list(_keeping(next(calls[number]) for number in issued(ops)))
@@ -235,7 +237,8 @@ def _keeping(calls: Iterable[Call]) -> Iterator[Call]:
 
 
 def issued(ops: Sequence[Calls]) -> Iterator[int]:
-    """For each call of a program, as they are issued, the number of the op that it is part of."""
+    """Gives for each call of a program, as they are issued, the number of the op that it is part
+    of."""
     beside: list[int] = []
     for number, op in enumerate(ops):
         own = [number] * op.count
@@ -248,7 +251,7 @@ def issued(ops: Sequence[Calls]) -> Iterator[int]:
 
 
 def _by_turns(some: Sequence[int], others: Sequence[int]) -> Iterator[int]:
-    """Both in one, each in its order and spread over all."""
+    """Gives both in one, each in its order and spread over all."""
     taken = 0
     for number, other in enumerate(others):
         due = -(-len(some) * (number + 1) // len(others))
@@ -258,6 +261,6 @@ def _by_turns(some: Sequence[int], others: Sequence[int]) -> Iterator[int]:
 
 
 def buffers_in(machine: Machine, body: Block) -> list[AllocOp]:
-    """The buffers of a program that lie in the machine's memories, in order."""
+    """Gives the buffers of a program that lie in the machine's memories, in order."""
     scopes = {memory.scope for memory in machine.memories}
     return [op for op in body.ops if isinstance(op, AllocOp) and scope_of(op.result.type) in scopes]

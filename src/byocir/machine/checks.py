@@ -49,7 +49,7 @@ _CALLED: Mapping[Any, str] = {
 
 
 def _declared(machine: Machine) -> Iterator[tuple[str, Any, Any]]:
-    """All declarations whose type is checked: words for messages, value, type."""
+    """Gives all declarations whose type is checked: words for messages, value, type."""
     yield "the order", machine.ordered, Order
     for unit in machine.units:
         yield f"the queue of unit {unit.name}", unit.queue, int
@@ -181,7 +181,7 @@ def _costs(machine: Machine) -> None:
 
 
 def _corners(each: Instruction) -> Iterator[dict[str, int]]:
-    """The smallest and the largest sizes of an instruction."""
+    """Gives the smallest and the largest sizes of an instruction."""
     names = [name for form in each.forms for name in _iterators(form.iterators)]
     limits = [each.limits.get(name, Limit(1)) for name in names]
     yield {name: limit.least for name, limit in zip(names, limits, strict=True)}
@@ -218,13 +218,13 @@ def _memory(pattern: Any) -> Memory:
 
 
 def _read(form: BlockPattern) -> set[Memory]:
-    """The memories that a form reads, and begins with what they hold."""
+    """Gives the memories that a form reads, and begins with what they hold."""
     start = init_of(form)
     return {_memory(read.pattern) for read in form.reads} | ({start.memory} if start else set())
 
 
 def _reached(index: Index, sizes: dict[str, int]) -> Shape:
-    """The box that an index reaches, where unknown steps are 1."""
+    """Gives the box that an index reaches, where unknown steps are 1."""
     shape: list[int] = []
     for part in index:
         terms = part.terms if isinstance(part, Affine) else ()

@@ -149,16 +149,16 @@ class Machine:
         return frozenset((*watched, *(memory for memory in self.memories if memory.fifo)))
 
     def memory_of(self, scope: str) -> Memory | None:
-        """The memory that buffers of a scope lie in; None for another machine's."""
+        """Gives the memory that buffers of a scope lie in; None for another machine's."""
         return MAIN if not scope else next((m for m in self.memories if m.scope == scope), None)
 
     def called(self, name: str) -> Instruction:
-        """The instruction of this name."""
+        """Gives the instruction of this name."""
         return next(each for each in self.instructions if each.name == name)
 
     def path(self, source: Memory, into: Memory) -> Sequence[Memory] | None:
-        """The memories from one to another along copies, with as few steps as there can be; None
-        where no copies lead there."""
+        """Gives the memories from one to another along copies, with as few steps as there can be;
+        None where no copies lead there."""
         paths = [[source]]
         seen = {source}
         for path in paths:
@@ -176,8 +176,8 @@ class Machine:
                 yield each.into
 
     def answer(self, key: tuple[Hashable, ...], found: Callable[[], Answer]) -> Answer:
-        """The answer to a question about blocks, which is found once: the same is asked for each
-        tile. The first part of the key says what was asked, the rest all that decides it."""
+        """Gives the answer to a question about blocks, which is found once: the same is asked for
+        each tile. The first part of the key says what was asked, the rest all that decides it."""
         if key not in self._answers:
             self._answers[key] = found()
         return self._answers[key]

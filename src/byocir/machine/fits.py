@@ -84,7 +84,7 @@ Rank = tuple[int, int]
 
 
 def _ranks(instruction: Instruction, form: BlockPattern, count: int) -> list[tuple[Rank, ...]]:
-    """The ways in which operands can have as many dimensions as they are read with."""
+    """Gives the ways in which operands can have as many dimensions as they are read with."""
     if len(form.reads) != count:
         return []
     found: list[Rank] = []
@@ -102,8 +102,9 @@ def _lanes(memory: Memory) -> int:
 def local_form(
     block: BlockOp, ranks: Sequence[Rank], start: Attribute | None = None
 ) -> BlockOp | None:
-    """The block as a program of its own, with operands of these ranks; None where they have more
-    dimensions of several elements, or indices that divide, and where the block has no iterators."""
+    """Gives the block as a program of its own, with operands of these ranks; None where they have
+    more dimensions of several elements, or indices that divide, and where the block has no
+    iterators."""
     extents = block.extents
     if not extents:  # one number, which no step of an instruction runs over
         return None
@@ -134,8 +135,8 @@ def on_its_own(
     maps: Sequence[AffineMap],
     start: Attribute | None = None,
 ) -> BlockOp:
-    """A block with the body of another as a program of its own, on arrays of these types. With
-    `start` its result begins with that number."""
+    """Gives a block with the body of another as a program of its own, on arrays of these types.
+    With `start` its result begins with that number."""
     outside, count = Block(arg_types=types), len(block.ins)
     if start is not None:
         outside.add_op(FillOp.of(start, outside.args[count], block.location))
@@ -146,7 +147,7 @@ def on_its_own(
 
 
 def sized(block: BlockOp, sizes: Sequence[int]) -> BlockOp:
-    """The block over these extents, as a program of its own on arrays of the same types."""
+    """Gives the block over these extents, as a program of its own on arrays of the same types."""
     types = [value.type for value in [*block.ins, *block.outs]]
     if block.in_value_form:
         types = [buffer(element_type_of(type_), shape_of(type_)) for type_ in types]
@@ -162,8 +163,8 @@ def kind_of(
     extents: Shape,
     start: Attribute | None,
 ) -> Kind | str:
-    """The calls of an instruction that do so many points of a block, or why none does; `key` is
-    that of the block."""
+    """Gives the calls of an instruction that do so many points of a block, or why none does; `key`
+    is that of the block."""
 
     def found() -> Kind | str:
         piece = sized(block, extents)
@@ -199,7 +200,7 @@ def _side(
 
 
 def _with_rank(sides: Sequence[_Side], rank: Rank) -> list[_Side] | None:
-    """The dimensions without as many of size one as there are too many, the first ones first;
+    """Gives the dimensions without as many of size one as there are too many, the first ones first;
     lanes are kept."""
     left = len(sides) - rank[0]
     kept: list[_Side] = []
@@ -235,7 +236,7 @@ def _bound(instruction: Instruction, form: BlockPattern, match: Match, block: Bl
 
 
 def _turns(block: BlockOp, position: int | None) -> frozenset[int]:
-    """The iterators with which an operand moves."""
+    """Gives the iterators with which an operand moves."""
     if position is None:
         return frozenset()
     forms = [linear(expr) for expr in block.maps.data[position].data.results]
@@ -243,7 +244,9 @@ def _turns(block: BlockOp, position: int | None) -> frozenset[int]:
 
 
 def _misplaced(fit: Fit, block: BlockOp) -> str:
-    """Names an operand that lies in another memory than the instruction's; empty if none does."""
+    """Names an operand that lies in another memory than the instruction's; empty if none
+    does.
+    """
     for value, memory in zip([*block.ins, *block.outs], fit.memories, strict=True):
         if scope_of(value.type) != memory.scope:
             return f"expected an operand in {memory.called}, found one in {_scope(value.type)}"
@@ -269,8 +272,8 @@ def _scope(type_: Attribute) -> str:
 
 
 def _scattered(fit: Fit, block: BlockOp) -> str:
-    """Names an operand whose rows, or elements in main memory, do not follow each other as the
-    instruction needs it; empty if there is none."""
+    """Names an operand whose rows, or elements in main memory, do not follow each other as
+    the instruction needs it; empty if there is none."""
     values, sizes = [*block.ins, *block.outs], fit.sizes(block.extents)
     for name, position in fit.operands.items():
         memory, value = fit.memories[position], values[position]

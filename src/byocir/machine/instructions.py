@@ -92,11 +92,11 @@ class Instruction:
         return None
 
     def cost(self, sizes: Sizes) -> float:
-        """The cycles that one call of these sizes keeps its unit busy."""
+        """Gives the cycles that one call of these sizes keeps its unit busy."""
         return float(self.cycles(sizes))
 
     def cost_kept(self, sizes: Sizes) -> float:
-        """The cycles of a call that finds in the unit the operand that stays there."""
+        """Gives the cycles of a call that finds in the unit the operand that stays there."""
         return self.cost(sizes) if self.kept_cycles is None else float(self.kept_cycles(sizes))
 
     def __repr__(self) -> str:
@@ -110,7 +110,7 @@ def _gives_input(form: BlockPattern) -> bool:
 
 
 def init_of(form: BlockPattern) -> Operand | None:
-    """The value that a form starts from, if it has one."""
+    """Gives the value that a form starts from, if it has one."""
     return form.init if isinstance(form.init, Operand) else None
 
 
@@ -130,7 +130,7 @@ class Fit:
     """The iterators with which the operand moves that stays in the unit."""
 
     def sizes(self, extents: Sequence[int]) -> dict[str, int]:
-        """The extents of the instruction's iterators, by name."""
+        """Gives the extents of the instruction's iterators, by name."""
         return {
             name: max((extents[i] for i in found), default=1)
             for name, found in self.iterators.items()

@@ -34,7 +34,7 @@ from byocir.machine_sim import (
 
 
 def model_of(machine: Machine) -> MachineModel:
-    """The parts of a machine as its engines know them. One that runs in order is one unit."""
+    """Gives the parts of a machine as its engines know them. One that runs in order is one unit."""
     order = machine.ordered
     if isinstance(order, InOrder):
         return MachineModel([Unit(machine.name)])
@@ -46,7 +46,7 @@ def model_of(machine: Machine) -> MachineModel:
 
 
 def numbers_of(machine: Machine, calls: Sequence[Call]) -> list[Instruction]:
-    """The calls of a program as its engines know them."""
+    """Gives the calls of a program as its engines know them."""
     return _Numbers(machine).of(calls)
 
 
@@ -57,8 +57,8 @@ def times_of(machine: Machine, calls: Sequence[Call]) -> Times:
 
 
 def hazards_of(machine: Machine, calls: Sequence[Call]) -> list[Hazard]:
-    """The accesses that nothing orders, reads of rows that nothing wrote, and tokens that nobody
-    pops."""
+    """Gives the accesses that nothing orders, reads of rows that nothing wrote, and tokens that
+    nobody pops."""
     fresh = [memory.scope for memory in machine.memories]
     return hazards(model_of(machine), numbers_of(machine, calls), fresh=fresh)
 
@@ -85,8 +85,8 @@ def check_order(machine: Machine, calls: Sequence[Call]) -> None:
 def any_order(
     machine: Machine, calls: Sequence[Call], choose: Callable[[list[int]], int]
 ) -> list[Call]:
-    """The calls in another order that the machine allows: `choose` picks the next one of those that
-    may run."""
+    """Gives the calls in another order that the machine allows: `choose` picks the next one of
+    those that may run."""
     order = order_of(model_of(machine), numbers_of(machine, calls))
     return [calls[index] for index in legal_order(order, choose)]
 

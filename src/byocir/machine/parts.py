@@ -68,7 +68,7 @@ class Memory:
         return 0 if self.element is None else 8 * nbytes(tensor(self.element, shape))
 
     def cut(self, shape: Shape) -> tuple[Shape, Shape]:
-        """The leading dimensions of a buffer, which count rows, and its blocks of rows."""
+        """Gives the leading dimensions of a buffer, which count rows, and its blocks of rows."""
         rank = len(self.row)
         whole = (1,) * (rank - len(shape)) + shape
         trailing = whole[len(whole) - rank :]
@@ -138,12 +138,12 @@ class Limit:
 
 
 def exactly(size: int) -> Limit:
-    """An extent that is this and no other."""
+    """Gives an extent that is this and no other."""
     return Limit(size, size)
 
 
 def up_to(most: int) -> Limit:
-    """Any extent up to this."""
+    """Gives any extent up to this."""
     return Limit(most)
 
 

@@ -58,7 +58,7 @@ class Place:
         return dtype_of(element_type_of(self.buffer.type)).itemsize
 
     def values(self) -> np.ndarray:
-        """The array that the operand is a box of, if it is a constant: what encoders put into
+        """Gives the array that the operand is a box of, if it is a constant: what encoders put into
         words. Raises ByocirError B271 for one that is not."""
         owner = self.buffer.owner
         if isinstance(owner, ConstantOp):
@@ -67,7 +67,7 @@ class Place:
         raise ByocirError("B271", "expected a constant, found another array", where=where)
 
     def over(self, box: tuple[Span, ...]) -> Place:
-        """The place of another box of the same buffer, which knows the buffer's layout."""
+        """Gives the place of another box of the same buffer, which knows the buffer's layout."""
         made = object.__new__(Place)
         fields = (self.memory, self.buffer, box, self.steps, self.array, self._layout)
         vars(made).update(zip(_FIELDS, fields, strict=True))
@@ -127,12 +127,14 @@ class Place:
         return prod(self._layout.leading)
 
     def stride(self, iterator: str) -> int:
-        """The rows, or elements of main memory, by which the operand moves with an iterator."""
+        """Gives the rows, or elements of main memory, by which the operand moves with an
+        iterator."""
         moved = self.steps.get(iterator, ())
         return sum(m * step for m, step in zip(moved, self._layout.steps, strict=bool(moved)))
 
     def rows(self) -> tuple[Span, ...]:
-        """The rows that the box touches, as intervals; elements of the array in main memory."""
+        """Gives the rows that the box touches, as intervals; elements of the array in main
+        memory."""
         return self._rows
 
     @cached_property
@@ -156,7 +158,7 @@ class Place:
         return _joined((start, start + high - low) for start in starts)
 
     def _matrix_rows(self) -> tuple[Span, ...]:
-        """The rows of a box of a matrix, most of which are asked for."""
+        """Gives the rows of a box of a matrix, most of which are asked for."""
         (low, high), (left, right) = self.box
         height, lanes, first = self.shape[0], self.memory.row[0], self.first
         starts = [first + n * height for n in range(left // lanes, -(-right // lanes))]
@@ -165,11 +167,11 @@ class Place:
         return tuple((start + low, start + high) for start in starts)
 
     def _side(self, dimension: int) -> Span:
-        """The side of a dimension; those in front of the first are one index."""
+        """Gives the side of a dimension; those in front of the first are one index."""
         return self.box[dimension] if dimension >= 0 else (0, 1)
 
     def _row_at(self, index: list[int]) -> int:
-        """The row that holds an element of the buffer, which begins at row 0."""
+        """Gives the row that holds an element of the buffer, which begins at row 0."""
         layout, rank, number = self._layout, len(self.memory.row), 0
         whole = [0] * (len(layout.leading) + rank - len(index)) + index
         for at, count, lanes in zip(whole[-rank:], layout.blocks, self.memory.row, strict=True):

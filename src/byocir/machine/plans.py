@@ -39,7 +39,7 @@ def plans_of(
     reasons: list[str],
     start: Attribute | None = None,
 ) -> list[Plan]:
-    """The ways in which instructions do a block over these extents, the cheapest first. With
+    """Gives the ways in which instructions do a block over these extents, the cheapest first. With
     `start` each call begins with that number, and sums are whole. `reasons` gets why others do not.
     Where patterns alone are asked for, tiles may overlap: what an extent leaves need not be legal.
     """
@@ -78,7 +78,7 @@ def _said(
 
 
 def _choices(machine: Machine, block: BlockOp, extents: Sequence[int]) -> Iterator[frozenset[int]]:
-    """The iterators that one call may run over: as many as patterns name, or fewer."""
+    """Gives the iterators that one call may run over: as many as patterns name, or fewer."""
     live = [i for i, extent in enumerate(extents) if extent > 1]
     parallel = [i for i in live if i not in block.reductions]
     reduced = [i for i in live if i in block.reductions]
@@ -107,7 +107,7 @@ def _planned(
     reasons: list[str],
     overlapping: frozenset[int],
 ) -> Plan | None:
-    """The plan with the largest sizes, at most these, that limits allow; None without any."""
+    """Gives the plan with the largest sizes, at most these, that limits allow; None without any."""
     cut = list(sizes)
     for name, positions in fit.iterators.items():
         limit = fit.instruction.limits.get(name)
@@ -126,16 +126,16 @@ def _planned(
 
 
 def _most(limit: Limit, extent: int, overlaps: bool) -> int:
-    """The largest size that a limit allows and, unless calls may overlap, that leaves a rest that
-    it allows; 0 if none."""
+    """Gives the largest size that a limit allows and, unless calls may overlap, that leaves a rest
+    that it allows; 0 if none."""
     if extent % limit.step and not overlaps:
         return 0
     return min(extent - extent % limit.step, limit.most - limit.most % limit.step)
 
 
 def cost_of(fit: Fit, sizes: Sequence[int], extents: Sequence[int]) -> float:
-    """The cycles of all calls that do a block over these extents in pieces of these sizes; those
-    that find what stays in the unit come one after the other."""
+    """Gives the cycles of all calls that do a block over these extents in pieces of these sizes;
+    those that find what stays in the unit come one after the other."""
     keeps = bool(fit.instruction.keeps)
     cost = fit.instruction.cost_kept if keeps else fit.instruction.cost
     pieces = [_pieces(extent, size) for extent, size in zip(extents, sizes, strict=True)]
@@ -150,7 +150,7 @@ def cost_of(fit: Fit, sizes: Sequence[int], extents: Sequence[int]) -> float:
 def _summed(
     fit: Fit, pieces: Sequence[Sequence[tuple[int, int]]], cost: Callable[[Sizes], float]
 ) -> float:
-    """The cycles of calls of all combinations of these pieces."""
+    """Gives the cycles of calls of all combinations of these pieces."""
     named = {i for positions in fit.iterators.values() for i in positions}
     order, total = sorted(named), 0.0
     sides = [side for i, side in enumerate(pieces) if i not in named]
@@ -164,6 +164,6 @@ def _summed(
 
 
 def _pieces(extent: int, size: int) -> list[tuple[int, int]]:
-    """The sizes that an extent is cut into, and how often each comes."""
+    """Gives the sizes that an extent is cut into, and how often each comes."""
     whole, rest = divmod(extent, size)
     return [*([(size, whole)] if whole else []), *([(rest, 1)] if rest else [])]

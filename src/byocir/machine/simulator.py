@@ -117,8 +117,8 @@ class Simulator:
         return found.reshape(_shape(at))
 
     def _leaving(self, at: Place) -> np.ndarray:
-        """The next rows of a FIFO, as many as an operand takes. Raises ByocirError B274 where there
-        are fewer."""
+        """Gives the next rows of a FIFO, as many as an operand takes. Raises ByocirError B274 where
+        there are fewer."""
         queue, wanted = self._queues[at.memory], _count(at)
         if len(queue) < wanted:
             told = f"expected {wanted} rows in {at.memory.scope}, found {len(queue)}"
@@ -170,7 +170,7 @@ def _shape(at: Place) -> list[int]:
 
 
 def _blank(at: Place) -> np.ndarray:
-    """An array for a result that nothing is read of before."""
+    """Gives an array for a result that nothing is read of before."""
     return np.zeros(_shape(at), dtype_of(element_type_of(at.buffer.type)))
 
 
@@ -179,7 +179,7 @@ def _slices(at: Place) -> tuple[slice, ...]:
 
 
 def _elements(at: Place) -> tuple[np.ndarray, ...]:
-    """The row and the lanes of each element of a box."""
+    """Gives the row and the lanes of each element of a box."""
     rank = len(at.memory.row)
     leading, blocks = at.memory.cut(at.shape)
     box = ((0, 1),) * (len(leading) + rank - len(at.box)) + at.box
@@ -197,7 +197,7 @@ def _elements(at: Place) -> tuple[np.ndarray, ...]:
 
 
 def _within(at: Place) -> tuple[np.ndarray, ...]:
-    """As `_elements`, with rows counted from the first that the box touches."""
+    """Does as `_elements`, with rows counted from the first that the box touches."""
     rows, *lanes = _elements(at)
     return np.unique(rows, return_inverse=True)[1].reshape(rows.shape), *lanes
 

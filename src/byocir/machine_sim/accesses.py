@@ -33,7 +33,8 @@ class Rival(NamedTuple):
 
 
 class Shadow:
-    """Of `size` elements the latest access of each unit, as far as others may conflict with it.
+    """The latest access of each unit to each of `size` elements, as far as others may conflict with
+    it.
 
     `writers` and `readers` are the units that do so; with `keeps_writes` all writes are kept, which
     `unwritten` needs.
@@ -64,7 +65,7 @@ class Shadow:
         return [rival for rival in others if rival.unit != unit], kept
 
     def unwritten(self, elements: Elements) -> Index:
-        """Those of the elements that nobody has written."""
+        """Gives those of the elements that nobody has written."""
         left: Index | None = None
         for rival in self._written:
             positions = rival.latest[elements]
@@ -76,7 +77,7 @@ class Shadow:
 
 
 def indices_of(elements: Elements) -> Index:
-    """The elements as indices."""
+    """Gives the elements as indices."""
     if not isinstance(elements, slice):
         return elements
     return np.arange(int(elements.start), int(elements.stop))
@@ -103,34 +104,34 @@ class Segments:
             self._places[memory] = {end: place for place, end in enumerate(sorted(ends))}
 
     def shadows(self, fresh: Collection[str] = ()) -> dict[str, Shadow]:
-        """A shadow of each memory; those of `fresh` keep all writes."""
+        """Gives a shadow of each memory; those of `fresh` keep all writes."""
         return {
             memory: Shadow(len(borders) - 1, *self._used[memory], keeps_writes=memory in fresh)
             for memory, borders in self.borders.items()
         }
 
     def of(self, access: Access) -> slice:
-        """The segments of an access of the program."""
+        """Gives the segments of an access of the program."""
         places = self._places[access.memory]
         return slice(places[access.start], places[access.stop])
 
     def span(self, memory: str, segments: Index) -> tuple[int, int]:
-        """The first element of some segments, and the last one plus 1."""
+        """Gives the first element of some segments, and the last one plus 1."""
         borders, first, last = self.borders[memory], int(segments[0]), int(segments[-1])
         return borders[first], borders[last + 1]
 
 
 def memories_of(instructions: Sequence[Instruction]) -> set[str]:
-    """All memories that a program touches."""
+    """Gives all memories that a program touches."""
     return {a.memory for each in instructions for a in (*each.reads, *each.writes)}
 
 
 def conflicts(
     instructions: Sequence[Instruction], memories: Collection[str] | None = None
 ) -> list[list[int]]:
-    """Those that must be done before each instruction starts, if it is to find what it finds in
-    program order: of each other unit the last earlier one that accesses the same elements of some
-    memory (of all, or of those that are named), one of the two writing."""
+    """Gives the instructions that must be done before each one starts, if it is to find what it
+    finds in program order: of each other unit the last earlier one that accesses the same elements
+    of some memory (of all, or of those that are named), one of the two writing."""
     segments = Segments(instructions, memories_of(instructions) if memories is None else memories)
     shadows = segments.shadows()
     rows: dict[int, list[int]] = {}

@@ -50,13 +50,13 @@ class Channel:
                 return served.client, stop
 
     def next_end(self) -> int:
-        """The cycle that ``complete`` would tell."""
+        """Gives the cycle that ``complete`` would tell."""
         copies = [Request(r.rank, r.arrival, r.left, r.client) for r in self.pending]
         return Channel(copies, [], self.now).complete()[1]
 
     def _next(self) -> Request:
-        """The request to serve next: of those that have arrived, or arrive first, the lowest, then
-        the one that waits longest."""
+        """Gives the request to serve next: of those that have arrived, or arrive first, the lowest,
+        then the one that waits longest."""
         return min(self.pending, key=self._turn) if len(self.pending) > 1 else self.pending[0]
 
     def _turn(self, request: Request) -> tuple[int, int, int, int]:

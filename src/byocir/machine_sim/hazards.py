@@ -58,7 +58,7 @@ class RaceDetector:
         self._rows, self._positions = rows_of(order), positions(order)
 
     def access(self, shadow: Shadow, index: int, elements: Elements, *, writes: bool) -> list[Race]:
-        """The races of an access of instruction `index`, which is kept for what comes."""
+        """Gives the races of an access of instruction `index`, which is kept for what comes."""
         found: list[Race] = []
         known = self._known[index]
         rivals, kept = shadow.sides[self._unit[index], writes]
@@ -105,8 +105,8 @@ def hazards(
     *,
     fresh: Collection[str] = (),
 ) -> list[Hazard]:
-    """All hazards of a program, in program order. `fresh` memories hold nothing at the start, so
-    that what is read there must have been written."""
+    """Gives all hazards of a program, in program order. `fresh` memories hold nothing at the start,
+    so that what is read there must have been written."""
     order = order_of(model, instructions)
     run = legal_order(order)
     found = [*_leaks(model, instructions), *_deadlocks(order, run)]

@@ -38,7 +38,8 @@ class Order:
 
 
 def order_of(model: MachineModel, instructions: Sequence[Instruction]) -> Order:
-    """The order that tokens, hardware, counted waits and units without queue give a program."""
+    """Gives the order that tokens, hardware, counted waits and units without queue give a
+    program."""
     after = [list(earlier) for earlier in conflicts(instructions, model.guarded)]
     for queue in range(len(model.tokens)):
         pushes, pops = token_users(instructions, queue)
@@ -51,15 +52,16 @@ def order_of(model: MachineModel, instructions: Sequence[Instruction]) -> Order:
 def token_users(
     instructions: Sequence[Instruction], queue: int
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Those that push to a token queue, and those that pop from it, once for each token."""
+    """Gives the instructions that push to a token queue, and those that pop from it, once for each
+    token."""
     pushes = [i for i, each in enumerate(instructions) for q in each.pushes if q == queue]
     pops = [i for i, each in enumerate(instructions) for q in each.pops if q == queue]
     return pushes, pops
 
 
 def holds_of(model: MachineModel, instructions: Sequence[Instruction]) -> dict[int, list[int]]:
-    """By instruction, those that are done before the sequencer hands it over: counted waits name
-    them, and a unit without queue is waited for."""
+    """Gives by instruction those that are done before the sequencer hands it over: counted waits
+    name them, and a unit without queue is waited for."""
     holds: dict[int, list[int]] = {}
     handed: list[list[int]] = [[] for _ in model.units]
     for index, instruction in enumerate(instructions):
@@ -74,7 +76,7 @@ def holds_of(model: MachineModel, instructions: Sequence[Instruction]) -> dict[i
 
 
 def rows_of(order: Order) -> list[list[int]]:
-    """The instructions of each unit, in order."""
+    """Gives the instructions of each unit, in order."""
     rows: list[list[int]] = [[] for _ in range(order.units)]
     for index, unit in enumerate(order.unit):
         rows[unit].append(index)
@@ -82,7 +84,7 @@ def rows_of(order: Order) -> list[list[int]]:
 
 
 def positions(order: Order) -> list[int]:
-    """The place of each instruction in its unit, from 1."""
+    """Gives the place of each instruction in its unit, from 1."""
     counts, result = [0] * order.units, [0] * len(order.unit)
     for index, unit in enumerate(order.unit):
         counts[unit] += 1
@@ -91,10 +93,10 @@ def positions(order: Order) -> list[int]:
 
 
 def legal_order(order: Order, choose: Choose = min) -> list[int]:
-    """One of the orders in which a program may run, as instruction indices: as close to program
-    order as it may, or as `choose` wants. It is given the instructions that may run next, the one
-    of the unit that ran last first, then those of the units after it, in a circle. Where nothing
-    may run any more, a deadlock, the order is shorter than the program."""
+    """Gives one of the orders in which a program may run, as instruction indices: as close to
+    program order as it may, or as `choose` wants. It is given the instructions that may run next,
+    the one of the unit that ran last first, then those of the units after it, in a circle. Where
+    nothing may run any more, a deadlock, the order is shorter than the program."""
     if choose is min and _is_program_order(order):
         return list(range(len(order.unit)))
     rows, heads, done = rows_of(order), [0] * order.units, [False] * len(order.unit)
@@ -186,7 +188,7 @@ class Blocked:
 
 
 def blocked(order: Order, run: Sequence[int]) -> list[Blocked]:
-    """The heads of the units where a legal order ended; empty if it is whole."""
+    """Gives the heads of the units where a legal order ended; empty if it is whole."""
     done = [False] * len(order.unit)
     for index in run:
         done[index] = True

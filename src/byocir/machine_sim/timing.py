@@ -64,8 +64,8 @@ class Waits:
         holds: Mapping[int, Sequence[int]],
         queues: Sequence[tuple[Sequence[int], Sequence[int], int | None]],
     ) -> Waits:
-        """For a program whose instructions start ``after`` others are done, and use token queues:
-        those that push, those that pop, and the capacity of each."""
+        """Makes the waits of a program whose instructions start ``after`` others are done, and use
+        token queues: those that push, those that pop, and the capacity of each."""
         starts = [[wait for wait in waits if wait >= 0] for waits in after]
         pushes: list[list[Push]] = [[] for _ in starts]
         events = len(starts)
@@ -140,7 +140,7 @@ class Times:
 
 
 def run_times(model: MachineModel, instructions: Sequence[Instruction]) -> Times:
-    """The times of a program; raises Stuck for one that cannot end."""
+    """Gives the times of a program; raises Stuck for one that cannot end."""
     unit = [instruction.unit for instruction in instructions]
     queues = [
         (*token_users(instructions, number), queue.capacity)
@@ -164,8 +164,8 @@ def costs_of(instructions: Sequence[Instruction]) -> Costs:
 
 
 def times_of(model: MachineModel, unit: Sequence[int], waits: Waits, costs: Costs) -> Times:
-    """The times of a program whose waits and costs are known: `unit` is that of each instruction.
-    Raises Stuck."""
+    """Gives the times of a program whose waits and costs are known: `unit` is that of each
+    instruction. Raises Stuck."""
     servers = _Servers(model, unit, waits, costs)
     servers.run()
     return servers.times()
@@ -198,7 +198,9 @@ class _Servers:
         self.steps = 0
 
     def _room(self) -> list[int]:
-        """The instruction whose start makes room for each one in the queue of its unit, or NONE."""
+        """Gives the instruction whose start makes room for each one in the queue of its unit, or
+        NONE.
+        """
         result = [NONE] * self.count
         for unit, row in zip(self.model.units, self.rows, strict=True):
             for earlier, later in zip(row, row[unit.depth :], strict=False):
@@ -230,7 +232,7 @@ class _Servers:
             turn = turn + 1 if turn + 1 < units else -1
 
     def _first_to_end(self) -> Channel | None:
-        """The channel whose transfer ends first, if any has one."""
+        """Gives the channel whose transfer ends first, if any has one."""
         pending = self.channels
         if len(pending) > 1 or not pending[0].pending:
             pending = [channel for channel in self.channels if channel.pending]
@@ -365,7 +367,7 @@ class _Servers:
     # -- what the run took
 
     def times(self) -> Times:
-        """The times as arrays, and where cycles went."""
+        """Gives the times as arrays, and where cycles went."""
         columns = (self.delivered, self.start, self.end, self.freed, self.busy)
         delivered, start, end, freed, busy = (np.array(each, np.int64) for each in columns)
         free = np.zeros_like(freed)

@@ -33,7 +33,7 @@ class Tracks:
         return 1 + self.names.index(track)
 
     def heads(self) -> Iterator[Event]:
-        """The names of all tracks, in their order."""
+        """Gives the names of all tracks, in their order."""
         common = {"ph": "M", "pid": PROCESS}
         yield common | {"name": "process_name", "tid": 0, "args": {"name": self.machine}}
         for track, name in enumerate(self.names, 1):
@@ -47,21 +47,21 @@ class Tracks:
     def slice(
         self, track: str, name: str, category: str, begin: int, end: int, args: Event
     ) -> Event:
-        """Something that takes cycles."""
+        """Makes a slice: something that takes cycles."""
         place: Event = {"pid": PROCESS, "tid": self._number(track), "ts": begin, "dur": end - begin}
         return {"ph": "X", "name": name, "cat": category, "args": args} | place
 
     def arrow(
         self, name: str, number: int, start: tuple[str, int], stop: tuple[str, int]
     ) -> Iterator[Event]:
-        """An arrow from a track in one cycle to another in another."""
+        """Gives an arrow from a track in one cycle to another in another."""
         common: Event = {"name": name, "cat": "token", "id": number, "pid": PROCESS}
         yield common | {"ph": "s", "ts": start[1], "tid": self._number(start[0])}
         yield common | {"ph": "f", "bp": "e", "ts": stop[1], "tid": self._number(stop[0])}
 
 
 def counter(name: str, cycle: int, values: Mapping[str, int | float]) -> Event:
-    """Numbers from a cycle on."""
+    """Gives numbers from a cycle on."""
     return {"ph": "C", "name": name, "pid": PROCESS, "ts": cycle, "args": dict(values)}
 
 
@@ -85,9 +85,9 @@ def unit_slices(
     texts: Sequence[str],
     locations: Sequence[str] | None = None,
 ) -> Iterator[Event]:
-    """The slices of the instructions of a unit, `rows`. `times` are their starts and ends, and what
-    was waited by cause; `texts` and `locations` say what each instruction is and serves ("" for
-    nothing)."""
+    """Gives the slices of the instructions of a unit, `rows`. `times` are their starts and ends,
+    and what was waited by cause; `texts` and `locations` say what each instruction is and serves
+    ("" for nothing)."""
     start, end = times[0].tolist(), times[1].tolist()
     waits = {cause: waited[rows].tolist() for cause, waited in times[2].items()}
     if locations is not None:
@@ -104,7 +104,7 @@ def unit_slices(
 
 
 def trace_of(machine: str, tracks: Tracks, events: Sequence[Event], cycles: int) -> dict[str, Any]:
-    """The trace of some events; `machine` names the model by which they were timed."""
+    """Gives the trace of some events; `machine` names the model by which they were timed."""
     ordered = sorted(events, key=lambda event: (event["ts"], -event.get("dur", 0)))
     other = {"cycles": cycles, "model": machine, "time unit": "1 us is 1 cycle"}
     heads = list(tracks.heads())
@@ -119,7 +119,7 @@ def program_trace(
     texts: Sequence[str],
     locations: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """The trace of one run of a program on a machine of some `name`. `texts` say what each
+    """Gives the trace of one run of a program on a machine of some `name`. `texts` say what each
     instruction is, `locations` what it serves, such as nodes of a model; "" is nothing."""
     units = [unit.name for unit in model.units]
     tracks = Tracks(name, units)
@@ -138,7 +138,7 @@ def program_trace(
 def _tokens(
     model: MachineModel, instructions: Sequence[Instruction], times: Times, tracks: Tracks
 ) -> Iterator[Event]:
-    """An arrow for each token, from the last cycle of the push to the start of the pop."""
+    """Gives an arrow for each token, from the last cycle of the push to the start of the pop."""
     number = 0
     for index, queue in enumerate(model.tokens):
         for push, pop in zip(*token_users(instructions, index), strict=False):
@@ -149,7 +149,7 @@ def _tokens(
 
 
 def trace_text(trace: dict[str, Any]) -> str:
-    """A trace as JSON, one event a line; the same trace gives the same text."""
+    """Gives a trace as JSON, one event a line; the same trace gives the same text."""
     head = {key: value for key, value in trace.items() if key != "traceEvents"}
     lines = ",\n".join(json.dumps(event, sort_keys=True) for event in trace["traceEvents"])
     fields = json.dumps(head, sort_keys=True).removeprefix("{")

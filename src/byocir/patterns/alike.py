@@ -69,7 +69,7 @@ class OutlineMisfit(NamedTuple):
     """Tells if the indices fit, and the body does not."""
 
     def told(self, op: Operation) -> str:
-        """The reason in the words for one block."""
+        """Gives the reason in the words for one block."""
         if isinstance(self.reason, str):
             return self.reason
         assert isinstance(op, tir.BlockOp)

@@ -79,7 +79,8 @@ def block(
     out: str | None = None,
 ) -> Pattern: ...
 def block(iterators: str, *parts: Any, init: Init = None, out: str | None = None) -> Pattern:
-    """A block: iterators, the accesses of its inputs, and last its body `(acc, *inputs) -> value`.
+    """Gives a block: iterators, the accesses of its inputs, and last its body `(acc, *inputs) ->
+    value`.
 
     ```python
     block("m n | k", a["m k"], b["n k"], lambda acc, x, y: acc + x.to(i32) * y.to(i32))
@@ -242,8 +243,8 @@ class BlockPattern(Pattern):
     def _orders_of(
         self, op: tir.BlockOp, forms: Sequence[Any], alike: Alike
     ) -> Kept[tuple[tuple[int, ...], Kept[tuple[NamedIterators, Numbers]]]]:
-        """The orders of the operands in which the body fits, and for each the ways in which the
-        iterators do, the same for all blocks with the same content."""
+        """Gives the orders of the operands in which the body fits, and for each the ways in which
+        the iterators do, the same for all blocks with the same content."""
         key = (self, alike.number(op))
         if key not in alike.orders:
             found = (
@@ -256,7 +257,7 @@ class BlockPattern(Pattern):
     def _places(
         self, op: tir.BlockOp, order: tuple[int, ...], numbers: Numbers, forms: Sequence[Any]
     ) -> Iterator[tuple[NamedIterators, Numbers]]:
-        """The ways in which a block's iterators fit with its operands in this order, with all
+        """Gives the ways in which a block's iterators fit with its operands in this order, with all
         numbers that the pattern names."""
         pads = self._named_pads(op, order)
         for space, unknowns in self._match_maps(op, order, forms):
@@ -269,7 +270,7 @@ class BlockPattern(Pattern):
         return indices_differ(op, [read.index for read in self.reads], self.result)
 
     def _orders(self, op: tir.BlockOp) -> Iterator[tuple[tuple[int, ...], Numbers]]:
-        """The orders of the operands in which the body fits, with the numbers it binds."""
+        """Gives the orders of the operands in which the body fits, with the numbers it binds."""
         whole = op.whole
         for order in permutations(range(len(self.reads))):
             placed = zip(order, self.reads, strict=True)
@@ -343,7 +344,7 @@ class BlockPattern(Pattern):
         return ""
 
     def _named_pads(self, op: tir.BlockOp, order: Sequence[int]) -> Numbers:
-        """The numbers read outside the operands where the pattern names them."""
+        """Gives the numbers read outside the operands where the pattern names them."""
         pads = [(read.pad, op.pad_values[i]) for read, i in zip(self.reads, order, strict=True)]
         return {
             name: python_value(pad)

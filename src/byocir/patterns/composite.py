@@ -87,7 +87,7 @@ class Composite:
         return found or self._of_target.setdefault(target, self.renamed(f"{target}.{self.name}"))
 
     def renamed(self, name: str) -> Composite:
-        """The same patterns and rules, also those added later, under another name."""
+        """Gives the same patterns and rules, also those added later, under another name."""
         made = Composite(name, self.patterns, glue=self.glue, zero_points=self.zero_points)
         made.rules = self.rules
         return made
@@ -149,7 +149,7 @@ class Composite:
         return max(len(pattern.parts) for pattern in self.patterns)
 
     def walk(self) -> Iterator[Pattern]:
-        """All pattern objects, each once, roots first."""
+        """Gives all pattern objects, each once, roots first."""
         seen: set[int] = set()
         pending = list(self.patterns)
         while pending:
@@ -195,8 +195,8 @@ class Composite:
             raise ByocirError(error.code, told, where=error.where, help=error.help) from error
 
     def outlined(self, op: Operation, alike: Alike) -> tuple[object, int] | None:
-        """The key of what this composite finds out about blocks with the outline of an op; None for
-        other ops, and where its patterns tell more offsets apart than outlines do."""
+        """Gives the key of what this composite finds out about blocks with the outline of an op;
+        None for other ops, and where its patterns tell more offsets apart than outlines do."""
         if self._tells_offsets or not isinstance(op, tir.BlockOp):
             return None
         return self, alike.outline(op)
@@ -235,8 +235,8 @@ class Composite:
     def states(
         self, root: Operation, progress: Progress, passed: Iterable[SSAValue] = ()
     ) -> Iterator[State]:
-        """The ways in which the patterns fit at this op, rules not asked; `passed` are values that
-        stand for constants."""
+        """Gives the ways in which the patterns fit at this op, rules not asked; `passed` are values
+        that stand for constants."""
         value = next(iter(produced(root)), None)
         if value is None:
             progress.miss(State(root.parent), f"expected an op with a result, found {root.name}")
@@ -279,7 +279,8 @@ def composite(
 
 
 def _made(name: str, function: Callable[[], Any]) -> tuple[Pattern, ...]:
-    """The alternatives that a function gives; raises ByocirError B207 for what is no pattern."""
+    """Gives the alternatives that a function gives; raises ByocirError B207 for what is no
+    pattern."""
     try:
         made = function()
     except ByocirError as error:

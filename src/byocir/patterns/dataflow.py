@@ -50,12 +50,12 @@ def producer_of(value: SSAValue) -> Producer:
 
 
 def produced(op: Operation) -> list[SSAValue]:
-    """The values that an op gives: its results or, in buffer form, the memrefs it writes."""
+    """Gives the values that an op gives: its results or, in buffer form, the memrefs it writes."""
     return list(op.results) or written(op)
 
 
 def uses(value: SSAValue, writer: Operation | None = None) -> list[Operation]:
-    """The ops that read this value, each once; for a memref those that may read what `writer`
+    """Gives the ops that read this value, each once; for a memref those that may read what `writer`
     wrote, in the writer's block."""
     if not isinstance(value.type, MemRefType) or writer is None:
         return list(dict.fromkeys(use.operation for use in value.uses))
@@ -74,18 +74,18 @@ def escapes(value: SSAValue, writer: Operation) -> bool:
 
 
 def written(op: Operation) -> list[SSAValue]:
-    """The memrefs that an op or one inside it may write."""
+    """Gives the memrefs that an op or one inside it may write."""
     return [v for inner in _accessing(op) for v in _written(inner)]
 
 
 def read(op: Operation) -> list[SSAValue]:
-    """The memrefs that an op or one inside it may read. A block reads an out only if its body uses
-    it."""
+    """Gives the memrefs that an op or one inside it may read. A block reads an out only if its body
+    uses it."""
     return [v for inner in _accessing(op) for v in _read(inner)]
 
 
 def _accessing(op: Operation) -> Iterator[Operation]:
-    """The op and the ops inside it that can access memory; the body of a block cannot."""
+    """Gives the op and the ops inside it that can access memory; the body of a block cannot."""
     yield op
     if not isinstance(op, tir.BlockOp):
         for region in op.regions:
@@ -157,7 +157,7 @@ def _overwrites(op: Operation, value: SSAValue) -> bool:
 
 
 def ancestor_in(block: Block | None, op: Operation) -> Operation | None:
-    """The op of `block` that is `op` or encloses it."""
+    """Gives the op of `block` that is `op` or encloses it."""
     current: Operation | None = op
     while current is not None and current.parent is not block:
         current = current.parent_op()

@@ -75,7 +75,7 @@ def _is_enclosed(text: str) -> bool:
 
 
 def _value(value: SSAValue, names: Sequence[str], known: dict[SSAValue, str]) -> str:
-    """A value of a body as bodies are written."""
+    """Gives a value of a body as bodies are written."""
     if isinstance(value, BlockArgument):
         return names[value.index] if value.index < len(names) else f"%{value.index}"
     number = constant_number(value)

@@ -49,7 +49,7 @@ def document(target: str, composites: Iterable[Composite]) -> str:
 
 
 def pattern_lines(pattern: Pattern) -> list[str]:
-    """A pattern as lines, inputs first."""
+    """Gives a pattern as lines, inputs first."""
     writer = _Writer()
     last = writer.name(pattern)
     return writer.lines or [last]
@@ -77,7 +77,7 @@ class _Writer:
         return self._names[id(pattern)]
 
     def _text(self, pattern: Pattern) -> str:
-        """One op, without a name where it stands for itself."""
+        """Gives one op, without a name where it stands for itself."""
         if isinstance(pattern, AlternativesPattern):
             return " | ".join(self._alternative(each) for each in pattern.alternatives)
         if isinstance(pattern, OpPattern):
@@ -103,7 +103,7 @@ class _Writer:
         return type(pattern).__name__
 
     def _alternative(self, pattern: Pattern) -> str:
-        """An alternative that is used nowhere else is written in place."""
+        """Gives an alternative that is used nowhere else is written in place."""
         leaf = isinstance(pattern, WildcardPattern | ConstantPattern)
         if leaf or id(pattern) in self._names or pattern.label is not None:
             return self.name(pattern)

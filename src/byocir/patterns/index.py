@@ -70,14 +70,14 @@ class Iterators:
 
 
 def _declared(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names and the groups that a text declares."""
+    """Gives the names and the groups that a text declares."""
     words = text.split()
     names = tuple(word for word in words if not word.startswith("*"))
     return names, tuple(word[1:] for word in words if word.startswith("*"))
 
 
 def grouped(name: str) -> str:
-    """The text of a group of iterators, for use in the texts of a block pattern:
+    """Gives the text of a group of iterators, for use in the texts of a block pattern:
 
     ```python
     m = grouped("m")
@@ -119,14 +119,14 @@ def parse_index(text: str, iterators: Iterators) -> Index:
 
 
 def coefficients(index: Index) -> frozenset[str]:
-    """The unknowns of an index that stand before an iterator, or divide."""
+    """Gives the unknowns of an index that stand before an iterator, or divide."""
     affine = [part for part in index if isinstance(part, Affine)]
     numbers = [n for part in affine for n in (*(c for _, c in part.terms), part.divisor)]
     return frozenset(n for n in numbers if isinstance(n, str))
 
 
 def window_of(part: Affine | Group) -> set[str]:
-    """The iterators of an index that may reach beyond its dimension: all but those that stand
+    """Gives the iterators of an index that may reach beyond its dimension: all but those that stand
     alone, as `c` does."""
     names = [] if isinstance(part, Group) else [name for name, _ in part.terms]
     return set() if part == Affine(tuple((name, 1) for name in names[:1])) else {*names}
@@ -207,7 +207,7 @@ class FloorIndex(NamedTuple):
 
 
 def forms_of(map_: AffineMap) -> list[FloorIndex] | None:
-    """The index forms of a map, one per dimension; None where one is neither linear nor such
+    """Gives the index forms of a map, one per dimension; None where one is neither linear nor such
     divided by a number."""
     forms: list[FloorIndex] = []
     for expr in map_.results:
@@ -280,7 +280,7 @@ def _is_complete(group: Group, members: Sequence[int], space: NamedIterators) ->
 
 
 def _live(form: Linear[int], space: NamedIterators) -> dict[int, int]:
-    """The terms without unit iterators that no name stands for."""
+    """Gives the terms without unit iterators that no name stands for."""
     named = {*space.names.values(), *(i for group in space.groups.values() for i in group)}
     return {i: c for i, c in form.terms if i in named or space.extents[i] > 1}
 

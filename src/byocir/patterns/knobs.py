@@ -54,14 +54,14 @@ class KnobChoices:
         return self.text({name: values[0] for name, values in self.knobs.items()})
 
     def all(self) -> Iterator[str]:
-        """All ways, those with the first values first."""
+        """Gives all ways, those with the first values first."""
         for values in product(*self.knobs.values()):
             yield self.text(dict(zip(self.knobs, values, strict=True)))
 
 
 def space_of(target: Any, composite: CompositeOp, script: str | None) -> KnobChoices:
-    """The ways that a target leaves open for a composite, of which it gives this script. Raises
-    ByocirError B265."""
+    """Gives the ways that a target leaves open for a composite, of which it gives this script.
+    Raises ByocirError B265."""
     given: Any = ask(target, "knobs", composite)
     if not isinstance(given, Mapping):
         raise _wrong(target, "a mapping of names to values", type(given).__name__)
@@ -87,12 +87,14 @@ def knobs_text(chosen: Mapping[str, Value]) -> str:
 
 
 def knobs_of(composite: CompositeOp) -> dict[str, Value]:
-    """The knobs that were chosen for a composite, by name; empty where it has a script instead."""
+    """Gives the knobs that were chosen for a composite, by name; empty where it has a script
+    instead.
+    """
     return read_knobs(composite.schedule) or {}
 
 
 def read_knobs(schedule: StringAttr | None) -> dict[str, Value] | None:
-    """The knobs of a text; None for a script, which calls primitives."""
+    """Reads the knobs of a text; None for a script, which calls primitives."""
     found: dict[str, Value] = {}
     try:
         statements = ast.parse(schedule.data if schedule is not None else "").body

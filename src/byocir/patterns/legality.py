@@ -13,7 +13,7 @@ from byocir.patterns.match import State
 
 
 def describe(op: Operation) -> str:
-    """An op as a user knows it: its kind and the model's nodes it came from."""
+    """Gives an op as a user knows it: its kind and the model's nodes it came from."""
     nodes = ", ".join(names(op.location))
     return f"{op.name} ({nodes})" if nodes else op.name
 
@@ -38,7 +38,9 @@ def illegality(state: State, root: Operation) -> str:
 
 
 def _leak(op: Operation, inside: set[Operation]) -> str:
-    """Names an op outside the match that uses the result of an inner op; empty if there is none."""
+    """Names an op outside the match that uses the result of an inner op; empty if there is
+    none.
+    """
     for value in produced(op):
         for user in uses(value, op):
             if ancestor_in(op.parent, user) not in inside:
@@ -65,7 +67,7 @@ def returning_path(inside: set[Operation], groups: Mapping[Operation, Iterable[O
 
 
 def _sources(op: Operation) -> Iterable[Operation]:
-    """The ops whose results an op, or one inside it, takes."""
+    """Gives the ops whose results an op, or one inside it, takes."""
     for inner in op.walk():
         for value in inner.operands:
             if isinstance(value.owner, Operation) and value.owner.parent is op.parent:

@@ -36,7 +36,7 @@ _TRUE, _FALSE = BoolAttr.from_bool(True), BoolAttr.from_bool(False)
 
 
 def python_value(attribute: Attribute) -> Any:
-    """An attribute as a plain Python value where it has one: number, string, bool, tuple."""
+    """Gives an attribute as a plain Python value where it has one: number, string, bool, tuple."""
     if attribute in (_TRUE, _FALSE):
         return attribute == _TRUE
     if isinstance(attribute, IntegerAttr | FloatAttr):
@@ -134,7 +134,7 @@ class BoundBlock(Bound):
         groups: Mapping[str, tuple[int, ...]],
         operands: Sequence[int],
     ) -> BoundBlock:
-        """Iterators that the block does not have count up from those that it has."""
+        """Numbers the iterators that the block does not have, from those that it has on."""
         named = {name: (i,) if i < len(op.extents) else () for name, i in names.items()}
         return BoundBlock(value, op, {**named, **groups}, tuple(operands))
 
@@ -161,7 +161,7 @@ class BoundBlock(Bound):
 
 
 def constant_array(value: SSAValue) -> Array | None:
-    """The array of a constant of either level, or None."""
+    """Gives the array of a constant of either level, or None."""
     owner = value.owner
     if not isinstance(owner, Operation) or owner.name not in ("graph.constant", "tir.constant"):
         return None
@@ -244,7 +244,7 @@ class Progress:
             self.reason = self.told = reason
 
     def miss_block(self, op: BlockOp, state: State, misfit: OutlineMisfit) -> None:
-        """The same for a block, whose reason is put in words only then."""
+        """Notes a miss of a block, whose reason is put in words only if it counts."""
         if self._is_further(state, misfit.near):
             self.reason, self.told = misfit.told(op), misfit.reason
 

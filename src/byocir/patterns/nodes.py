@@ -63,11 +63,12 @@ class Pattern(ABC):
     def match(
         self, value: SSAValue, source: Producer, state: State, progress: Progress
     ) -> Iterator[State]:
-        """The ways in which `value`, produced by `source`, fits; tells `progress` of misses."""
+        """Gives the ways in which `value`, produced by `source`, fits; tells `progress` of
+        misses."""
 
     @abstractmethod
     def root_names(self) -> frozenset[str]:
-        """Names of the ops that can be the root; empty when no op is."""
+        """Gives the names of the ops that can be the root; empty when no op is."""
 
     @cached_property
     def parts(self) -> frozenset[Pattern]:
@@ -75,7 +76,7 @@ class Pattern(ABC):
         return frozenset[Pattern]().union(*(child.parts for child in self.children()))
 
     def children(self) -> tuple[Pattern, ...]:
-        """The patterns of the operands."""
+        """Gives the patterns of the operands."""
         return ()
 
 
@@ -91,15 +92,15 @@ class Access:
     whole: bool = False
 
     def padded(self, pad: float | str) -> Access:
-        """The same access, which may also read outside and then sees this number, or one that is
-        bound to this name."""
+        """Gives the same access, which may also read outside and then sees this number, or one that
+        is bound to this name."""
         return Access(self.pattern, self.index, pad)
 
 
 def match_operand(
     pattern: Pattern, op: Operation, index: int, state: State, progress: Progress
 ) -> Iterator[State]:
-    """The ways in which operand `index` of `op` fits."""
+    """Gives the ways in which operand `index` of `op` fits."""
     use = Use(op, index)
     progress.by_outline = False
     return pattern.match(op.operands[index], producer(use), state, progress)
@@ -352,7 +353,7 @@ class AlternativesPattern(Pattern):
 
 
 def _element(value: SSAValue) -> Attribute:
-    """The element type of an array, or the type of anything else."""
+    """Gives the element type of an array, or the type of anything else."""
     is_array = isinstance(value.type, TensorType | MemRefType)
     return element_type_of(value.type) if is_array else value.type
 
@@ -385,28 +386,27 @@ def _plain(value: Any) -> Any:
 def wildcard(
     name: str | None = None, *, dtype: Attribute | None = None, where: Where = ()
 ) -> Pattern:
-    """Any value, of this element type if one is given and meeting all tests (see `value_tests`);
-    becomes an input of the composite."""
+    """Gives any value, of this element type if one is given and meeting all tests (see
+    `value_tests`); becomes an input of the composite."""
     return WildcardPattern(name, dtype, where)
 
 
 def constant(
     name: str | None = None, *, dtype: Attribute | None = None, where: Where = ()
 ) -> Pattern:
-    """A constant, of this element type if one is given and meeting all tests (see `value_tests`);
-    moves into the composite."""
+    """Gives a constant, of this element type if one is given and meeting all tests (see
+    `value_tests`); moves into the composite."""
     return ConstantPattern(name, dtype, where)
 
 
 def op(
     name: str, *operands: Pattern | OptionalOperand, exposed: bool = False, **attrs: Any
 ) -> Pattern:
-    """An op by name, e.g. `op("graph.conv", x, w, group=1)`. Attributes are compared as Python
-    values (numbers, strings, lists or tuples), or tried by a function of the value, whose docstring
-    is what users read. Its result must not be used outside the match unless
-    it is the root or `exposed`, in which case the composite has it as a further result. Raises
-    ByocirError B203 to B205 for an op, an attribute, its value or a number of operands that there
-    is not."""
+    """Gives an op by name, e.g. `op("graph.conv", x, w, group=1)`. Attributes are compared as
+    Python values (numbers, strings, lists or tuples), or tried by a function of the value, whose
+    docstring is what users read. Its result must not be used outside the match unless it is the
+    root or `exposed`, in which case the composite has it as a further result. Raises ByocirError
+    B203 to B205 for an op, an attribute, its value or a number of operands that there is not."""
     check_op(name)
     for each in cast("tuple[object, ...]", operands):
         if not isinstance(each, Pattern | OptionalOperand):
@@ -422,7 +422,7 @@ def op(
 
 
 def either(*patterns: Pattern) -> Pattern:
-    """One of several, tried in order: `either(a, b, c)` is `a | b | c`."""
+    """Gives one of several, tried in order: `either(a, b, c)` is `a | b | c`."""
     return AlternativesPattern(patterns)
 
 
@@ -432,5 +432,5 @@ def optional(inner: Pattern, wrap: Callable[[Pattern], Pattern]) -> Pattern:
 
 
 def optional_operand(pattern: Pattern) -> OptionalOperand:
-    """A trailing operand that may be missing, e.g. a bias."""
+    """Gives a trailing operand that may be missing, e.g. a bias."""
     return OptionalOperand(pattern)

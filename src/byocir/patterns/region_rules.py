@@ -42,8 +42,8 @@ RegionRule = Callable[[GatheredRegion], tuple[bool, Any]]
 
 
 def broken_rules(rules: Sequence[RegionRule], region: GatheredRegion, target: str) -> str:
-    """The rules that a region breaks, with what was seen; empty if it keeps all. Raises ByocirError
-    B201 for a rule without a docstring, B202 for one that fails."""
+    """Gives the rules that a region breaks, with what was seen; empty if it keeps all. Raises
+    ByocirError B201 for a rule without a docstring, B202 for one that fails."""
     told: list[str] = []
     for rule in rules:
         sentence = sentence_of(rule, f"regions of {target}")

@@ -101,7 +101,7 @@ class Rule:
 
 
 def sentence_of(check: Callable[..., Any], composite: str) -> str:
-    """The docstring as one sentence; raises ByocirError B201 when there is none."""
+    """Gives the docstring as one sentence; raises ByocirError B201 when there is none."""
     sentence = " ".join((check.__doc__ or "").split()).rstrip(".")
     if not sentence:
         raise ByocirError(

@@ -74,7 +74,7 @@ class ScalarPattern(Scalar):
         return _Converted(self, type_)
 
     def compare(self, name: str, other: Scalar | Number) -> ScalarPattern:
-        """An i1; `name` is one of eq, ne, lt, le, gt and ge, of signed integers or floats."""
+        """Gives an i1; `name` is one of eq, ne, lt, le, gt and ge, of signed integers or floats."""
         if name not in COMPARISONS:
             raise ValueError(f"expected one of {', '.join(COMPARISONS)}, found {name!r}")
         return _Compared(name, self, _scalar(other))
@@ -84,7 +84,7 @@ class ScalarPattern(Scalar):
         return _Selected(self, _scalar(lhs), _scalar(rhs))
 
     def read(self, *indices: Scalar | Number) -> ScalarPattern:
-        """The element at these indices of an array that a body is given whole."""
+        """Reads the element at these indices of an array that a body is given whole."""
         return _Read(self, tuple(_scalar(index) for index in indices))
 
     def wrapped(self, size: int) -> ScalarPattern:
@@ -92,7 +92,7 @@ class ScalarPattern(Scalar):
         return self.compare("lt", 0).select(self + size, self)
 
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
-        """The ways in which `value` fits, each with all numbers bound so far."""
+        """Gives the ways in which `value` fits, each with all numbers bound so far."""
         raise NotImplementedError
 
     def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
@@ -102,15 +102,15 @@ class ScalarPattern(Scalar):
 
 
 def number(name: str) -> ScalarPattern:
-    """Any constant of a body; its value is `m[name]`."""
+    """Gives any constant of a body; its value is `m[name]`."""
     return _Unknown(name)
 
 
 def match_body(
     op: tir.BlockOp, order: tuple[int, ...], body: Callable[..., Scalar | Number]
 ) -> Iterator[Numbers]:
-    """The ways in which a block's body computes `body(acc, *inputs)`, where input i of the pattern
-    is operand order[i] of the block."""
+    """Gives the ways in which a block's body computes `body(acc, *inputs)`, where input i of the
+    pattern is operand order[i] of the block."""
     block = op.body.block
     acc = _Argument(block, len(op.ins))
     inputs = [_Argument(block, operand) for operand in order]
@@ -118,14 +118,14 @@ def match_body(
 
 
 def binary_text(name: str, lhs: str, rhs: str) -> str:
-    """A binary operator as bodies are written."""
+    """Gives a binary operator as bodies are written."""
     symbol = {"add": "+", "sub": "-", "mul": "*", "div": "/", "shr": ">>"}.get(name)
     return f"{lhs}.{name}({rhs})" if symbol is None else f"({lhs} {symbol} {rhs})"
 
 
 @lru_cache(maxsize=1024)
 def body_text(body: Callable[..., Any]) -> tuple[list[str], str]:
-    """The names of a body's parameters, and what it computes of them."""
+    """Gives the names of a body's parameters, and what it computes of them."""
     names, block = list(signature(body).parameters), Block()
     return names, str(_computed(body, *(_Argument(block, i, n) for i, n in enumerate(names))))
 
@@ -148,7 +148,7 @@ def check_body(body: Callable[..., Any], inputs: int) -> None:
 
 
 def _computed(body: Callable[..., Any], *arguments: ScalarPattern) -> ScalarPattern:
-    """What a body makes of arguments; raises ByocirError B206 where it fails."""
+    """Calls the function of a body and gives its result; raises ByocirError B206 where it fails."""
     try:
         return _scalar(body(*arguments))
     except FAILURES as error:
@@ -165,7 +165,7 @@ def _scalar(value: Any) -> ScalarPattern:
 
 
 def constant_number(value: SSAValue) -> int | float | None:
-    """The number of an arith.constant, or None."""
+    """Gives the number of an arith.constant, or None."""
     owner = value.owner
     if not isinstance(owner, arith.ConstantOp):
         return None
@@ -394,7 +394,7 @@ def _merged(steps: Sequence[type[Operation]]) -> tuple[type[Operation], ...]:
 
 @cache
 def _conversions(source: Attribute, target: Attribute) -> tuple[type[Operation], ...]:
-    """The ops that a body written with `to` has between these types."""
+    """Gives the ops that a body written with `to` has between these types."""
     block = Block(arg_types=[source])
     with emitting_to(block):
         Emitted(block.args[0]).to(target)

@@ -24,9 +24,9 @@ Forms = Sequence[Sequence[FloorIndex]]
 def spaces(
     op: tir.BlockOp, iterators: Iterators, out: Index, result: Sequence[FloorIndex]
 ) -> Iterator[tuple[NamedIterators, Unknowns]]:
-    """The ways in which the block's iterators can stand for the pattern's, so that the result's
-    index fits, with the unknowns of that index. Reductions of extent 1 come last, so that names
-    prefer the others."""
+    """Gives the ways in which the block's iterators can stand for the pattern's, so that the
+    result's index fits, with the unknowns of that index. Reductions of extent 1 come last, so that
+    names prefer the others."""
     count = len(op.iterators)
     extents = (*op.extents, *[1] * (len(iterators.parallel) + len(iterators.reduction)))
     parallels = _result_order(op)
@@ -46,8 +46,8 @@ def spaces(
 def _assigned(
     space: NamedIterators, iterators: Sequence[int], names: Sequence[str], groups: Sequence[str]
 ) -> Iterator[NamedIterators]:
-    """The ways in which these iterators can stand for the names, the rest being in the groups or,
-    without groups, of extent 1."""
+    """Gives the ways in which these iterators can stand for the names, the rest being in the groups
+    or, without groups, of extent 1."""
     for chosen in permutations(iterators, len(names)):
         rest = [i for i in iterators if i not in chosen]
         if not groups and any(space.extents[i] > 1 for i in rest):
@@ -60,7 +60,7 @@ def _assigned(
 def _groupings(
     iterators: Sequence[int], groups: Sequence[str]
 ) -> Iterator[Mapping[str, tuple[int, ...]]]:
-    """The ways to put each of these iterators into one of the groups."""
+    """Gives the ways to put each of these iterators into one of the groups."""
     if not groups:
         yield {}
         return
@@ -84,7 +84,7 @@ def in_reading_order(
 
 
 def _result_order(op: tir.BlockOp) -> list[int]:
-    """The parallel iterators in the order in which they index the result."""
+    """Gives the parallel iterators in the order in which they index the result."""
     used: list[int] = []
     for expr in op.out_maps[0].results:
         used.extend(i for i in sorted(expr.used_dims()) if i not in used)

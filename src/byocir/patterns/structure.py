@@ -73,7 +73,7 @@ class PathPattern(Pattern):
     def _cone(
         self, value: SSAValue, state: State
     ) -> tuple[list[Operation], list[Operation], list[SSAValue]]:
-        """The ops passed, the constants they use, and the values that paths come from."""
+        """Gives the ops passed, the constants they use, and the values that paths come from."""
         cone, constants = dict[Operation, None](), dict[Operation, None]()
         starts = dict[SSAValue, None]()
         pending = [value]
@@ -161,7 +161,7 @@ class ParallelPattern(Pattern):
 
 
 def result(inner: Pattern, index: int | None = None) -> Pattern:
-    """A result of an op by its index, or any result: `result(op("graph.split", x), 1)`."""
+    """Gives a result of an op by its index, or any result: `result(op("graph.split", x), 1)`."""
     return ResultPattern(inner, index)
 
 

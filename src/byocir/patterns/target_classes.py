@@ -89,19 +89,19 @@ class TargetProtocol(Protocol):
         ...
 
     def lower(self, composite: CompositeOp, emit: Any) -> Sequence[SSAValue] | None:
-        """The blocks that compute a composite, written with `emit`, and their results; None for
-        what its ops become by default."""
+        """Gives the blocks that compute a composite, written with `emit`, and their results; None
+        for what its ops become by default."""
         ...
 
     instructions: ClassVar[tuple[Composite, ...]]
     """The patterns of what `tensorise` in its schedules may make of blocks."""
 
     def schedule(self, composite: CompositeOp) -> str | None:
-        """The script by which the blocks of a composite run; None for as they are."""
+        """Gives the script by which the blocks of a composite run; None for as they are."""
         ...
 
     def knobs(self, composite: CompositeOp) -> Mapping[str, Sequence[int | str]]:
-        """The values that each hole of its script can have, or else each knob of its code."""
+        """Gives the values that each hole of its script can have, or else each knob of its code."""
         ...
 
     def transform(self, composite: str, uses: Sequence[Use], array: Any) -> Any:
@@ -116,7 +116,7 @@ def register(name: str, target: type[TargetProtocol]) -> None:
 
 
 def _with_dialects(target: type[TargetProtocol]) -> type[TargetProtocol]:
-    """The class of a target whose dialects are known from here on."""
+    """Gives the class of a target whose dialects are known from here on."""
     for dialect in target.dialects:
         context.make_known(dialect)
     return target
@@ -130,22 +130,22 @@ def file_of(name: str) -> str:
 
 
 def operators_known() -> list[Any]:
-    """The ONNX operators of all targets that are known in this process."""
+    """Gives the ONNX operators of all targets that are known in this process."""
     return [entry for target in registry.all_given().values() for entry in target.operators]
 
 
 def installed() -> set[str]:
-    """The names of targets that packages bring."""
+    """Gives the names of targets that packages bring."""
     return {entry.name for entry in registry.installed()}
 
 
 def names() -> list[str]:
-    """The names of all targets that can be found."""
+    """Gives the names of all targets that can be found."""
     return sorted({*registry.all_given(), *installed()})
 
 
 def find_class(name: str) -> type[TargetProtocol]:
-    """The class of a target; raises ByocirError B210 for an unknown name."""
+    """Finds the class of a target; raises ByocirError B210 for an unknown name."""
     known: type[TargetProtocol] | None = registry.given(name)
     if known is not None:
         return known

@@ -44,7 +44,7 @@ OBJECTIVES = ("latency", "energy", "bytes")
 
 
 def instantiate(spec: ArgSpec) -> TargetProtocol:
-    """A target with these options; raises ByocirError B210 (name) or B213 (options)."""
+    """Gives a target with these options; raises ByocirError B210 (name) or B213 (options)."""
     kind = find_class(spec.name)
     known = [field.name for field in fields(kind)] if is_dataclass(kind) else []
     for option in spec.parameters:
@@ -100,8 +100,8 @@ def _wrong_option(kind: type[TargetProtocol], spec: ArgSpec) -> str:
 
 
 def find(attribute: TargetAttr) -> TargetProtocol:
-    """The target that an attribute of a module names, with its options. Raises ByocirError B210
-    for one that is not installed, as is one in a file."""
+    """Gives the target that an attribute of a module names, with its options. Raises ByocirError
+    B210 for one that is not installed, as is one in a file."""
     name = attribute.target_name.data
     if name not in names():
         near = did_you_mean(name, names())
@@ -129,21 +129,22 @@ def _options_of(attribute: TargetAttr) -> dict[str, tuple[Any, ...]]:
 
 
 def machine_of(attribute: TargetAttr) -> str:
-    """The machine of the target that an attribute names; none where nobody knows the target."""
+    """Gives the machine of the target that an attribute names; none where nobody knows the
+    target."""
     name = attribute.target_name.data
     machine: Any = find(attribute).machine if name in names() else ""
     return machine if isinstance(machine, str) else machine.name
 
 
 def composites_of(attribute: TargetAttr) -> tuple[Composite, ...]:
-    """The composites of the target that an attribute names, in order of priority. Raises
+    """Gives the composites of the target that an attribute names, in order of priority. Raises
     ByocirError B208 for two of one name."""
     return _given(attribute, "composites")
 
 
 def instructions_of(attribute: TargetAttr) -> tuple[Composite, ...]:
-    """The instructions of the target that an attribute names, as patterns. Raises ByocirError B208
-    for two of one name."""
+    """Gives the instructions of the target that an attribute names, as patterns. Raises ByocirError
+    B208 for two of one name."""
     return _given(attribute, "instructions")
 
 
@@ -160,8 +161,8 @@ def _given(attribute: TargetAttr, hook: str) -> tuple[Composite, ...]:
 
 
 def attr_of(target: TargetProtocol) -> TargetAttr:
-    """The attribute that names a target, with every option written out. Raises ByocirError B213
-    for an option whose value no module can carry."""
+    """Gives the attribute that names a target, with every option written out. Raises ByocirError
+    B213 for an option whose value no module can carry."""
     spec = _with_floats(type(target), target.spec(include_default=True))
     options: dict[str, Attribute] = {}
     for name, values in spec.parameters.items():
@@ -178,8 +179,8 @@ def attr_of(target: TargetProtocol) -> TargetAttr:
 
 
 def saved_target(name: str, options: Mapping[str, Any]) -> TargetAttr:
-    """The attribute of a target that was written as plain data, with lists for several values.
-    Raises ValueError for an option whose value no module can carry."""
+    """Gives the attribute of a target that was written as plain data, with lists for several
+    values. Raises ValueError for an option whose value no module can carry."""
     try:
         return TargetAttr.of(
             name, {k: _option(v if isinstance(v, list) else [v]) for k, v in options.items()}
@@ -219,7 +220,7 @@ def read_files(spec: ArgSpec) -> ArgSpec:
 
 
 def _completed(spec: ArgSpec, options: Mapping[str, tuple[Any, ...]]) -> ArgSpec:
-    """The options of a spec, and those of `options` that it does not give."""
+    """Gives the options of a spec, and those of `options` that it does not give."""
     given = {name.replace("-", "_") for name in spec.parameters}
     more = {name: v for name, v in options.items() if name.replace("-", "_") not in given}
     return ArgSpec(spec.name, {**more, **spec.parameters})
@@ -230,7 +231,8 @@ def _choose() -> str:
 
 
 def targets_of(module: ModuleOp) -> list[TargetAttr]:
-    """The module's targets in order of preference; raises ByocirError B211 when none are set."""
+    """Gives the module's targets in order of preference; raises ByocirError B211 when none are
+    set."""
     attribute = module.attributes.get(TARGETS)
     if not isinstance(attribute, ArrayAttr):
         raise ByocirError(

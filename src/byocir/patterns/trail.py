@@ -28,8 +28,8 @@ _Fits = tuple[list[State], Progress]
 
 
 def record(attempt: Attempt, target: str, note: str = "") -> DecisionAttr:
-    """An attempt as data; `note` says why a target got what it fits. One that matched nothing is
-    told of the op at which it began."""
+    """Gives an attempt as data; `note` says why a target got what it fits. One that matched nothing
+    is told of the op at which it began."""
     ops = attempt.matched or (attempt.root,)
     nodes = dict.fromkeys(name for op in ops for name in names(op.location))
     return DecisionAttr.of(
@@ -87,7 +87,7 @@ def _trail(module: ModuleOp) -> TrailOp:
 
 
 def _place(decision: DecisionAttr) -> tuple[Attribute, ...] | None:
-    """The pattern and the op it was tried at; None when the op has no name."""
+    """Gives the pattern and the op it was tried at; None when the op has no name."""
     root = next(iter(decision.nodes), None)
     return root and (decision.target, decision.level, decision.pattern, root)
 
@@ -187,7 +187,7 @@ def _all_paths(composite: Composite) -> tuple[tuple[Pattern, ...], ...]:
 
 
 def _start(op: Operation, node: Pattern, alike: Alike) -> _Fits:
-    """The ways in which an inner node fits at the op, and how far it came."""
+    """Gives the ways in which an inner node fits at the op, and how far it came."""
     miss = Progress(alike=alike)
     return _fitting(node, [op], (), miss), miss
 
@@ -236,7 +236,7 @@ def _not_used(node: Pattern, users: Sequence[Operation]) -> str:
 def _fit(
     node: Pattern, op: Operation, reached: Sequence[Operation], progress: Progress
 ) -> State | None:
-    """The first way in which a pattern fits at an op, with all of `reached` inside."""
+    """Gives the first way in which a pattern fits at an op, with all of `reached` inside."""
     value = next(iter(produced(op)), None)
     if op.name not in node.root_names() or value is None:
         return None

@@ -78,7 +78,7 @@ def shape(*sizes: int | None) -> ValueTest:
 
 
 def per_tensor() -> ValueTest:
-    """One number for all, such as one scale for a tensor."""
+    """Gives one number for all, such as one scale for a tensor."""
 
     def look(value: SSAValue) -> tuple[bool, tuple[int, ...]]:
         seen = shape_of(value.type)
@@ -88,7 +88,7 @@ def per_tensor() -> ValueTest:
 
 
 def per_channel(axis: int = 0) -> ValueTest:
-    """One number or one for each index of an axis, such as scales by output channel."""
+    """Gives one number or one for each index of an axis, such as scales by output channel."""
 
     def look(value: SSAValue) -> tuple[bool, tuple[int, ...]]:
         seen = shape_of(value.type)
@@ -99,7 +99,7 @@ def per_channel(axis: int = 0) -> ValueTest:
 
 
 def satisfies(sentence: str, holds: Callable[[np.ndarray], Any]) -> ValueTest:
-    """A constant whose numbers satisfy a condition, e.g.
+    """Gives a constant whose numbers satisfy a condition, e.g.
     `satisfies("powers of two", lambda a: (np.log2(a) % 1 == 0).all())`."""
 
     def look(value: SSAValue) -> tuple[bool, str]:
@@ -122,12 +122,14 @@ PRESENT = ValueTest("numbers that were supplied", _present, numbers=True)
 
 
 def present() -> ValueTest:
-    """A constant whose numbers are at hand: those of a module read without its weights are not."""
+    """Gives a constant whose numbers are at hand: those of a module read without its weights are
+    not.
+    """
     return PRESENT
 
 
 def within(low: float, high: float) -> ValueTest:
-    """A constant whose numbers all lie between these bounds, the bounds included."""
+    """Gives a constant whose numbers all lie between these bounds, the bounds included."""
     return satisfies(
         f"numbers within [{low:g}, {high:g}]", lambda a: bool(((a >= low) & (a <= high)).all())
     )

@@ -45,7 +45,7 @@ def outputs_of(
 
 
 def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Outputs of all feeds in one array: those without axes one beside the other."""
+    """Gives outputs of all feeds in one array: those without axes one beside the other."""
     return np.concatenate([np.atleast_1d(part) for part in parts])
 
 

@@ -64,7 +64,7 @@ class Samples:
         return is_beside and self.count <= len(array) <= given
 
     def first(self, count: int) -> Samples:
-        """The first samples, in whole feeds, at least one."""
+        """Gives the first samples, in whole feeds, at least one."""
         step = max(self.step, 1)
         return replace(self, count=min(self.count, max(count - count % step, step)))
 
@@ -76,8 +76,8 @@ class Samples:
 
 
 def _batch(value: onnx.ValueInfoProto, array: np.ndarray) -> int | None:
-    """The samples that an input takes at once: None for any number, 0 if it has no axis for them.
-    Raises ByocirError B392 unless the array is of its type and sizes."""
+    """Gives the samples that an input takes at once: None for any number, 0 if it has no axis for
+    them. Raises ByocirError B392 unless the array is of its type and sizes."""
     tensor = value.type.tensor_type
     sizes = [dim.dim_value or None for dim in tensor.shape.dim]
     shown = "x".join(str(size or "?") for size in sizes)

@@ -131,8 +131,8 @@ def _read(path: Path) -> onnx.ModelProto:
 
 
 def _prepared(model: Path, folder: Path) -> onnx.ModelProto:
-    """The model as the quantiser wants it: with all shapes, batch norms folded. A file, as the
-    quantiser moves the weights out of a model in memory."""
+    """Gives the model as the quantiser wants it: with all shapes, batch norms folded. A file, as
+    the quantiser moves the weights out of a model in memory."""
     path = folder / PREPARED
     with _reported():
         _module("shape_inference").quant_pre_process(model, path, skip_symbolic_shape=True)
@@ -161,7 +161,7 @@ def _as_wanted(
 
 
 def _quantised(samples: Samples, folder: Path, **options: Any) -> onnx.ModelProto:
-    """The prepared model as the quantiser writes it."""
+    """Gives the prepared model as the quantiser writes it."""
     quantization, path = _module(), folder / "quantised.onnx"
 
     class Reader(quantization.CalibrationDataReader):

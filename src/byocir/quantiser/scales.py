@@ -128,8 +128,8 @@ def _joined(ranges: Iterable[Range]) -> Range:
 def _shared(
     model: onnx.ModelProto, ranges: Mapping[str, tuple[Range, str]], equal_terms: bool
 ) -> DisjointNames:
-    """The sets of arrays that have one scale: by the quantiser, as a relu's input and output, and
-    as terms of a sum."""
+    """Gives the sets of arrays that have one scale: by the quantiser, as a relu's input and output,
+    and as terms of a sum."""
     dropped = [
         (node.input[0], node.output[0])
         for node in model.graph.node
@@ -151,7 +151,7 @@ def _shared(
 
 
 def _sums(model: onnx.ModelProto, shared: DisjointNames) -> Iterator[tuple[list[str], str]]:
-    """Terms and result of each sum of activations."""
+    """Gives terms and result of each sum of activations."""
     for node in model.graph.node:
         if node.op_type in SUMS and all(name in shared for name in (*node.input, *node.output)):
             yield list(node.input), node.output[0]
@@ -180,15 +180,15 @@ def _in_steps(
 
 
 def _up(scale: float, base: float) -> float:
-    """The least `base * 2^j` that is not below a scale, but for an error of floats."""
+    """Gives the least `base * 2^j` that is not below a scale, but for an error of floats."""
     return base * 2.0 ** ceil(log2(scale / base) - 1e-6)
 
 
 def _weights(
     model: onnx.ModelProto, shared: DisjointNames, scales: Mapping[str, float]
 ) -> dict[str, list[dict[str, Any]]]:
-    """The scales of weights that make each contraction's step a power of two. Weights of several
-    contractions keep their own unless all agree."""
+    """Gives the scales of weights that make each contraction's step a power of two. Weights of
+    several contractions keep their own unless all agree."""
     arrays = {each.name: each for each in model.graph.initializer}
     found: dict[str, set[float]] = {}
     for node in model.graph.node:

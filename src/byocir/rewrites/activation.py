@@ -22,7 +22,9 @@ Bounds = tuple[int, int]
 
 
 def through_activations(value: SSAValue) -> tuple[list[ReluOp | ClipOp], SSAValue]:
-    """The relu and clip ops that end in `value`, first to last, and the value they start from."""
+    """Gives the relu and clip ops that end in `value`, first to last, and the value they start
+    from.
+    """
     ops: list[ReluOp | ClipOp] = []
     while isinstance(value.owner, ReluOp | ClipOp):
         ops.append(value.owner)
@@ -39,7 +41,8 @@ def only_quantized(value: SSAValue, ops: list[ReluOp | ClipOp]) -> bool:
 
 
 def quantized_bounds(ops: list[ReluOp | ClipOp], grid: Grid) -> Bounds | None:
-    """The bounds that these activations set on integers of a per-tensor grid; None with NaN."""
+    """Gives the bounds that these activations set on integers of a per-tensor grid; None with
+    NaN."""
     lo, hi = grid.range
     for op in ops:
         low, high = _float_bounds(op)
@@ -77,7 +80,7 @@ def clip_after(value: SSAValue, bounds: Bounds, grid: Grid, new: NewOps) -> SSAV
 
 
 def clipped(value: SSAValue, bounds: Bounds, new: NewOps) -> SSAValue:
-    """Integers, clipped to bounds that their type does not set."""
+    """Gives integers, clipped to bounds that their type does not set."""
     element = element_type_of(value.type)
     properties: dict[str, Any] = {
         name: ArrayAttr.of(np.array(bound, dtype_of(element)))

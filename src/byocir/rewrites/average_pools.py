@@ -38,8 +38,8 @@ def average_pool_to_integer(
 
 
 def _padded(x: Bound, data: Bound, pool: Bound, new: NewOps) -> tuple[SSAValue, dict[str, Any]]:
-    """The input of a pool, with its zero point wherever windows reach past it, and the properties
-    with which the sum of integers then slides."""
+    """Gives the input of a pool, with its zero point wherever windows reach past it, and the
+    properties with which the sum of integers then slides."""
     assert isinstance(pool.op, AveragePoolOp)
     names = ("kernel_shape", "strides", "pads", "dilations", "ceil_mode")
     window = {name: pool.attrs[name] for name in names}

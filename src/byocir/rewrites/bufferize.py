@@ -71,7 +71,7 @@ class Updates:
         return liveness.may_overwrite(op, start)
 
     def copied(self, source: SSAValue, target: SSAValue, op: Operation) -> Sequence[Operation]:
-        """The ops that copy a buffer for an op, which then updates the copy."""
+        """Gives the ops that copy a buffer for an op, which then updates the copy."""
         shape = shape_of(source.type)
         return [] if 0 in shape else [tir.CopyOp.of(source, target, shape, location=op.location)]
 
@@ -103,7 +103,7 @@ def _on_tensors(function: FuncOp) -> bool:
 
 
 def _memref(type_: Attribute) -> Attribute:
-    """The type of the buffer that holds a tensor; other types stay."""
+    """Gives the type of the buffer that holds a tensor; other types stay."""
     return buffer(element_type_of(type_), shape_of(type_)) if _is_tensor(type_) else type_
 
 
@@ -143,7 +143,7 @@ def _unsupported(expected: str, found: str, op: Operation, help_: str) -> Byocir
 
 
 def _port_attributes(function: FuncOp) -> ArrayAttr[DictionaryAttr] | None:
-    """The attributes of all ports, arguments then results."""
+    """Gives the attributes of all ports, arguments then results."""
     types, none = function.function_type, DictionaryAttr({})
     if function.arg_attrs is None and function.res_attrs is None:
         return None
@@ -168,7 +168,7 @@ class Routines:
         self._made: dict[tuple[Attribute, ...], str] = {}
 
     def declared(self, op: tir.ExternOp) -> str:
-        """The name of the function to call."""
+        """Gives the name of the function to call."""
         ports = [_memref(value.type) for value in (*op.inputs, *op.outputs)]
         key = (op.routine, op.numbers, *ports)
         if key not in self._made:
@@ -202,7 +202,7 @@ class _Body:
         """The block that is being filled."""
 
     def converted(self) -> Block:
-        """The new block; the old one is left without what could move."""
+        """Gives the new block; the old one is left without what could move."""
         for before, after in zip(self.old.args, self.new.args, strict=False):
             after.name_hint, after.location = before.name_hint, before.location
             self.buffers[before] = after
@@ -232,7 +232,7 @@ class _Body:
             self._in_place(op)
 
     def _in_place(self, op: Operation) -> None:
-        """An op that writes what it is given, or one without tensors."""
+        """Converts an op that writes what it is given, or one without tensors."""
         if isinstance(op, tir.BlockOp) and op.in_value_form:
             self._block(op)
         elif isinstance(op, tir.ForOp) and op.initial:
@@ -253,7 +253,7 @@ class _Body:
     def _started(
         self, op: tir.EmptyOp | tir.FillOp, value: SSAValue, origin: Operation
     ) -> SSAValue:
-        """A fresh buffer for a value, holding what an op gives."""
+        """Gives a fresh buffer for a value, holding what an op gives."""
         made = self._alloc(value, origin)
         if isinstance(op, tir.FillOp):
             self._add(tir.FillOp.of(op.value, made, op.location))
@@ -305,7 +305,7 @@ class _Body:
         self.buffers.update(zip(op.results, carried, strict=True))
 
     def _updated(self, start: SSAValue, result: SSAValue, op: tir.BlockOp | tir.ForOp) -> SSAValue:
-        """The buffer that an op writes for a result, holding its initial value."""
+        """Gives the buffer that an op writes for a result, holding its initial value."""
         if isinstance(start.owner, tir.EmptyOp | tir.FillOp):
             return self._started(start.owner, result, op)
         source = self.buffers[start]

@@ -109,7 +109,7 @@ class CheckEach:
         return self._seen.get(key)
 
     def _culprit(self, seen: _Seen) -> str:
-        """The first op whose nodes computed something else before the pass."""
+        """Gives the first op whose nodes computed something else before the pass."""
         for (nodes, type_), array in seen.items():
             before = self._seen.get((nodes, type_))
             if before is not None and first_difference(array, before) is not None:
@@ -166,7 +166,7 @@ def _is_quantised(array: np.ndarray) -> bool:
 
 
 def _last_ops(module: ModuleOp) -> dict[Operation, _Key]:
-    """The last op of @main for each set of nodes and each type."""
+    """Gives the last op of @main for each set of nodes and each type."""
     found: dict[_Key, Operation] = {}
     for op in Interpreter(module).function(MAIN).body.block.ops:
         if len(op.results) == 1 and names(op.location):
@@ -175,7 +175,9 @@ def _last_ops(module: ModuleOp) -> dict[Operation, _Key]:
 
 
 def _observe(module: ModuleOp, feeds: Mapping[str, np.ndarray]) -> tuple[Arrays, _Seen]:
-    """The outputs, and the last value of each type that the ops of each set of nodes computed."""
+    """Gives the outputs, and the last value of each type that the ops of each set of nodes
+    computed.
+    """
     seen: _Seen = {}
 
     def observe(op: Operation, results: Sequence[Any]) -> None:
@@ -188,7 +190,7 @@ def _observe(module: ModuleOp, feeds: Mapping[str, np.ndarray]) -> tuple[Arrays,
 
 
 def _run(module: ModuleOp, feeds: Mapping[str, np.ndarray], observe: Observer) -> Arrays:
-    """The results of @main by name and, on memory, what its arguments hold in the end."""
+    """Gives the results of @main by name and, on memory, what its arguments hold in the end."""
     interpreter = Interpreter(module, observe=observe)
     entry = interpreter.function(MAIN)
     types = list(entry.function_type.inputs)
@@ -217,8 +219,8 @@ def _fresh(type_: Attribute, array: np.ndarray | None) -> np.ndarray:
 
 
 def pairs(before: Arrays, after: Arrays) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """Outputs that belong together: by name, and those without, the last ones of each, in order,
-    for outputs follow inputs where both are arguments."""
+    """Gives outputs that belong together: by name, and those without, the last ones of each, in
+    order, for outputs follow inputs where both are arguments."""
     found = [(name, array, after[name]) for name, array in before.items() if name in after]
     left = [(name, array) for name, array in before.items() if name not in after]
     new = [array for name, array in after.items() if name not in before]
@@ -234,8 +236,8 @@ def pairs(before: Arrays, after: Arrays) -> list[tuple[str, np.ndarray, np.ndarr
 
 
 def _relative(dtype: np.dtype[Any]) -> float:
-    """Bounds the distance that floats move, relative to the value: for short ones a few of their
-    steps."""
+    """Bounds the distance that floats move, relative to the value: for short ones a few of
+    their steps."""
     return max(RELATIVE, STEPS * float(cast(Any, ml_dtypes.finfo(dtype)).eps))
 
 
@@ -247,7 +249,7 @@ def _is_far(array: np.ndarray, before: np.ndarray, relative: float) -> np.ndarra
 
 
 def first_difference(array: np.ndarray, before: np.ndarray) -> ChangedElement | None:
-    """The first element that is not what it was; None when there is none."""
+    """Gives the first element that is not what it was; None when there is none."""
     if array.shape != before.shape:
         return ChangedElement((), str(before.shape), str(array.shape))
     if array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16:

@@ -197,8 +197,8 @@ class DropUndone(Pattern):
 
 
 def added_by(op: RequantizeOp) -> int | None:
-    """The number that a requantize adds and does nothing else, but for saturating; None where it
-    multiplies, too."""
+    """Gives the number that a requantize adds and does nothing else, but for saturating; None where
+    it multiplies, too."""
     scale = constant_array(op.scales[0])
     if not isinstance(op.rounding, FixedAttr) or op.rounding.shift.data:
         return None
@@ -207,7 +207,7 @@ def added_by(op: RequantizeOp) -> int | None:
 
 
 def _any_reshape(value: ValuePattern) -> ValuePattern:
-    """A shape op of any kind."""
+    """Gives a shape op of any kind."""
     return either(*(op_pattern(kind.name, value) for kind in _RESHAPES))
 
 

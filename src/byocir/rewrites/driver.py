@@ -94,8 +94,8 @@ class Pattern(ABC):
 
     @abstractmethod
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
-        """The values that replace the results of `op`, made from ops added to `new`, or None when
-        the pattern does not fit (then the ops in `new` are dropped)."""
+        """Gives the values that replace the results of `op`, made from ops added to `new`, or None
+        when the pattern does not fit (then the ops in `new` are dropped)."""
 
 
 def rewrite_module(module: ModuleOp, patterns: Sequence[Pattern]) -> bool:
@@ -108,7 +108,7 @@ def rewrite_module(module: ModuleOp, patterns: Sequence[Pattern]) -> bool:
 
 
 def rewrite_blocks(blocks: Iterable[Block], patterns: Sequence[Pattern]) -> bool:
-    """The same for these blocks alone."""
+    """Gives the same for these blocks alone."""
     by_root: dict[str, list[Pattern]] = {}
     for pattern in patterns:
         for root in pattern.root_names:
@@ -199,8 +199,8 @@ def _without_home(
     kept: Container[int],
     homes: Sequence[Operation],
 ) -> list[str]:
-    """The names of erased ops that none of these ops has. Locations that are kept as they were,
-    by identity, need not be read."""
+    """Gives the names of erased ops that none of these ops has. Locations that are kept as they
+    were, by identity, need not be read."""
     lost = [location for location in gone if id(location) not in kept]
     left = dict.fromkeys(name for location in lost for name in names(location))
     for op in homes:

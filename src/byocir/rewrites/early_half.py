@@ -30,9 +30,9 @@ of values the nearest integer is another one."""
 
 
 def early_half(multipliers: np.ndarray, shift: int, zero: int) -> np.ndarray | None:
-    """The numbers (int64, of the shape of the multipliers) that add half a step, and a zero point,
-    to sums that are multiplied by these (int32) and shifted; None where the half would be too far
-    off, or a number for all channels does as well."""
+    """Gives the numbers (int64, of the shape of the multipliers) that add half a step, and a zero
+    point, to sums that are multiplied by these (int32) and shifted; None where the half would be
+    too far off, or a number for all channels does as well."""
     if not shift or np.min(multipliers) < 1 or np.all(multipliers == 1):
         return None
     wanted = (1 << shift >> 1) + (zero << shift)
@@ -44,9 +44,9 @@ def early_half(multipliers: np.ndarray, shift: int, zero: int) -> np.ndarray | N
 def with_early_half(
     op: RequantizeOp, multipliers: np.ndarray, shift: int, reach: np.ndarray | None, new: NewOps
 ) -> SSAValue | None:
-    """The integers of a requantize by these multipliers (int32, broadcast to its input) and shift,
-    of sums of products that lie within `reach`; None where that takes other sums than these, or
-    leaves i32."""
+    """Gives the integers of a requantize by these multipliers (int32, broadcast to its input) and
+    shift, of sums of products that lie within `reach`; None where that takes other sums than these,
+    or leaves i32."""
     zero, sums, before = op.zero_point.value.data, op.input, op.input.owner
     added = early_half(multipliers, shift, zero)
     if added is None or reach is None or np.max(reach + np.abs(added)) > INT32_MAX:
@@ -68,8 +68,8 @@ def _only_user(value: SSAValue) -> Operation | None:
 
 
 def _with_bias(sums: SSAValue, added: np.ndarray, new: NewOps) -> SSAValue | None:
-    """Sums of products plus a number for each channel; None where others use them or their bias is
-    unknown."""
+    """Gives sums of products plus a number for each channel; None where others use them or their
+    bias is unknown."""
     owner = sums.owner
     if _only_user(sums) is None:
         return None

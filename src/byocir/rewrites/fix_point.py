@@ -117,7 +117,7 @@ class FixPointPass(ModulePass):
 
 
 def _behind(rounding: T) -> T | Rounding:
-    """The rounding where no half is added before the multiplier."""
+    """Gives the rounding where no half is added before the multiplier."""
     return "half_up" if rounding == "floor" else rounding
 
 

@@ -36,7 +36,7 @@ from byocir.rewrites.rewrite_pass import RewritePass
 
 
 def _numbers(name: str, dimensions: int | None = None) -> Pattern:
-    """A constant whose numbers are at hand."""
+    """Gives a constant whose numbers are at hand."""
     more = () if dimensions is None else (rank(dimensions),)
     return constant(name, where=(present(), *more))
 
@@ -62,7 +62,7 @@ class _Affine:
         return _Affine(factor, shift - mean * factor)
 
     def bias(self, old: Bound | None, dtype: np.dtype) -> np.ndarray:
-        """The bias behind it, in this dtype, for one of `old` before it."""
+        """Gives the bias behind it, in this dtype, for one of `old` before it."""
         before = np.zeros_like(self.shift) if old is None else old.numbers.astype(np.float64)
         return (before * self.factor + self.shift).astype(dtype)
 
@@ -86,7 +86,7 @@ def fold_batch_norm_into_conv(
 def _along_outputs(
     conv: ConvOp | ConvTransposeOp, weight: np.ndarray, factor: np.ndarray
 ) -> np.ndarray:
-    """A factor for each output channel, in a shape that broadcasts to the weight's."""
+    """Gives a factor for each output channel, in a shape that broadcasts to the weight's."""
     spatial = [1] * (weight.ndim - 2)
     if isinstance(conv, ConvOp):
         return factor.reshape(-1, 1, *spatial)

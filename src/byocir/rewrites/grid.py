@@ -19,7 +19,7 @@ LEAST_SCALE, _GREATEST = np.float32(2.0**-100), np.float32(2.0**100)
 
 
 def constant_array(value: SSAValue) -> Array | None:
-    """The array of a value defined by a constant op."""
+    """Gives the array of a value defined by a constant op."""
     return value.owner.value.data if isinstance(value.owner, ConstantOp) else None
 
 
@@ -90,47 +90,47 @@ class Grid:
 
 
 def shown(grid: Grid | None) -> object:
-    """A grid as rules show it; its text is made where somebody wants to read it."""
+    """Gives a grid as rules show it; its text is made where somebody wants to read it."""
     return "scales that are not f32, or not between 2^-100 and 2^100" if grid is None else grid
 
 
 def _shown(numbers: np.ndarray) -> str:
-    """One number, or from where to where many go."""
+    """Gives one number, or from where to where many go."""
     low, high = (f"{float(end):.6g}" for end in (numbers.min(), numbers.max()))
     return low if low == high else f"{low} to {high}"
 
 
 def quantize(value: Pattern, name: str, leaf: Callable[[], Pattern] = constant) -> Pattern:
-    """A quantize op on a value; what its scale and zero point may be is a `leaf`."""
+    """Gives a quantize op on a value; what its scale and zero point may be is a `leaf`."""
     return op("graph.quantize", value, leaf(), leaf()) @ name
 
 
 def dequantize(value: Pattern, name: str, leaf: Callable[[], Pattern] = constant) -> Pattern:
-    """A dequantize op on a value; what its scale and zero point may be is a `leaf`."""
+    """Gives a dequantize op on a value; what its scale and zero point may be is a `leaf`."""
     return op("graph.dequantize", value, leaf(), leaf()) @ name
 
 
 def anything() -> Pattern:
-    """A scale or zero point that is a constant, or computed."""
+    """Gives a scale or zero point that is a constant, or computed."""
     return constant() | wildcard()
 
 
 def grid_at(bound: Bound) -> Grid | None:
-    """The grid of the quantize or dequantize op that a name is bound to."""
+    """Gives the grid of the quantize or dequantize op that a name is bound to."""
     assert isinstance(bound.op, QuantizeOp | DequantizeOp)
     return grid_of(bound.op)
 
 
 def known_grid(bound: Bound) -> Grid:
-    """The same where a rule has seen that there is one."""
+    """Gives the same where a rule has seen that there is one."""
     grid = grid_at(bound)
     assert grid is not None
     return grid
 
 
 def grid_of(op: QuantizeOp | DequantizeOp) -> Grid | None:
-    """The grid of a quantize or dequantize op in f32 whose scale and zero point are constants, or
-    None. Raises ByocirError when their values were not supplied."""
+    """Gives the grid of a quantize or dequantize op in f32 whose scale and zero point are
+    constants, or None. Raises ByocirError when their values were not supplied."""
     scale, zero_point = constant_array(op.scale), constant_array(op.zero_point)
     if scale is None or zero_point is None:
         return None
@@ -150,7 +150,7 @@ def _grid(scale: Array, zero_point: Array, axis: int) -> Grid | None:
 
 
 def dequantized(value: SSAValue) -> tuple[SSAValue, Grid] | None:
-    """The integers and the grid of a value that a dequantize op makes."""
+    """Gives the integers and the grid of a value that a dequantize op makes."""
     source = value.owner
     if not isinstance(source, DequantizeOp):
         return None

@@ -93,7 +93,9 @@ def _before(quantize: Bound) -> tuple[list[ReluOp | ClipOp], SSAValue]:
 
 
 def one_scale(name: str, called: str) -> Replace:
-    """A rule: the grid of the quantize or dequantize op of this name has 8 bits and one scale."""
+    """Gives a rule: the grid of the quantize or dequantize op of this name has 8 bits and one
+    scale.
+    """
 
     def has_one_scale(m: Match) -> tuple[bool, object]:
         grid = grid_at(m[name])
@@ -106,9 +108,9 @@ def one_scale(name: str, called: str) -> Replace:
 def brought_to_grid(
     quantize: Bound, wide: SSAValue, to_grid: ToGrid, new: NewOps, *, zero_moved: bool = False
 ) -> SSAValue:
-    """The 8-bit integers of a chain whose start stands for the integers `wide`, which `to_grid`
-    brings to the grid of its end. A relu comes before, unless `wide` is what it is for no longer 0
-    there (`zero_moved`)."""
+    """Gives the 8-bit integers of a chain whose start stands for the integers `wide`, which
+    `to_grid` brings to the grid of its end. A relu comes before, unless `wide` is what it is for no
+    longer 0 there (`zero_moved`)."""
     grid, (activations, _) = known_grid(quantize), _before(quantize)
     bounds = quantized_bounds(activations, grid)
     assert bounds is not None
@@ -118,7 +120,7 @@ def brought_to_grid(
 
 
 def requantized(quantize: Bound, integers: Integers, new: NewOps) -> SSAValue:
-    """The 8-bit integers of a chain whose start stands for these integers."""
+    """Gives the 8-bit integers of a chain whose start stands for these integers."""
 
     def back(wide: SSAValue) -> SSAValue:
         return _requantize(replace(integers, value=wide), known_grid(quantize), new)

@@ -55,8 +55,8 @@ def leaky_relu_to_sum(
 def _parameters(
     data: Bound, activation: Bound, quantize: Bound
 ) -> tuple[tuple[np.ndarray, np.ndarray], int] | None:
-    """The multipliers of the integers and of those below 0, int32, and the shift of their sum; None
-    where no shift keeps it in i32."""
+    """Gives the multipliers of the integers and of those below 0, int32, and the shift of their
+    sum; None where no shift keeps it in i32."""
     slopes, before, after = _slopes(activation), grid_at(data), grid_at(quantize)
     assert slopes is not None
     assert before is not None
@@ -91,7 +91,7 @@ def sum_fits(data: Bound, activation: Bound, quantize: Bound) -> tuple[bool, str
 
 
 def _slopes(activation: Bound) -> np.ndarray | None:
-    """The slopes below 0, f32, that broadcast to the input; None where they are not known."""
+    """Gives the slopes below 0, f32, that broadcast to the input; None where they are not known."""
     op = activation.op
     if isinstance(op, LeakyReluOp):
         return np.array(op.alpha.value.data, np.float32)

@@ -81,7 +81,7 @@ def _tell(module: ModuleOp, pass_name: str, found: Sequence[Attempt]) -> None:
 
 
 def _nearest(op: Operation, rewrites: Sequence[MatchedRewrite]) -> Iterator[Attempt]:
-    """The nearest attempt at a quantize op, if it tells something."""
+    """Gives the nearest attempt at a quantize op, if it tells something."""
     attempts = [each.attempt(op) for each in rewrites if each.may_take(op)]
     telling = [each for each in attempts if each.match is not None or not _is_plain(each)]
     if telling:
@@ -105,6 +105,6 @@ def _of_computed_scale(op: Operation) -> Iterator[Attempt]:
 
 
 def _named(attempt: Attempt, pass_name: str) -> Attempt:
-    """The attempt, called by the pass."""
+    """Gives the attempt, called by the pass."""
     called = attempt.composite.renamed(f"{pass_name}.{attempt.composite.name}")
     return replace(attempt, composite=called)

@@ -55,8 +55,8 @@ def starts_block(use: Use) -> bool:
 
 
 def last_uses(block: Block) -> dict[Operation, list[AllocOp]]:
-    """The buffers that are allocated in a block, by the op of the block that uses them last, itself
-    or inside."""
+    """Gives the buffers that are allocated in a block, by the op of the block that uses them last,
+    itself or inside."""
     order = {op: i for i, op in enumerate(block.ops)}
     ends: dict[Operation, list[AllocOp]] = {}
     for op in block.ops:

@@ -54,7 +54,9 @@ class Rewritten(Composite):
         return super().illegality(state, root) if self.one_use else ""
 
     def matches(self, root: Operation) -> Iterator[Match]:
-        """The matches at an op that all rules let pass; the first rule that fails ends a match."""
+        """Gives the matches at an op that all rules let pass; the first rule that fails ends a
+        match.
+        """
         for state in self.states(root, Progress()):
             match = Match(state, root)
             if not self.illegality(state, root) and self._allows(match):
@@ -115,7 +117,8 @@ class MatchedRewrite(RewritePattern):
         return None
 
     def may_take(self, op: Operation) -> bool:
-        """A quick look: whether an op, and what feeds it, are of kinds that the pattern has."""
+        """Gives a quick look: whether an op, and what feeds it, are of kinds that the pattern
+        has."""
         return may_fit(op, self._ways)
 
     def attempt(self, op: Operation) -> Attempt:
@@ -137,7 +140,9 @@ class MatchedRewrite(RewritePattern):
         return None if made is None else self._checked(made, match.root)
 
     def _checked(self, made: Any, root: Operation) -> list[SSAValue]:
-        """The values that were given; raises ByocirError B292 for others than what they replace."""
+        """Gives the values that were given; raises ByocirError B292 for others than what they
+        replace.
+        """
         several = isinstance(made, list | tuple)
         given = list(cast("Sequence[Any]", made)) if several else [made]
         values: list[Any] = []
@@ -164,9 +169,9 @@ def _value(given: Any) -> Any:
 
 
 def by_name(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as one of a match, and of the ops that may be added: each parameter is what the
-    pattern binds to its name, the match itself (`m`) or the new ops (`new`). Calling it raises
-    ByocirError B293 for a name that is not bound and has no default."""
+    """Gives the function as one of a match, and of the ops that may be added: each parameter is
+    what the pattern binds to its name, the match itself (`m`) or the new ops (`new`). Calling it
+    raises ByocirError B293 for a name that is not bound and has no default."""
     parameters = list(signature(function).parameters.values())
 
     @wraps(function)

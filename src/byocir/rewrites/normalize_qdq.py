@@ -102,7 +102,7 @@ def _give_each_use_its_own(op: DequantizeOp) -> None:
 
 
 def _again(like: Bound, value: SSAValue, axis: int, new: NewOps) -> SSAValue:
-    """The same quantize or dequantize op on another value."""
+    """Gives the same quantize or dequantize op on another value."""
     op = _qdq(like)
     made = type(op).make(value, op.scale, op.zero_point, axis=axis, location=op.location)
     return new.add(made).result
@@ -123,14 +123,14 @@ def _keeps_axis(shape: Bound, by: Bound) -> bool:
 
 
 def _axis_after(shape: Bound, source: Bound) -> int:
-    """The axis of `source` in the result of a shape op."""
+    """Gives the axis of `source` in the result of a shape op."""
     axis = source.attrs["axis"]
     is_scalar = _is_scalar(_qdq(source))
     return axis if is_scalar else shape.attrs["perm"].index(axis)
 
 
 def _axis_before(shape: Bound, last: Bound) -> int:
-    """The axis of `last` in the input of a shape op."""
+    """Gives the axis of `last` in the input of a shape op."""
     axis = last.attrs["axis"]
     return axis if _is_scalar(_qdq(last)) else shape.attrs["perm"][axis]
 
@@ -174,13 +174,13 @@ class DropQuantizationBeforeActivation(Pattern):
 
 
 def _shape_op(value: AnyPattern) -> AnyPattern:
-    """A shape op of any kind, another that only moves elements, or a max_pool."""
+    """Gives a shape op of any kind, another that only moves elements, or a max_pool."""
     moves = [op_pattern(kind.name, value) for kind in (*MOVING_OPS, MaxPoolOp)]
     return either(*moves, op_pattern(GatherOp.name, value, wildcard())) @ "shape"
 
 
 def _on_integers(shape: Bound, x: SSAValue, grid: Bound, new: NewOps) -> SSAValue:
-    """A shape op on the integers of a grid."""
+    """Gives a shape op on the integers of a grid."""
     op = shape.op
     assert isinstance(op, GraphOp)
     if not isinstance(op, PadOp) or op.mode.data != "constant":
@@ -194,7 +194,7 @@ def _on_integers(shape: Bound, x: SSAValue, grid: Bound, new: NewOps) -> SSAValu
 
 
 def _fill(pad: PadOp, by: Bound) -> int | None:
-    """The integer that stands for what a pad adds."""
+    """Gives the integer that stands for what a pad adds."""
     grid = grid_at(by)
     number = 0.0 if pad.value is None else float(pad.value.data.values())
     return None if grid is None or np.isnan(number) else grid.quantize(number)

@@ -63,7 +63,9 @@ class History:
         self._last: dict[tuple[TouchedMemory, int, bool], NDArray[np.int64]] = {}
 
     def conflicts(self, access: Effects) -> dict[int, int]:
-        """The latest step of each other unit that must be done before this access, if one must."""
+        """Gives the latest step of each other unit that must be done before this access, if one
+        must.
+        """
         found: dict[int, int] = {}
         for writing, touched in ((False, access.reads), (True, access.writes)):
             for space, elements in touched:
@@ -168,7 +170,7 @@ class Ordering:
         clock[:] = map(max, clock, self._clocks[step])
 
     def _relayed(self, relay: int, producer: int, need: int) -> int:
-        """A step of the relay that comes after the step `need` of `producer`.
+        """Gives a step of the relay that comes after the step `need` of `producer`.
 
         The earliest one that waits for it anyway. Otherwise one is made to wait: the first after
         the producer's latest step, where it costs the relay least; else the last after `need`; else

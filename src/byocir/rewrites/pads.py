@@ -29,7 +29,8 @@ def read_through_pads(op: BlockOp, *, cuts: bool = False) -> None:
 
 
 def _padding(value: SSAValue) -> BlockOp | None:
-    """The block that makes a value by nothing but padding: it moves each element by as much."""
+    """Gives the block that makes a value by nothing but padding: it moves each element by as
+    much."""
     op = value.owner
     if not isinstance(op, BlockOp) or not op.in_value_form or len(op.ins) != 1 or op.bases:
         return None

@@ -47,7 +47,7 @@ T = TypeVar("T")
 def parse_pipeline(
     text: str, available: Mapping[str, PassThunk] | None = None
 ) -> tuple[ModulePass, ...]:
-    """The passes of a pipeline text; raises ByocirError B220 to B222."""
+    """Parses the passes of a pipeline text; raises ByocirError B220 to B222."""
     known = all_passes() if available is None else available
     try:
         specs = tuple(parse_specs(text))

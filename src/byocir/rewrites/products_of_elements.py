@@ -57,7 +57,7 @@ def quotient_by_constant(
 
 
 def _centred(x: Bound, by: Bound, factor: np.ndarray, new: NewOps) -> Integers:
-    """Bytes without their zero point, and the scale of those times a factor."""
+    """Gives bytes without their zero point, and the scale of those times a factor."""
     grid = known_grid(by)
     value = without_zero_point(x.value, int(grid.zero_point), new)
     return Integers(value, np.multiply(grid.scale, factor, dtype=np.float32), ONE)

@@ -14,8 +14,9 @@ Ends = tuple[np.ndarray, np.ndarray]
 
 
 def reach_of(value: SSAValue) -> np.ndarray | None:
-    """The greatest magnitude of a sum of products before what clamps it, for each output channel
-    (int64, broadcast to the value); None for other values and where numbers are not known."""
+    """Gives the greatest magnitude of a sum of products before what clamps it, for each output
+    channel (int64, broadcast to the value); None for other values and where numbers are not
+    known."""
     while isinstance(value.owner, ReluOp | ClipOp):
         value = value.owner.operands[0]
     ends = _ends(value)
@@ -44,7 +45,7 @@ def _ends(value: SSAValue) -> Ends | None:
 
 
 def _reduced(x: SSAValue, weights: np.ndarray) -> Ends:
-    """The ends of sums over all dimensions of the weights but the first."""
+    """Gives the ends of sums over all dimensions of the weights but the first."""
     rows = weights.reshape(len(weights), -1)
     above, below = np.maximum(rows, 0).sum(1), np.minimum(rows, 0).sum(1)
     low, high = _range_of(x)
@@ -52,7 +53,7 @@ def _reduced(x: SSAValue, weights: np.ndarray) -> Ends:
 
 
 def _range_of(value: SSAValue) -> Interval:
-    """The bytes that a value may have, and the zeros beside its channels."""
+    """Gives the bytes that a value may have, and the zeros beside its channels."""
     owner, whole = value.owner, integer_range(element_type_of(value.type))
     if isinstance(owner, MaxPoolOp):
         return _range_of(owner.operands[0])

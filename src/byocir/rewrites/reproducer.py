@@ -44,7 +44,7 @@ class ByocirInternalError(Exception):
         super().__init__(self.render())
 
     def render(self) -> str:
-        """The message as the command line prints it, without a trailing newline."""
+        """Gives the message as the command line prints it, without a trailing newline."""
         return (
             f"internal error in pass '{self.pass_name}': {self.problem}\n"
             f"  reproducer  {self.reproducer}\n"
@@ -71,7 +71,7 @@ def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], problem: st
 
 
 def _targets_of_files(module: ModuleOp, pipeline: str) -> list[str]:
-    """The targets from files that a module or a pipeline names, as a user gives them."""
+    """Gives the targets from files that a module or a pipeline names, as a user gives them."""
     listed = targets_of(module) if TARGETS in module.attributes else []
     specs = {attribute.target_name.data: find(attribute).spec() for attribute in listed}
     found = [name for name in names() if name in specs or name in pipeline]

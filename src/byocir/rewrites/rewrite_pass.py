@@ -46,13 +46,13 @@ class RewritePass(ModulePass):
         rewrite_blocks(self.blocks(op), self.rewrites)
 
     def blocks(self, module: ModuleOp) -> Sequence[Block]:
-        """The blocks that the pass looks at: all, unless it says otherwise."""
+        """Gives the blocks that the pass looks at: all, unless it says otherwise."""
         return blocks_of(module)
 
 
 def passes_in(path: str | Path) -> dict[str, Callable[[], type[ModulePass]]]:
-    """The passes that a Python file defines, by name, as functions that give their classes. The
-    file is imported: give only files that you trust. Raises ByocirError B294."""
+    """Gives the passes that a Python file defines, by name, as functions that give their classes.
+    The file is imported: give only files that you trust. Raises ByocirError B294."""
     module = import_file(Path(path), "B294")
     found = [
         value

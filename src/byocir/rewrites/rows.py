@@ -41,7 +41,8 @@ class Full:
 def arranged(
     rows: int, lives: Sequence[Life], banks: int = 1, before: Sequence[Placed] = ()
 ) -> list[int] | Full:
-    """The first row of each life in a memory of so many rows, beside those that have theirs."""
+    """Gives the first row of each life in a memory of so many rows, beside those that have
+    theirs."""
     placed, found = _Placed(), [0] * len(lives)
     for row, life in before:
         placed.add(row, life)
@@ -61,8 +62,8 @@ def spread(
     banks: int = 1,
     before: Sequence[Placed] = (),
 ) -> list[int] | Full:
-    """Rows that are not taken again for as many steps as there is room for, so that what comes next
-    can be made beside what is there: `longer` keeps a life for so many more."""
+    """Gives rows that are not taken again for as many steps as there is room for, so that what
+    comes next can be made beside what is there: `longer` keeps a life for so many more."""
     for slack in range(MOST, 0, -1):
         kept = [(row, longer(life, slack)) for row, life in before]
         found = arranged(rows, [longer(life, slack) for life in lives], banks, kept)
@@ -87,13 +88,13 @@ class _Placed:
             self._at.setdefault(span, []).append((row, life))
 
     def beside(self, life: Life) -> list[Placed]:
-        """Those that meet a life."""
+        """Gives the lives that overlap one in time, each with its row."""
         found = [each for span in self._spans(life) for each in self._at.get(span, ())]
         return [(row, other) for row, other in found if other.meets(life)]
 
 
 def _lowest(rows: int, bank: int, life: Life, beside: Sequence[Placed]) -> int | None:
-    """The lowest row at which a life fits between those that it meets."""
+    """Gives the lowest row at which a life fits between those that it meets."""
     row = 0
     for low, other in sorted(beside, key=lambda each: each[0]):
         row = _in_bank(row, life.rows, bank)
@@ -105,7 +106,7 @@ def _lowest(rows: int, bank: int, life: Life, beside: Sequence[Placed]) -> int |
 
 
 def _in_bank(row: int, rows: int, bank: int) -> int:
-    """The first row from here on at which so many lie in one bank."""
+    """Gives the first row from here on at which so many lie in one bank."""
     return row if row % bank + rows <= bank else (row // bank + 1) * bank
 
 

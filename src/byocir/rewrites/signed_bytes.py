@@ -125,7 +125,9 @@ class MoveChangeOfSignDown(Pattern):
 
 
 def _signed_properties(op: GraphOp) -> dict[str, Any]:
-    """The properties with which an op on bytes works on those of 128 less: a pad adds such, too."""
+    """Gives the properties with which an op on bytes works on those of 128 less: a pad adds such,
+    too.
+    """
     properties = dict[str, Any](op.properties)
     if isinstance(op, PadOp) and op.mode.data == "constant":
         fill = np.zeros((), np.uint8) if op.value is None else op.value.data.values()
@@ -134,7 +136,8 @@ def _signed_properties(op: GraphOp) -> dict[str, Any]:
 
 
 def _signed_zero(zero_point: SSAValue, new: NewOps) -> SSAValue | None:
-    """The zero point of the signed grid; None where that of the grid is not u8, or not known."""
+    """Gives the zero point of the signed grid; None where that of the grid is not u8, or not
+    known."""
     known = constant_array(zero_point)
     if known is None or not known.present or known.dtype != np.uint8:
         return None
@@ -146,14 +149,14 @@ def _less(values: np.ndarray) -> np.ndarray:
 
 
 def changed_sign(value: SSAValue, to: Attribute, new: NewOps) -> SSAValue:
-    """Bytes of one sign as those of the other."""
+    """Gives the bytes of one sign as those of the other."""
     zero, one = (-OFFSET if to == i8 else OFFSET), new.constant(np.array(1, np.int32))
     op = RequantizeOp.make(value, one, rounding=FixedAttr.of(0), to=to, zero_point=zero)
     return new.add(op).result
 
 
 def _changed_from(value: SSAValue, to: Attribute) -> SSAValue | None:
-    """The bytes whose change of sign makes a value of this type; None for other values."""
+    """Gives the bytes whose change of sign makes a value of this type; None for other values."""
     op = value.owner
     if not isinstance(op, RequantizeOp) or op.to != to:
         return None

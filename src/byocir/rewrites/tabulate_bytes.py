@@ -75,19 +75,20 @@ class FunctionOfBytesToTable(Pattern):
 
 
 def look_up(table: np.ndarray, index: SSAValue, new: NewOps) -> SSAValue:
-    """The entries of a table of 256 at bytes."""
+    """Gives the entries of a table of 256 at bytes."""
     wide = new.add(CastOp.make(index, to=i32)).result
     return new.add(GatherOp.make(new.constant(table), wide, axis=0)).result
 
 
 def every_byte(element: Attribute) -> np.ndarray:
-    """All bytes in the order of a table: those below 0 come last."""
+    """Gives all bytes in the order of a table: those below 0 come last."""
     return np.arange(256, dtype=np.uint8).view(dtype_of(element))
 
 
 def _function_before(quantize: QuantizeOp) -> tuple[SSAValue, list[GraphOp]] | None:
-    """The array of bytes that a quantize op depends on element by element, and the ops from there
-    to it, in order; None where there are several, or what is between has another form or use."""
+    """Gives the array of bytes that a quantize op depends on element by element, and the ops from
+    there to it, in order; None where there are several, or what is between has another form or
+    use."""
     ops = _elementwise_before(quantize)
     if ops is None or not all(map(_is_on_bytes, ops)) or _is_used_outside(ops):
         return None
@@ -99,8 +100,8 @@ def _function_before(quantize: QuantizeOp) -> tuple[SSAValue, list[GraphOp]] | N
 
 
 def _elementwise_before(quantize: QuantizeOp) -> dict[GraphOp, None] | None:
-    """The ops on all ways from dequantize ops to a quantize op, these included; None where one of
-    them does not work element by element."""
+    """Gives the ops on all ways from dequantize ops to a quantize op, these included; None where
+    one of them does not work element by element."""
     ops: dict[GraphOp, None] = {quantize: None}
     pending = [quantize.input]
     while pending:
@@ -117,7 +118,7 @@ def _elementwise_before(quantize: QuantizeOp) -> dict[GraphOp, None] | None:
 
 
 def _in_order(last: GraphOp, ops: Container[Operation]) -> list[GraphOp]:
-    """These ops, each behind those that make its operands."""
+    """Gives these ops, each behind those that make its operands."""
     ordered: dict[GraphOp, None] = {}
     pending = [last]
     while pending:

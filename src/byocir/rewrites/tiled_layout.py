@@ -59,7 +59,7 @@ class TiledLayout:
         return [*index, *places]
 
     def pack(self, values: np.ndarray) -> np.ndarray:
-        """An array of the plain shape, packed; zeros fill the last tiles."""
+        """Gives an array of the plain shape, packed; zeros fill the last tiles."""
         margins = [
             (0, count * self.tiles.get(d, 1) - n)
             for d, (n, count) in enumerate(zip(self.shape, self.counts, strict=True))
@@ -76,8 +76,8 @@ class TiledLayout:
 def tiled_iterators(
     iterators: Sequence[IteratorAttr], tiles: Mapping[int, tuple[str, str, int]]
 ) -> tuple[list[IteratorAttr], list[AffineExpr]]:
-    """Iterators of which those at these positions are cut into tiles: two neighbours of these names
-    stand for each, over the tiles and over the places in one of this size. Also what the old
+    """Gives iterators of which those at these positions are cut into tiles: two neighbours of these
+    names stand for each, over the tiles and over the places in one of this size. Also what the old
     iterators are in the new ones:
 
     ```

@@ -180,7 +180,7 @@ class _Transposed:
     def computed(
         self, phases: Sequence[tuple[_Window, ...]], quantize: Bound, new: NewOps
     ) -> SSAValue:
-        """The bytes of phases that read alike, [N, groups, phases, outputs, …]."""
+        """Gives the bytes of phases that read alike, [N, groups, phases, outputs, …]."""
         zero = known_grid(self.m["data"]).zero_point
         weight = np.stack([self._met(phase) for phase in phases], axis=1)
         image, pads = self._image(phases[0], new)
@@ -205,7 +205,7 @@ class _Transposed:
         return new.add(ReshapeOp.make(made, shape=shape)).result
 
     def _met(self, phase: tuple[_Window, ...]) -> np.ndarray:
-        """The weights that a phase meets; one of zero where it meets none."""
+        """Gives the weights that a phase meets; one of zero where it meets none."""
         part = self.weight
         for axis, window in enumerate(phase):
             positions = np.array(window.kernel or (NOTHING,))
@@ -228,7 +228,7 @@ class _Transposed:
         return _part(self.x, (0, 0, *starts), (*shape_of(self.x.type)[:2], *sizes), new), pads
 
     def _bias(self, weight: np.ndarray, zero: int, new: NewOps) -> SSAValue | None:
-        """The bias less what the input's zero point brings into the sums; None for zeros."""
+        """Gives the bias less what the input's zero point brings into the sums; None for zeros."""
         if not zero and "b" not in self.m:
             return None
         own = self.m["b"].numbers.astype(np.int64) if "b" in self.m else np.zeros(1, np.int64)
@@ -238,7 +238,7 @@ class _Transposed:
         return new.constant((own - excess).astype(np.int32).reshape(-1))
 
     def _scale(self, outputs: Sequence[int]) -> np.ndarray:
-        """The scale of the sums, one number or [outputs, 1, …]."""
+        """Gives the scale of the sums, one number or [outputs, 1, …]."""
         scale = scale_of_sums(self.m)
         assert scale is not None
         if not scale.ndim:
@@ -247,7 +247,7 @@ class _Transposed:
         return spread.reshape(-1, *[1] * len(self.strides))
 
     def side_by_side(self, parts: Sequence[SSAValue], new: NewOps) -> SSAValue:
-        """The result: bytes of all phases, [N, groups, phases, outputs, …], one by one."""
+        """Gives the result: bytes of all phases, [N, groups, phases, outputs, …], one by one."""
         rank = len(self.strides)
         value = new.add(ConcatOp.make(*parts, axis=2)).result if len(parts) > 1 else parts[0]
         batch, groups, _, outputs, *counts = shape_of(value.type)

@@ -42,7 +42,7 @@ from byocir.rewrites.zero_points import output_axis, shifted_weight
 
 
 def _with_wide_weights(narrow: MatchedRewrite) -> MatchedRewrite:
-    """The same rewrite where weights have nine bits without their zero points."""
+    """Gives the same rewrite where weights have nine bits without their zero points."""
     made = MatchedRewrite(narrow.composite.patterns[0], narrow.replace)
     kept = [rule for rule in narrow.composite.rules if rule.name != weight_has_8_bits.__name__]
     made.composite.rules += kept
@@ -84,7 +84,7 @@ def product_of_two(m: Match, x: Bound, w: Bound, quantize: Bound, new: NewOps) -
 
 
 def _signed(x: Bound, grid: Grid, new: NewOps) -> tuple[SSAValue, int]:
-    """Bytes as signed ones, and the zero point that they then have."""
+    """Gives bytes as signed ones, and the zero point that they then have."""
     zero = int(grid.zero_point)
     return (
         (x.value, zero) if grid.element == i8 else (changed_sign(x.value, i8, new), zero - OFFSET)

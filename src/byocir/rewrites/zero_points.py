@@ -23,7 +23,7 @@ from byocir.rewrites.grid import constant_array, grid_at, known_grid
 
 
 def output_axis(m: Match) -> int | None:
-    """The axis of a weight that counts outputs; None for a vector, which has one."""
+    """Gives the axis of a weight that counts outputs; None for a vector, which has one."""
     if "conv" in m:
         return 1 if isinstance(m["conv"].op, ConvTransposeOp) else 0
     rank = m["w"].type.rank
@@ -31,7 +31,7 @@ def output_axis(m: Match) -> int | None:
 
 
 def summed_axes(m: Match) -> tuple[int, ...]:
-    """The axes of a weight that a contraction adds up."""
+    """Gives the axes of a weight that a contraction adds up."""
     rank = m["w"].type.rank
     if "conv" not in m:
         return (max(rank - 2, 0),)
@@ -39,8 +39,8 @@ def summed_axes(m: Match) -> tuple[int, ...]:
 
 
 def shifted_weight(m: Match) -> np.ndarray | None:
-    """A weight without its zero points, in its own type or else as int8, or as int16 where some
-    need nine bits; None where it is no constant or its values were not supplied."""
+    """Gives a weight without its zero points, in its own type or else as int8, or as int16 where
+    some need nine bits; None where it is no constant or its values were not supplied."""
     grid, array = grid_at(m["weight"]), constant_array(m["w"].value)
     if grid is None or array is None or not array.present:
         return None
@@ -57,7 +57,7 @@ def shifted_weight(m: Match) -> np.ndarray | None:
 
 
 def integer_weight(m: Match, new: NewOps) -> SSAValue:
-    """The weight without its zero points."""
+    """Gives the weight without its zero points."""
     if known_grid(m["weight"]).symmetric:
         return m["w"].value
     shifted = shifted_weight(m)
@@ -66,7 +66,9 @@ def integer_weight(m: Match, new: NewOps) -> SSAValue:
 
 
 def folded_bias(m: Match, new: NewOps) -> SSAValue | None:
-    """The bias with what the input's zero point brings into the sums taken off; None for zeros."""
+    """Gives the bias with what the input's zero point brings into the sums taken off; None for
+    zeros.
+    """
     zero, has_bias = int(known_grid(m["data"]).zero_point), "b" in m
     if zero == 0:
         return m["b"].value if has_bias else None
@@ -79,7 +81,7 @@ def folded_bias(m: Match, new: NewOps) -> SSAValue | None:
 
 
 def padded(m: Match, new: NewOps) -> tuple[SSAValue, dict[str, Any]]:
-    """The input of a convolution, with its zero point around it where it is padded, and the
+    """Gives the input of a convolution, with its zero point around it where it is padded, and the
     properties with which the convolution then slides."""
     zero, x, conv = known_grid(m["data"]).zero_point, m["x"], m["conv"].op
     assert isinstance(conv, ConvOp)
@@ -90,7 +92,7 @@ def padded(m: Match, new: NewOps) -> tuple[SSAValue, dict[str, Any]]:
 
 
 def surrounded(x: SSAValue, pads: Sequence[int], number: np.ndarray, new: NewOps) -> SSAValue:
-    """An array [N, C, …] with a number around its spatial dimensions."""
+    """Gives an array [N, C, …] with a number around its spatial dimensions."""
     spatial = len(pads) // 2
     around = [0, 0, *pads[:spatial], 0, 0, *pads[spatial:]]
     fill = ArrayAttr.of(number.astype(dtype_of(element_type_of(x.type))))

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 def annotated_onnx(function: FuncOp, report: Report) -> ModelProto:
-    """The ONNX model of a function at the graph level, with a report of what became of it. Raises
-    ByocirError B109 or B302, see `byocir.frontend.onnx.export_onnx`."""
+    """Gives the ONNX model of a function at the graph level, with a report of what became of it.
+    Raises ByocirError B109 or B302, see `byocir.frontend.onnx.export_onnx`."""
     if not report.targets:
         return export_onnx(function)
     model = export_onnx(function, _Notes(function, report))
@@ -80,7 +80,8 @@ class _Notes:
         return {f"byocir.{key}": text for key, text in texts.items() if text}
 
     def _nodes(self, op: Operation | None) -> list[str]:
-        """The nodes that are known of an op; for one inside a node's graph perhaps that node."""
+        """Gives the nodes that are known of an op; for one inside a node's graph perhaps that
+        node."""
         while op is not None and not isinstance(op, FuncOp):
             found = [n for n in names(op.location) if n in self._lines or n in self._places]
             if found:

@@ -64,7 +64,7 @@ class _File:
         return os.fstat(self._file.fileno()).st_size
 
     def as_zip(self) -> zipfile.ZipFile:
-        """The file as a zip."""
+        """Gives the file as a zip."""
         return zipfile.ZipFile(self._file)
 
     def expect(self, info: zipfile.ZipInfo, entry: Mapping[str, Any]) -> None:
@@ -79,7 +79,7 @@ class _File:
         self._digests[info.filename] = entry.get("sha256")
 
     def read(self, name: str) -> bytes:
-        """The bytes of a member, which are read once. Raises ByocirError B130 or B134."""
+        """Reads the bytes of a member, which are read once. Raises ByocirError B130 or B134."""
         if name not in self._read:
             with reported(self.path):
                 data = self._bytes(*self._spans[name])
@@ -196,8 +196,8 @@ def reported(path: Path) -> Generator[None]:
 
 
 def read_archive(path: Path) -> Contents:
-    """The contents of a package file; nothing of it is used before version, names and sizes of all
-    members were checked, and no member before its digest was."""
+    """Reads the contents of a package file; nothing of it is used before version, names and sizes
+    of all members were checked, and no member before its digest was."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise ByocirError("B131", "expected a file, found a device or a pipe", where=str(path))
     try:
@@ -241,7 +241,7 @@ def _check_sizes(archive: zipfile.ZipFile, size: int, path: Path) -> None:
 
 
 def _checked_members(archive: zipfile.ZipFile, file: _File) -> tuple[dict[str, Any], list[str]]:
-    """The manifest, and the names of the members that it lists."""
+    """Gives the manifest, and the names of the members that it lists."""
     infos, path = archive.infolist(), file.path
     names = [info.filename for info in infos]
     plain = all(info.compress_type == zipfile.ZIP_STORED for info in infos)

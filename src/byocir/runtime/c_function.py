@@ -111,7 +111,7 @@ class CFunction:
         return function
 
     def all_flags(self) -> Sequence[str]:
-        """The flags of this program. A compiler that does not know the processor, or has no
+        """Gives the flags of this program. A compiler that does not know the processor, or has no
         threads, still builds the same C: `lacking` says so."""
         if self._flags is not None:
             return self._flags
@@ -135,8 +135,8 @@ class CFunction:
 
 
 def flag_groups(cpu: Cpu, threads: int) -> list[tuple[str, ...]]:
-    """The flags that code for a processor and threads is built with beside `FLAGS`: those together
-    that a compiler knows or not."""
+    """Gives the flags that code for a processor and threads is built with beside `FLAGS`: those
+    together that a compiler knows or not."""
     groups = [cpu.flags, (OPENMP,) if threads > 1 else ()]
     return [group for group in groups if group]
 
@@ -152,7 +152,7 @@ def _pointers(arrays: Sequence[np.ndarray]) -> Any:
 
 
 def array_at(address: int | None, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """The array at an address, which nobody owns."""
+    """Gives the array at an address, which nobody owns."""
     nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     if not nbytes:
         return np.empty(shape, dtype)

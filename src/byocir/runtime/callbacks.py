@@ -33,7 +33,7 @@ BufferOf = Mapping[SSAValue, Buffer]
 
 
 def _members(call: CallStep) -> Iterator[tuple[Operation, BufferOf]]:
-    """The ops that a call runs: its own, or those of the function that runs as one model."""
+    """Gives the ops that a call runs: its own, or those of the function that runs as one model."""
     op = call.op
     callee = SymbolTable.lookup_symbol(op, op.callee) if isinstance(op, FuncCallOp) else None
     if not isinstance(callee, FuncOp):

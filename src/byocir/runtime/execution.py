@@ -47,7 +47,7 @@ class Execution:
         self._lock = Lock()  # interpreter and C code have one working memory
 
     def run(self, feeds: Mapping[str, Any], check: bool) -> dict[str, Any]:
-        """Outputs by name for inputs by name; errors as `Package.run`."""
+        """Gives outputs by name for inputs by name; errors as `Package.run`."""
         with self._lock:
             planned = None if check else self._from_plan()
             if planned is None or not planned.takes(feeds):
@@ -57,8 +57,8 @@ class Execution:
             return outputs
 
     def _from_plan(self) -> PlannedProgram | None:
-        """The program of the plan that an earlier process kept for a module that nobody has read
-        here, nor may have changed."""
+        """Gives the program of the plan that an earlier process kept for a module that nobody has
+        read here, nor may have changed."""
         from byocir.runtime.plan import PlannedProgram, kept_plan
 
         texts = self._module.unread
@@ -73,7 +73,9 @@ class Execution:
         return self._planned
 
     def running(self) -> Running:
-        """The module as it runs. Of one that was saved, and read for this alone, a plan is kept."""
+        """Gives the module as it runs. Of one that was saved, and read for this alone, a plan is
+        kept.
+        """
         from byocir.runtime.plan import keep_plan
         from byocir.runtime.running import Running
 
@@ -88,7 +90,7 @@ class Execution:
         return self._running
 
     def target(self, name: str) -> Target:
-        """One of the targets, with its options. Raises ByocirError B210."""
+        """Gives one of the targets, with its options. Raises ByocirError B210."""
         from byocir.targets.base import target_of
 
         if name not in self.found:
@@ -103,16 +105,17 @@ class Execution:
         return self.found[name]
 
     def with_code(self) -> list[tuple[Target, Mapping[str, bytes]]]:
-        """The targets that have code, and it."""
+        """Gives the targets that have code, and it."""
         return [(self.target(name), self._blobs[name]) for name, _ in self._with_code()]
 
     def _with_code(self) -> list[tuple[str, Mapping[str, Any]]]:
-        """The names of the targets that have code, with their options."""
+        """Gives the names of the targets that have code, with their options."""
         targets = self._module.interface.targets
         return [(each.name, each.options) for each in targets if self._blobs.get(each.name)]
 
     def _loader(self, name: str, options: Mapping[str, Any]) -> Loader:
-        """What runs the code of a target: a loader, which imports no compiler, or the target."""
+        """Gives the object that runs a target's code: its loader, which imports no compiler, else
+        the target."""
         from byocir.targets.loader import installed_loader
 
         given = self.loaders.get(name) or self.found.get(name)
@@ -129,8 +132,8 @@ class Execution:
             self.loaders[loader.name] = loader
 
     def externals(self, check: bool) -> dict[str, External]:
-        """The functions that run regions, by symbol; with `check` they look for mistakes in their
-        own code."""
+        """Gives the functions that run regions, by symbol; with `check` they look for mistakes in
+        their own code."""
         from byocir.targets.load_code import load_code
 
         externals: dict[str, External] = {}

@@ -16,8 +16,8 @@ from byocir.runtime.shared_reasons import SharedReason, companions_of, shared_re
 
 
 def summary(report: Report) -> str:
-    """Sums up the off-load: operators, share of multiply-accumulates, regions, and the bytes that
-    cross between host and target."""
+    """Sums up the off-load: operators, share of multiply-accumulates, regions, and the bytes
+    that cross between host and target."""
     lines = [f"note: {note}" for note in [*report.notes, *report.built_without]]
     total = sum(node.macs for node in report.nodes)
     counted = len(report.nodes) - len(report.folded)
@@ -75,7 +75,9 @@ def _more_bytes(regions: Sequence[Region]) -> str:
 
 
 def by_op_type(report: Report) -> str:
-    """A table: of each op type how many nodes went where, and the share of its work offloaded."""
+    """Gives a table: of each op type how many nodes went where, and the share of its work
+    offloaded.
+    """
     place_of = report.places
     places = [*report.targets, HOST, FOLDED]
     counts: dict[str, Counter[str]] = {}
@@ -189,15 +191,15 @@ class _Found:
                     self._parts.setdefault(name, []).append((region, composite))
 
     def parts_of(self, node: str) -> list[tuple[Region, Taken]]:
-        """The composites that a node is in, with their regions."""
+        """Gives the composites that a node is in, with their regions."""
         return self._parts.get(node, [])
 
     def regions_of(self, node: str) -> list[Region]:
-        """The regions that a node is in, each once."""
+        """Gives the regions that a node is in, each once."""
         return [*{id(region): region for region, _ in self.parts_of(node)}.values()]
 
     def first_with(self, nodes: Sequence[str]) -> Region | None:
-        """The first region that all of these nodes are in."""
+        """Gives the first region that all of these nodes are in."""
         each = [{id(region): region for region in self.regions_of(node)} for node in nodes]
         first, *others = each or [{}]
         return next((r for key, r in first.items() if all(key in other for other in others)), None)
@@ -210,7 +212,7 @@ class _Found:
         return self._cuts[id(region)]
 
     def call(self, region: Region) -> str:
-        """A region by its function, and which call of it where there are several."""
+        """Gives a region by its function, and which call of it where there are several."""
         if len(self._calls[region.symbol]) == 1:
             return region.symbol
         return f"{region.symbol} (call {self._numbers[id(region)]})"
@@ -222,8 +224,8 @@ def _lines(report: Report, nodes: Sequence[Node], *, verbose: bool) -> dict[str,
 
 
 def closest_miss(report: Report, node: str) -> str:
-    """The pattern that came closest to a node, how far it came, every rule that failed, and why the
-    node stayed in float if it did, in one line; empty if none was tried and declined."""
+    """Gives the pattern that came closest to a node, how far it came, every rule that failed, and
+    why the node stayed in float if it did, in one line; empty if none was tried and declined."""
     decisions = report.reasons.get(node, [])
     closest = [each for each in _furthest(decisions)[:1] if each.shares_an_op]
     lines = [*_declined(closest), *_left_in_float(decisions)]
@@ -325,7 +327,7 @@ def _cuts(region: Region, found: _Found) -> Iterator[str]:
 
 
 def _named(nodes: list[str]) -> str:
-    """The last of some nodes: what the value comes from."""
+    """Gives the last of some nodes: what the value comes from."""
     return nodes[-1] if nodes else "?"
 
 

@@ -69,9 +69,10 @@ FLAGS = "-std=c99 -Wall -Wextra -ffp-contract=off -fno-math-errno -fno-trapping-
 
 
 def export_project(package: Package, *, weights: str = FILE, name: str = NAME) -> dict[str, bytes]:
-    """The project's files by name. `weights` are a "file" beside the program, or "c", arrays that
-    are compiled in; with `name` files and symbols of the model begin. Raises ByocirError B350 to
-    B352 for what it cannot hold, B353 and B354 for other `weights` and names."""
+    """Exports the project's files by name. `weights` are a "file" beside the program, or "c",
+    arrays that are compiled in; with `name` files and symbols of the model begin. Raises
+    ByocirError B350 to B352 for what it cannot hold, B353 and B354 for other `weights` and
+    names."""
     called = Names(name)
     called.check(())
     if weights not in WEIGHTS:
@@ -107,7 +108,7 @@ def export_project(package: Package, *, weights: str = FILE, name: str = NAME) -
 
 
 def _blob_files(blob: bytes, weights: str, called: Names) -> dict[str, bytes]:
-    """The weights, as a file or as C."""
+    """Gives the weights, as a file or as C."""
     if weights == FILE:
         return {called.blob: blob}
     if len(blob) > MOST_IN_C:
@@ -186,7 +187,7 @@ static int project_run(const void *const *in, void *const *out,
 
 
 def _sizes(code: HostCode, blob: bytes, called: Names) -> str:
-    """The memory that main.c provides, and what it says that it wants."""
+    """Gives the memory that main.c provides, and what it says that it wants."""
     ports = [*code.inputs, *code.outputs]
     room = sum(-(-nbytes(port.type) // ALIGN) * ALIGN for port in ports)
     usage = "".join(f" {_word(port.name)}.npy" for port in ports)
@@ -236,7 +237,7 @@ def _flags(ports: Sequence[CPort]) -> str:
 
 
 def _word(name: str) -> str:
-    """A name as one word in a C string."""
+    """Gives a name as one word in a C string."""
     return comment([name]).replace('"', "_").replace(" ", "_").replace("%", "_")
 
 

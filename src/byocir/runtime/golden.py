@@ -32,8 +32,8 @@ class Golden(NamedTuple):
     outputs: Mapping[str, np.ndarray]
 
     def members(self) -> dict[str, bytes]:
-        """The members of a package that hold them. Raises ByocirError B136 for values that are no
-        arrays of numbers."""
+        """Gives the members of a package that hold them. Raises ByocirError B136 for values that
+        are no arrays of numbers."""
         from byocir.dialects.array import Array
         from byocir.dialects.weights import dump_arrays
 

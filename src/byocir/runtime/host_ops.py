@@ -47,7 +47,7 @@ def check_host_ops(report: Report, allowed: Sequence[str]) -> None:
 
 
 def _listed(report: Report, nodes: Sequence[Node]) -> list[str]:
-    """A line for those of one type that stay for one reason."""
+    """Gives a line for those of one type that stay for one reason."""
     groups: dict[tuple[str, str], list[str]] = {}
     for node in nodes:
         partly = ", partly" if node.name in report.split else ""

@@ -66,7 +66,7 @@ class ValueType:
 
 
 def types_of(texts: Mapping[str, str]) -> dict[str, ValueType]:
-    """Types by name. Raises ByocirError B120 for a text that is none."""
+    """Gives types by name. Raises ByocirError B120 for a text that is none."""
     return {name: ValueType(text) for name, text in texts.items()}
 
 
@@ -89,15 +89,17 @@ class Interface:
 
     @staticmethod
     def read(manifest: Mapping[str, Any]) -> Interface:
-        """The interface that `to_dict` wrote. Raises ValueError for what is none."""
+        """Reads the interface that `to_dict` wrote. Raises ValueError for what is none."""
         return read_as(Interface, manifest, "manifest")
 
     def target_attributes(self) -> list[TargetAttr]:
-        """The targets as a module names them. Raises ValueError for options that none can carry."""
+        """Gives the targets as a module names them. Raises ValueError for options that none can
+        carry.
+        """
         from byocir.patterns.targets import saved_target
 
         return [saved_target(target.name, target.options) for target in self.targets]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for the manifest."""
+        """Gives plain data for the manifest."""
         return asdict(self)

@@ -38,13 +38,13 @@ class PackagedModule:
         return None
 
     def targets(self) -> list[TargetAttr]:
-        """The targets that it names, with their options."""
+        """Gives the targets that it names, with their options."""
         from byocir.patterns.targets import targets_of
 
         return [*targets_of(self.read())]
 
     def read(self) -> ModuleOp:
-        """The module, the same one each time."""
+        """Gives the module, the same one each time."""
         assert self._module is not None
         return self._module
 
@@ -81,8 +81,8 @@ class SavedModule(PackagedModule):
             return self._interface.target_attributes()
 
     def read(self) -> ModuleOp:
-        """The module, the same one each time. Raises ByocirError B135 for texts of something else,
-        B120 to B122 for those that cannot be read."""
+        """Gives the module, the same one each time. Raises ByocirError B135 for texts of something
+        else, B120 to B122 for those that cannot be read."""
         from byocir.runtime.saved_module import parsed
 
         with self._lock:

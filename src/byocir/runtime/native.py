@@ -48,8 +48,8 @@ from byocir.toolchain import built_and_loaded
 
 
 def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
-    """The C code of a module's @main; what it declares begins with the name. Raises NoC for one in
-    memory that has no form in C."""
+    """Gives the C code of a module's @main; what it declares begins with the name. Raises NoC for
+    one in memory that has no form in C."""
     for op in module.walk():
         ask_for_results(op)
     with gc_paused():  # steps stay until the last line of C is written
@@ -73,12 +73,12 @@ def code_without_evaluator(module: ModuleOp, name: str = NAME) -> HostCode:
 
 
 def made_for(host: CHost) -> tuple[str, ...]:
-    """The flags that code for a host is built with beside those of all hosts."""
+    """Gives the flags that code for a host is built with beside those of all hosts."""
     return tuple(f for group in flag_groups(host.description, host.threads) for f in group)
 
 
 def c_program(code: HostCode) -> CProgram:
-    """The code as what is built and called."""
+    """Gives the code as what is built and called."""
     files = {f"{code.name}.c": code.source, f"{code.name}.h": code.header}
     return CProgram(code.name, files, code.host.cpu, code.host.threads, code.program.arena.nbytes)
 
@@ -124,7 +124,7 @@ def _region_call(call: CallStep) -> RegionCall:
 
 
 def memory_of(code: HostCode) -> dict[str, int]:
-    """Bytes that the code needs, by name."""
+    """Gives the bytes that the code needs, by name."""
     arena = code.program.arena
     return {
         "arena": arena.nbytes,
@@ -170,7 +170,7 @@ class HostProgram:
             program._function.library = library
 
     def run(self, arrays: Sequence[Value]) -> list[Value]:
-        """The outputs for inputs of the types of `@main`; raises what a call raises, and
+        """Gives the outputs for inputs of the types of `@main`; raises what a call raises, and
         ByocirError B303 where an index leads outside of its array."""
         program = self._code.program
         given = dict(zip(program.arguments, arrays, strict=True))
@@ -226,8 +226,8 @@ class HostProgram:
 
 
 def joined(codes: Sequence[HostCode]) -> dict[str, str]:
-    """The files of programs with names of their own as one source that includes them: most of a C
-    compiler's time goes into beginning. Functions that two of them have are told apart."""
+    """Gives the files of programs with names of their own as one source that includes them: most of
+    a C compiler's time goes into beginning. Functions that two of them have are told apart."""
     files: dict[str, str] = {}
     lines: list[str] = []
     for code in codes:
@@ -246,7 +246,7 @@ _FUNCTION = re.compile(r"^static [^;={(]*?(\w+)\(", re.MULTILINE)
 
 
 def _part(array: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    """The array of a shape that lies at the start of another."""
+    """Gives the array of a shape that lies at the start of another."""
     return array.reshape(-1)[: int(np.prod(shape))].reshape(shape)
 
 
@@ -255,5 +255,5 @@ def _empty(type_: Attribute) -> np.ndarray:
 
 
 def _view(address: int | None, buffer: Buffer) -> np.ndarray:
-    """The array of a buffer at an address."""
+    """Gives the array of a buffer at an address."""
     return array_at(address, shape_of(buffer.type), dtype_of(element_type_of(buffer.type)))

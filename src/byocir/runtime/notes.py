@@ -140,8 +140,8 @@ def _compute_in_integers(module: ModuleOp) -> bool:
 
 
 def _kept(report: Report) -> dict[str, list[tuple[Node, RuleResult | None]]]:
-    """The heavy nodes of the host that no rewrite brought to integers, by the cause; what was seen
-    there is that of the rule that fails, if one does."""
+    """Gives the heavy nodes of the host that no rewrite brought to integers, by the cause; what was
+    seen there is that of the rule that fails, if one does."""
     found: dict[str, list[tuple[Node, RuleResult | None]]] = {}
     host = set(report.host)
     for node in report.nodes:

@@ -100,8 +100,8 @@ class Package:
         self._golden = given.members() if given is not None else {}
 
     def run(self, feeds: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
-        """Outputs by name for inputs by name: arrays, and lists where the model has sequences.
-        `check` has targets look for mistakes in their own code. Threads take turns.
+        """Gives outputs by name for inputs by name: arrays, and lists where the model has
+        sequences. `check` has targets look for mistakes in their own code. Threads take turns.
 
         Foreign ops, and graph ops that no code of ours computes, run on ONNX Runtime if it is
         installed, else on onnx's reference; `report.ran_on` says which. Raises ByocirError B310 for
@@ -135,15 +135,15 @@ class Package:
         self._execution.take(loaders, where)
 
     def host_program(self, name: str = "") -> HostProgram:
-        """The host's C code as a program: what `run` will call. Its names begin with `name`, if one
-        is given. For `HostProgram.build_together`."""
+        """Gives the host's C code as a program: what `run` will call. Its names begin with `name`,
+        if one is given. For `HostProgram.build_together`."""
         from byocir.runtime.c_function import NAME
 
         return self._execution.running().host_program(name or NAME)
 
     def target(self, name: str) -> Target:
-        """One of the targets, with its options. Raises ByocirError B210 where it is not known, or
-        not one of this package."""
+        """Gives one of the targets, with its options. Raises ByocirError B210 where it is not
+        known, or not one of this package."""
         check_arguments(name=(name, TEXT))
         return self._execution.target(name)
 

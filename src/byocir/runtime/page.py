@@ -52,7 +52,7 @@ def _key(place: str, colour: str) -> str:
 
 
 def _shares(report: Report, places: Mapping[str, str], colours: Mapping[str, str]) -> Iterator[str]:
-    """A bar of the nodes by place, and one of their multiply-accumulates."""
+    """Gives a bar of the nodes by place, and one of their multiply-accumulates."""
     nodes, macs = Counter[str](), Counter[str]()
     for node in report.nodes:
         nodes[places[node.name]] += 1
@@ -68,7 +68,7 @@ def _shares(report: Report, places: Mapping[str, str], colours: Mapping[str, str
 
 
 def _strip(report: Report, places: Mapping[str, str], colours: Mapping[str, str]) -> str:
-    """All nodes side by side, as high as their share of the largest one's work."""
+    """Gives all nodes side by side, as high as their share of the largest one's work."""
     most = max((node.macs for node in report.nodes), default=0)
     bars: list[str] = []
     for position, node in enumerate(report.nodes):

@@ -57,7 +57,7 @@ class ArrayType:
 
     @staticmethod
     def of(shape: Sequence[int], dtype: np.dtype) -> ArrayType:
-        """The type of arrays of a shape and numpy dtype."""
+        """Gives the type of arrays of a shape and numpy dtype."""
         return ArrayType([*map(int, shape)], dtype.name)
 
     def takes(self, value: object) -> bool:
@@ -146,7 +146,7 @@ class PlannedProgram:
         )
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Outputs by name for inputs that it takes."""
+        """Gives outputs by name for inputs that it takes."""
         inputs = [np.ascontiguousarray(feeds[name]) for name in self._plan.inputs]
         outputs = {n: np.empty(t.shape, t.numpy) for n, t in self._plan.outputs.items()}
         self._function(inputs, [*outputs.values()])
@@ -166,7 +166,7 @@ class PlannedProgram:
 
 
 def _constants(plan: Plan, weights: bytes) -> list[np.ndarray]:
-    """The program's constants at aligned addresses."""
+    """Gives the program's constants at aligned addresses."""
     try:
         read = cast("list[tuple[str, dict[str, Any]]]", deserialize(weights))
     except SafetensorError as error:
@@ -184,7 +184,7 @@ def _constant(constant: Constant, stored: Any) -> np.ndarray:
 
 
 def kept_plan(module: bytes) -> Plan | None:
-    """The plan for a module's text, if this byocir kept one and it is as it was written."""
+    """Gives the plan for a module's text, if this byocir kept one and it is as it was written."""
     try:
         digest, _, text = _place(module).read_bytes().partition(b"\n")
         is_whole = hashlib.sha256(text).hexdigest().encode() == digest
@@ -209,8 +209,8 @@ def _place(module: bytes) -> Path:
 
 @cache
 def _own_sources() -> str:
-    """A digest of names, sizes and times of byocir's own files: another byocir may write another
-    plan."""
+    """Gives a digest of names, sizes and times of byocir's own files: another byocir may write
+    another plan."""
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for folder, folders, files in os.walk(root):

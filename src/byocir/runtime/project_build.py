@@ -53,7 +53,7 @@ class Names:
 
 
 def makefile(sources: Sequence[str], flags: str, name: str, libraries: Sequence[Libraries]) -> str:
-    """The Makefile of a program of this name, which links what its targets ask for."""
+    """Gives the Makefile of a program of this name, which links what its targets ask for."""
     found = "".join(map(_library_in_make, libraries))
     linked = "".join(f"$({each.variable}_FLAGS) " for each in libraries)
     return f"""# Written by byocir. make && ./{name} IN.npy… OUT.npy…

@@ -105,7 +105,8 @@ def add_programs(blob: bytearray, parts: Sequence[Part]) -> dict[str, Sequence[i
 def region_files(
     parts: Sequence[Part], code: HostCode, offsets: Mapping[str, Sequence[int]], called: Names
 ) -> dict[str, bytes]:
-    """The files of all regions by path: the model's own, and those that targets bring along."""
+    """Gives the files of all regions by path: the model's own, and those that targets bring
+    along."""
     name = called.regions
     texts = {
         f"{name}.h": _header(parts, called),
@@ -126,7 +127,7 @@ def region_files(
 
 
 def _called(code: HostCode) -> Iterator[str]:
-    """The symbol of each call."""
+    """Gives the symbol of each call."""
     return (c.op.callee.string_value() for c in code.calls if isinstance(c.op, CallOp))
 
 
@@ -160,7 +161,7 @@ def _refused(target: str, expected: str) -> ByocirError:
 
 
 def _word(target: str, taken: Sequence[str]) -> str:
-    """A target's name as a part of names in C and as a folder, unlike those taken."""
+    """Gives a target's name as a part of names in C and as a folder, unlike those taken."""
     word = wanted = re.sub(r"[^a-z0-9_]", "_", target.lower())
     while word in taken:
         word = f"{wanted}_{1 + sum(each.startswith(wanted) for each in taken)}"
@@ -168,8 +169,8 @@ def _word(target: str, taken: Sequence[str]) -> str:
 
 
 def _folder(word: str, made: Device | CFunctions, parts: Sequence[Part]) -> str:
-    """Names the folder of a target's files: targets on one kind of device share its files, and
-    names."""
+    """Names the folder of a target's files: targets on one kind of device share its files,
+    and names."""
     if isinstance(made, Device) and made.files:
         for part in parts:
             if isinstance(part.made, Device) and part.made.files == made.files:
@@ -274,7 +275,7 @@ def _unset(part: Part) -> str:
 
 
 def _states(part: Part, offsets: Mapping[str, Sequence[int]], name: str) -> str:
-    """The functions that open and close the states of a target's functions."""
+    """Gives the functions that open and close the states of a target's functions."""
     target, count = f"{name}_{part.word}", len(part.symbols)
     state = f"r->state_{part.word}"
     opened = "".join(
@@ -310,7 +311,7 @@ def _declared(part: Part, called: Names) -> str:
 
 
 def _function(name: str, part: Part) -> str:
-    """The declarations of a function, and of those of its state."""
+    """Gives the declarations of a function, and of those of its state."""
     if not part.has_states:
         return f"int {name}({_ARRAYS});\n"
     return (
@@ -328,7 +329,8 @@ def _call(part: Part, index: int, name: str) -> str:
 
 
 def _renamed(part: Part, made: CFunctions, called: Names) -> bytes:
-    """The C of a target's functions, which get names that no other target's and model's have."""
+    """Gives the C of a target's functions, which get names that no other target's and model's
+    have."""
     endings = ("", "_open", "_close") if made.data else ("",)
     lines = "".join(
         f"#define {made.functions[symbol]}{ending} {called.regions}_{part.word}_{i}{ending}\n"
@@ -340,7 +342,7 @@ def _renamed(part: Part, made: CFunctions, called: Names) -> bytes:
 
 
 def _interface(folder: str) -> str:
-    """The `device.h` of a target's folder."""
+    """Gives the `device.h` of a target's folder."""
     guard = f"DEVICE_{folder.upper()}_H"
     names = "".join(f"#define device_{f} device_{folder}_{f}\n" for f in _FUNCTIONS)
     return f"""/* Written by byocir: {INTERFACE} under names of this device. */

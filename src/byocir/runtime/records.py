@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 def read_as(kind: type[T], value: object, where: str) -> T:
-    """The record, a dataclass or a named tuple, that a mapping of its fields describes; further
-    fields are left out. `where` names it in messages. Raises ValueError for a value of another
-    type."""
+    """Reads the record, a dataclass or a named tuple, that a mapping of its fields describes;
+    further fields are left out. `where` names it in messages. Raises ValueError for a value of
+    another type."""
     return cast(T, _read(kind, value, where))
 
 

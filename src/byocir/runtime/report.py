@@ -135,7 +135,7 @@ class Report:
         return totals
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as the schema `report.schema.json` describes it."""
+        """Gives plain data, as the schema `report.schema.json` describes it."""
         return {
             "schema_version": SCHEMA_VERSION,
             "notes": self.notes,
@@ -162,12 +162,12 @@ class Report:
 
     @gc_paused()
     def to_json(self) -> str:
-        """The report as JSON text."""
+        """Gives the report as JSON text."""
         return json.dumps(self.to_dict(), indent=1, sort_keys=True) + "\n"
 
     @staticmethod
     def from_dict(data: object) -> Report:
-        """The report that `to_dict` wrote; raises ValueError for what is none."""
+        """Gives the report that `to_dict` wrote; raises ValueError for what is none."""
         report = read_as(Report, data, "report")
         placement = report.placement
         lost = [node.name for node in report.nodes if node.name not in placement]
@@ -183,7 +183,7 @@ _QUANTISATION = re.compile(r"(Quantize|Dequantize)Linear(_\d+)?$")
 
 
 def layer_of(nodes: str) -> str:
-    """The name of a layer: its first node that is no quantisation."""
+    """Gives the name of a layer: its first node that is no quantisation."""
     names = nodes.split(", ")
     own = [name for name in names if not _QUANTISATION.search(name)]
     return (own or names)[0] or "(no node)"

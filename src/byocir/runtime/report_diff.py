@@ -47,7 +47,7 @@ class ReportDifference:
     """Busy cycles of nodes, the largest changes first."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Gives plain data."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ def _totals(report: Report) -> dict[str, int]:
 
 
 def _cycles(report: Report, region: Region) -> int | None:
-    """The cycles of a region's calls in one inference, where its target tells them."""
+    """Gives the cycles of a region's calls in one inference, where its target tells them."""
     cycles = report.device.get(region.symbol, {}).get("cycles")
     return None if cycles is None else cycles * region.calls
 
@@ -134,7 +134,7 @@ def _key(region: Region) -> tuple[str, frozenset[str]]:
 
 
 def _layers(before: Report, after: Report) -> list[Change]:
-    """The changes of nodes' busy cycles, of all units together, the largest first."""
+    """Gives the changes of nodes' busy cycles, of all units together, the largest first."""
     first, second = _busy(before), _busy(after)
     names = dict.fromkeys([*first, *second])
     changes = [Change(name, first.get(name), second.get(name)) for name in names]

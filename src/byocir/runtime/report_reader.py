@@ -58,7 +58,7 @@ which have static shapes."""
 
 @gc_paused()
 def report_of(module: ModuleOp) -> Report:
-    """The report of a module whose regions were outlined."""
+    """Gives the report of a module whose regions were outlined."""
     source = next((op for op in module.body.block.ops if isinstance(op, SourceOp)), None)
     nodes = source.entries() if source is not None else []
     text = cache(str)  # of types, of which few are different

@@ -41,7 +41,7 @@ class Running:
         self._programs: dict[bool, HostProgram] = {}
 
     def run(self, feeds: Mapping[str, Any], check: bool) -> dict[str, Any]:
-        """Outputs by name for inputs by name. Errors as `Package.run`."""
+        """Gives outputs by name for inputs by name. Errors as `Package.run`."""
         interpreter = self._interpreter(check)
         self._report.ran_on = self._host.ran_on
         if self._report.host_runs_on != C:
@@ -71,7 +71,7 @@ class Running:
         return plan_of(self.code, interface, large_arrays(self._module))
 
     def host_program(self, name: str = NAME) -> HostProgram:
-        """The host's C code as a program with names that begin with `name`: what `run` will
+        """Gives the host's C code as a program with names that begin with `name`: what `run` will
         call."""
         if self._code is None or self._code.name != name:
             self._code = host_code(self._module, name)

@@ -51,7 +51,7 @@ def read_model(
     shapes: Mapping[str, Sequence[int]] | None = None,
     targets: Targets | None = None,
 ) -> ModuleOp:
-    """The module of an ONNX model, of the file of a module, or a copy of a module.
+    """Reads the module of an ONNX model, of the file of a module, or a copy of a module.
 
     `shapes` pins symbolic dimensions of an ONNX model; `targets` are those whose own dialects and
     ONNX operators it may have. Raises ByocirError B101 to B106, B114,
@@ -73,7 +73,8 @@ def read_model(
 
 
 def load_module(path: str | Path) -> ModuleOp:
-    """The module of a text, with the large constants of the file beside it: `weights_beside`."""
+    """Loads the module of a text, with the large constants of the file beside it:
+    `weights_beside`."""
     path = Path(path)
     if not path.is_file():
         found = "a folder" if path.is_dir() else "none"

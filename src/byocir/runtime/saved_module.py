@@ -22,13 +22,13 @@ from byocir.runtime.interface import Interface, SavedTarget
 
 
 def texts_of(module: ModuleOp) -> dict[str, bytes]:
-    """The members that hold a module."""
+    """Gives the members that hold a module."""
     return {MODULE: print_module(module).encode(), WEIGHTS: dump_weights(module)}
 
 
 def parsed(texts: Mapping[str, bytes], interface: Interface, where: str) -> ModuleOp:
-    """The module that `texts_of` wrote. Raises ByocirError B135 for one with another interface,
-    B120 to B122 for texts that cannot be read."""
+    """Gives the module that `texts_of` wrote. Raises ByocirError B135 for one with another
+    interface, B120 to B122 for texts that cannot be read."""
     find_installed(target.name for target in interface.targets)
     context = load_context()
     read_weights(texts[WEIGHTS], context.arrays, where)
@@ -40,8 +40,8 @@ def parsed(texts: Mapping[str, bytes], interface: Interface, where: str) -> Modu
 
 
 def interface_of(module: ModuleOp) -> Interface:
-    """The interface of a module. Raises ByocirError B302 where it has no `@main`, B211 where it
-    names no targets."""
+    """Gives the interface of a module. Raises ByocirError B302 where it has no `@main`, B211 where
+    it names no targets."""
     inputs, outputs = module_types(module)
     return Interface(
         {name: str(type_) for name, type_ in inputs.items()},
@@ -65,8 +65,8 @@ def _is_of(module: ModuleOp, interface: Interface) -> bool:
 
 
 def module_types(module: ModuleOp) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
-    """Names and types of the inputs and outputs of `@main`. Raises ByocirError B302 where there is
-    none."""
+    """Names and types of the inputs and outputs of `@main`. Raises ByocirError B302 where
+    there is none."""
     functions = (op for op in module.body.block.ops if isinstance(op, FuncOp))
     entry = next((op for op in functions if op.sym_name.data == MAIN), None)
     if entry is None:
@@ -76,7 +76,7 @@ def module_types(module: ModuleOp) -> tuple[dict[str, Attribute], dict[str, Attr
 
 
 def attributes_of(texts: Mapping[str, str]) -> dict[str, Attribute]:
-    """Types by name as MLIR's objects. Raises ByocirError B120 for a text that is none."""
+    """Gives types by name as MLIR's objects. Raises ByocirError B120 for a text that is none."""
     context = load_context()
     known = {text: parse_type(text, context) for text in dict.fromkeys(texts.values())}
     return {name: known[text] for name, text in texts.items()}

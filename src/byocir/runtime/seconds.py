@@ -19,8 +19,8 @@ SECONDS, RUNS = 0.02, 50
 
 
 def seconds_of(package: Package, feeds: Mapping[str, np.ndarray] | None = None) -> dict[str, float]:
-    """Seconds of each function that has code of its target, by symbol; `feeds` are the inputs of
-    the model, seeded by default."""
+    """Gives the seconds of each function that has code of its target, by symbol; `feeds` are the
+    inputs of the model, seeded by default."""
     told = {profile.symbol: profile.seconds for profile in package.profile()}
     found = {symbol: seconds for symbol, seconds in told.items() if seconds is not None}
     timed: dict[str, Callable[[Sequence[np.ndarray]], list[np.ndarray]]] = {}
@@ -49,14 +49,14 @@ def _timed(
 
 
 def host_seconds(package: Package) -> float:
-    """Seconds that the host's C of a package takes, on seeded inputs."""
+    """Gives the seconds that the host's C of a package takes, on seeded inputs."""
     program, arrays = package.host_program(), [*random_feeds(package.module).values()]
     program.run(arrays)  # the first run builds and loads
     return _least(lambda: program.run(arrays))
 
 
 def _least(run: Callable[[], object]) -> float:
-    """The seconds of the shortest of several runs."""
+    """Gives the seconds of the shortest of several runs."""
     runs: list[float] = []
     while len(runs) < RUNS and sum(runs) < SECONDS:
         began = time.perf_counter()

@@ -79,7 +79,7 @@ class SharedReason:
 
 
 def _some(seen: Sequence[str]) -> str:
-    """The first of what was seen, and how many more there are."""
+    """Gives the first of what was seen, and how many more there are."""
     more = f" and {len(seen) - SEEN:,} others" if len(seen) > SEEN else ""
     return "; ".join(seen[:SEEN]) + more
 

@@ -128,7 +128,7 @@ class Target(Loader, ArgSpecConvertible):
         return spec
 
     def composites(self) -> tuple[Composite, ...]:
-        """The composites that the target takes with these options, in order of priority: its
+        """Gives the composites that the target takes with these options, in order of priority: its
         `patterns`."""
         return self.patterns
 
@@ -147,11 +147,11 @@ class Target(Loader, ArgSpecConvertible):
         return Quantisation()
 
     def settings(self) -> Sequence[str]:
-        """The names of what `byocir sweep` may vary: by default the options."""
+        """Gives the names of what `byocir sweep` may vary: by default the options."""
         return [each.name for each in fields(self)]
 
     def varied(self, settings: Mapping[str, Any]) -> Target:
-        """The same target with other settings, by the names that `settings` gives. Raises
+        """Gives the same target with other settings, by the names that `settings` gives. Raises
         ByocirError for values that it cannot have."""
         return replace(self, **settings)
 
@@ -189,10 +189,11 @@ class Target(Loader, ArgSpecConvertible):
         return {}
 
     def passes(self, point: Point) -> Sequence[str | ModulePass]:
-        """The target's own passes at a named point, as pipeline text or pass objects. They run on
-        the whole module and look at functions whose `byoc.target` is theirs. One before the match
-        may be a partitioner of its own: what it marks with `byocir.rewrites.mark_ops` goes to the
-        target, whatever others could take, and groups that it names stay regions of their own."""
+        """Gives the target's own passes at a named point, as pipeline text or pass objects. They
+        run on the whole module and look at functions whose `byoc.target` is theirs. One before the
+        match may be a partitioner of its own: what it marks with `byocir.rewrites.mark_ops` goes to
+        the target, whatever others could take, and groups that it names stay regions of their
+        own."""
         return ()
 
     def lower(self, composite: CompositeOp, emit: Emitter) -> Sequence[SSAValue] | None:
@@ -270,9 +271,9 @@ class Target(Loader, ArgSpecConvertible):
         return runner(self.machine, blobs)
 
     def load_checked(self, blobs: Mapping[str, bytes]) -> Runner | None:
-        """As `load`, for a runner that also looks for mistakes in the code itself, such as a lack
-        of synchronisation, and raises on the first: slower, and for tests. The default looks for
-        those of described machines, and else for none."""
+        """Loads code as `load` does, for a runner that also looks for mistakes in the code itself,
+        such as a lack of synchronisation, and raises on the first: slower, and for tests. The
+        default looks for those of described machines, and else for none."""
         if not isinstance(self.machine, Machine) or type(self).load is not Target.load:
             return self.load(blobs)
         from byocir.targets.described import runner
@@ -312,7 +313,7 @@ __all__ = [
 
 
 def target_of(attribute: TargetAttr) -> Target:
-    """The target that a module's attribute names; raises ByocirError B210, B213 or B216."""
+    """Gives the target that a module's attribute names; raises ByocirError B210, B213 or B216."""
     found = find(attribute)
     if not isinstance(found, Target):
         raise ByocirError(

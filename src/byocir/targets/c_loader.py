@@ -101,7 +101,7 @@ class _Loaded:
             raise CodeFailed(f"{what} gave {code}")
 
     def _state_of(self, symbol: str) -> Sequence[ctypes.c_void_p]:
-        """The state that a function gets, if it has one."""
+        """Gives the state that a function gets, if it has one."""
         data = self._made.data.get(symbol)
         if data is None:
             return ()
@@ -128,15 +128,15 @@ def _close(
 
 
 def _dtype(name: str) -> np.dtype:
-    """An element type by its name: bfloat16 among those that numpy has not."""
+    """Gives an element type by its name: bfloat16 among those that numpy has not."""
     return np.dtype(getattr(ml_dtypes, name, None) or name)
 
 
 def data_of(symbol: str) -> str:
-    """The name of the blob that a region's state is made from."""
+    """Gives the name of the blob that a region's state is made from."""
     return f"{symbol}.data"
 
 
 def _pointers(arrays: Sequence[np.ndarray]) -> Any:
-    """The addresses of arrays, in C."""
+    """Gives the addresses of arrays, in C."""
     return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))

@@ -49,7 +49,7 @@ def _code(symbol: str, code: Sequence[Any]) -> tuple[str, bytes]:
 
 
 def functions_of(blobs: Mapping[str, bytes]) -> dict[str, FuncOp]:
-    """The functions whose programs a package has, by symbol; nobody may change them."""
+    """Gives the functions whose programs a package has, by symbol; nobody may change them."""
     key = blobs[TEXT], blobs[WEIGHTS]
     found = _known.get(key)
     if found is None:
@@ -133,7 +133,7 @@ def costs_of_programs(
 
 
 def _busy_by_node(calls: Sequence[Call]) -> list[tuple[str, str, int]]:
-    """The cycles that units are busy for each node of the model."""
+    """Gives the cycles that units are busy for each node of the model."""
     busy: Counter[tuple[str, str]] = Counter()
     for call in calls:
         nodes = ", ".join(names(call.op.location)) or call.instruction.name

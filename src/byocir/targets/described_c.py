@@ -22,8 +22,8 @@ from byocir.targets.device import ARRAYS, CFunctions, c_name
 
 
 def c_functions(machine: Machine, blobs: Mapping[str, bytes]) -> CFunctions | None:
-    """The programs of a machine as functions in C; None for one that does not say how its code is
-    issued. Raises ByocirError B271 for code that is no rows of numbers."""
+    """Gives the programs of a machine as functions in C; None for one that does not say how its
+    code is issued. Raises ByocirError B271 for code that is no rows of numbers."""
     if machine.issue is None:
         return None
     functions = functions_of(blobs)
@@ -33,7 +33,7 @@ def c_functions(machine: Machine, blobs: Mapping[str, bytes]) -> CFunctions | No
 
 
 def _rows(machine: Machine, symbol: str, blobs: Mapping[str, bytes]) -> list[list[int]]:
-    """The code of a program as rows of as many integers each."""
+    """Gives the code of a program as rows of as many integers each."""
     code: Any = json.loads(blobs.get(f"{symbol}.json", b"[]"))
     rows = [*_flat(code)]
     if len({len(row) for row in rows}) != 1:
@@ -43,7 +43,7 @@ def _rows(machine: Machine, symbol: str, blobs: Mapping[str, bytes]) -> list[lis
 
 
 def _flat(code: Any) -> Iterator[list[int]]:
-    """The innermost lists of integers, in order."""
+    """Gives the innermost lists of integers, in order."""
     parts = cast("list[Any]", code) if isinstance(code, list) else []
     if parts and all(isinstance(each, int) for each in parts):
         yield parts

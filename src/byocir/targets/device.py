@@ -65,5 +65,5 @@ class CFunctions:
 
 
 def c_name(symbol: str) -> str:
-    """A symbol as a name in C."""
+    """Gives a symbol as a name in C."""
     return re.sub(r"\W", "_", symbol, flags=re.ASCII)

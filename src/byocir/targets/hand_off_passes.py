@@ -103,8 +103,8 @@ def is_handed_over(module: ModuleOp) -> bool:
 
 
 def rest_pipeline(module: ModuleOp) -> list[ModulePass]:
-    """The passes that are left for a module that is handed over in part, or in whole. Passes of
-    targets that come before what the module shows are not run again."""
+    """Gives the passes that are left for a module that is handed over in part, or in whole. Passes
+    of targets that come before what the module shows are not run again."""
     if IN_CODE in module.attributes:
         return []
     instances = [target_of(attribute) for attribute in targets_of(module)]
@@ -122,9 +122,9 @@ def rest_pipeline(module: ModuleOp) -> list[ModulePass]:
 
 
 def code_pipeline(module: ModuleOp, targets: Sequence[Target]) -> list[ModulePass]:
-    """The passes between the hand-offs and code generation: the targets' own, with the schedules
-    that they chose applied in between; for a module that was saved there, those that are left.
-    Raises ByocirError B302 for one for which others ran."""
+    """Gives the passes between the hand-offs and code generation: the targets' own, with the
+    schedules that they chose applied in between; for a module that was saved there, those that are
+    left. Raises ByocirError B302 for one for which others ran."""
     scheduled = any(isinstance(op, FuncOp) and is_scheduled(op) for op in module.body.block.ops)
     apply = parse_pipeline(APPLY if scheduled else "")
     if any(isinstance(target.machine, Machine) for target in targets):
@@ -134,8 +134,8 @@ def code_pipeline(module: ModuleOp, targets: Sequence[Target]) -> list[ModulePas
 
 
 def ran_for_code(module: ModuleOp) -> list[str]:
-    """The names of the passes that have run to make code of regions. Raises ByocirError B302 for a
-    module that does not name them."""
+    """Gives the names of the passes that have run to make code of regions. Raises ByocirError B302
+    for a module that does not name them."""
     if IN_CODE not in module.attributes:
         return []
     ran = module.attributes[IN_CODE]
@@ -162,7 +162,9 @@ def unmark(module: ModuleOp) -> None:
 
 
 def _left(passes: list[ModulePass], ran: Sequence[str]) -> list[ModulePass]:
-    """The passes that are left when some have run. Applied schedules leave nothing to be seen."""
+    """Gives the passes that are left when some have run. Applied schedules leave nothing to be
+    seen.
+    """
     names = [pass_.name for pass_ in passes]
     done = [name for name in ran if name != APPLY or name in names]
     if names[: len(done)] != done:
@@ -198,8 +200,8 @@ def _schedules(target: Target) -> bool:
 
 
 def _place(module: ModuleOp, targets: Sequence[Target]) -> str:
-    """The pass that obeys placement by hand, if there is or may be any: a target's own partitioner
-    places by markers that it inserts before the match."""
+    """Gives the pass that obeys placement by hand, if there is or may be any: a target's own
+    partitioner places by markers that it inserts before the match."""
     may_be = is_placed(module) or any(passes_of(target, "before-match") for target in targets)
     return "place-nodes," if may_be else ""
 

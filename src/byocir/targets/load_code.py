@@ -107,7 +107,7 @@ def _sent(made: Any) -> tuple[Any, list[np.ndarray]]:
 
 
 def _received(told: Any, arrays: Sequence[np.ndarray]) -> Any:
-    """The results that were sent; raises the error that was."""
+    """Gives the results that were sent; raises the error that was."""
     if "error" in told:
         raise _error_of(told)
     if "other" in told:
@@ -121,7 +121,7 @@ def _of_type(name: str) -> Any:
 
 
 def _as_data(error: Exception) -> Any:
-    """An error as data, its traceback as a note; of one that users do not see the text."""
+    """Gives an error as data, its traceback as a note; of one that users do not see the text."""
     kinds = [kind.__name__ for kind in type(error).__mro__]
     error.add_note("".join(traceback.format_exception(error)))
     return {"error": kinds, "args": [*map(str, error.args)], "state": vars(error)}

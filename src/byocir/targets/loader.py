@@ -54,9 +54,10 @@ class Loader:
 
 
 def installed_loader(name: str, options: Mapping[str, Any]) -> Loader | None:
-    """The loader that a package brings for a target, with these options of the target. None where
-    there is none, where a target of that name was given in this process, which knows how it runs,
-    and for options that it cannot have: the target says what is wrong. Raises ByocirError B217."""
+    """Gives the loader that a package brings for a target, with these options of the target. None
+    where there is none, where a target of that name was given in this process, which knows how it
+    runs, and for options that it cannot have: the target says what is wrong. Raises ByocirError
+    B217."""
     entry = next((each for each in registry.installed(registry.LOADERS) if each.name == name), None)
     if entry is None or registry.given(name) is not None:
         return None
@@ -64,7 +65,7 @@ def installed_loader(name: str, options: Mapping[str, Any]) -> Loader | None:
 
 
 def _of_options(kind: type[Loader], options: Mapping[str, Any]) -> Loader | None:
-    """A loader with those options of its target that it has; None if it cannot have them."""
+    """Gives a loader with those options of its target that it has; None if it cannot have them."""
     own: dict[str, type] = {field.name: type(field.default) for field in fields(kind)}
     chosen = {option: _as_given(value) for option, value in options.items() if option in own}
     if any(type(value) is not own[option] for option, value in chosen.items()):
@@ -76,13 +77,13 @@ def _of_options(kind: type[Loader], options: Mapping[str, Any]) -> Loader | None
 
 
 def _as_given(value: Any) -> Any:
-    """An option that was written as plain data: several values are a tuple."""
+    """Gives an option that was written as plain data: several values are a tuple."""
     return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
 def loaders_in(given: Any) -> tuple[list[Loader], Any]:
-    """The loaders alone among what a user gives as targets, each of which is one, too; and the
-    rest, None if that is all."""
+    """Gives the loaders alone among what a user gives as targets, each of which is one, too; and
+    the rest, None if that is all."""
     listed: list[Any] = [*given] if isinstance(given, list | tuple) else [given]
     loaders = [each for each in listed if _is_alone(each)]
     others = [each for each in listed if not _is_alone(each)]

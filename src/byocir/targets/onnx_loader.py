@@ -49,7 +49,7 @@ class OnnxLoader(Loader):
 
 
 def damaged(symbol: str, found: object) -> ByocirError:
-    """The error for a region's model that is not one that was written."""
+    """Gives the error for a region's model that is not one that was written."""
     return ByocirError(
         "B371",
         f"expected a model of region {symbol}, found: {found}",

@@ -42,7 +42,7 @@ class Ort(OrtLoader, OnnxTarget):
 
 @cache
 def _composites() -> tuple[Composite, ...]:
-    """One for each op of the graph level but constants, in order of name."""
+    """Gives one for each op of the graph level but constants, in order of name."""
     kinds = [op for op in Graph.operations if issubclass(op, GraphOp | ForeignOp)]
     return tuple(_composite(kind) for kind in kinds if kind is not ConstantOp)
 
@@ -62,7 +62,7 @@ def _composite(kind: type[Operation]) -> Composite:
 
 
 def _others(op: Operation) -> list[Attribute]:
-    """The types of values, weights aside, that ONNX Runtime does not take from Python."""
+    """Gives the types of values, weights aside, that ONNX Runtime does not take from Python."""
     values = [v for v in op.operands if not isinstance(v.owner, ConstantOp)]
     return [v.type for v in (*values, *op.results) if not _crosses(v.type)]
 

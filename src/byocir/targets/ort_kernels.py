@@ -73,7 +73,8 @@ def _without() -> frozenset[tuple[str, int, str]]:
 
 
 def type_without_kernel(op: Operation) -> str:
-    """The element type of an operand for which ONNX Runtime does not have the op; or empty."""
+    """Gives the element type of an operand for which ONNX Runtime does not have the op; or
+    empty."""
     name = op.name.removeprefix("graph.")
     for index, operand in enumerate(op.operands[:2]):
         is_tensor = isinstance(operand.type, TensorType)
@@ -84,7 +85,9 @@ def type_without_kernel(op: Operation) -> str:
 
 
 def not_taken(op: Operation) -> str:
-    """Names what ONNX Runtime refuses of an op, or computes otherwise; empty where it is right."""
+    """Names what ONNX Runtime refuses of an op, or computes otherwise; empty where it is
+    right.
+    """
     element = type_without_kernel(op)
     if element:
         return f"{element}, for which it has no kernel"
@@ -177,7 +180,7 @@ def _too_long(lengths: np.ndarray, steps: int) -> str:
 
 
 def _known(value: SSAValue) -> np.ndarray | None:
-    """The numbers of a constant whose bytes are there."""
+    """Gives the numbers of a constant whose bytes are there."""
     made = value.owner
     array = made.value.data if isinstance(made, ConstantOp) else None
     return array.values() if array is not None and array.present else None

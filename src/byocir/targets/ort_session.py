@@ -69,8 +69,8 @@ class Session:
         self._types: list[str] = [port.type for port in outputs]
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """The outputs in order for the inputs by name; raises NotComputed. An interrupt ends a loop
-        that has no end."""
+        """Gives the outputs in order for the inputs by name; raises NotComputed. An interrupt ends
+        a loop that has no end."""
         is_heard = current_thread() is main_thread()  # Python has interrupts in no other
         run = self._run_beside if self._has_loops and is_heard else self._session.run
         try:
@@ -92,7 +92,7 @@ class Session:
 
 
 def _bytes_of(model: onnx.ModelProto | bytes | Path) -> bytes:
-    """A model as bytes, without weights that are beside its file."""
+    """Gives a model as bytes, without weights that are beside its file."""
     if isinstance(model, bytes):
         return model
     return model.read_bytes() if isinstance(model, Path) else model.SerializeToString()
@@ -104,7 +104,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _as_type(value: Any, type_: str) -> Any:
-    """Bytes as what they are: ONNX Runtime gives floats of 8 bits as unsigned integers."""
+    """Gives bytes as what they are: ONNX Runtime gives floats of 8 bits as unsigned integers."""
     if not type_.startswith(BYTES):
         return value
     variant = type_.removeprefix(BYTES).rstrip(")")

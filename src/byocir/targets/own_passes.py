@@ -42,13 +42,13 @@ class OwnPass(ModulePass):
 
 
 def owned(target: str, pass_: ModulePass) -> ModulePass:
-    """The pass as the target's own, unless it is one of byocir's or of xDSL's."""
+    """Gives the pass as the target's own, unless it is one of byocir's or of xDSL's."""
     package = type(pass_).__module__.split(".")[0]
     return pass_ if package in ("byocir", "xdsl") else OwnPass(target, pass_)
 
 
 def passes_at(targets: Sequence[Target], point: Point) -> list[ModulePass]:
-    """The targets' own passes at a point. Raises ByocirError B228 for what is none."""
+    """Gives the targets' own passes at a point. Raises ByocirError B228 for what is none."""
     passes: list[ModulePass] = []
     for target in targets:
         for entry in passes_of(target, point):
@@ -62,7 +62,8 @@ def _given(kind: type[ModulePass]) -> type[ModulePass]:
 
 
 def own_passes(attribute: TargetAttr) -> dict[str, Callable[[], type[ModulePass]]]:
-    """The passes that a target brings along, by name, as functions that give their classes."""
+    """Gives the passes that a target brings along, by name, as functions that give their
+    classes."""
     target = target_of(attribute)
     found: dict[str, Callable[[], type[ModulePass]]] = {}
     for point in get_args(Point):

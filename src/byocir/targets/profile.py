@@ -26,7 +26,7 @@ class Profile:
     this in place of the time that running the program took."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for the report."""
+        """Gives plain data for the report."""
         rows = [{"node": n, "unit": u, "cycles": c} for n, u, c in self.by_node]
         units = {unit: dict(causes) for unit, causes in self.units.items()}
         totals = {"cycles": self.cycles, "units": units, "bounds": dict(self.bounds)}

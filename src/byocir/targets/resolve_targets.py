@@ -40,8 +40,8 @@ _GIVEN = re.compile(
 
 
 def named_target(text: str) -> str:
-    """A target's name with options, as `parse_targets` reads it. Of a target in a file, the file is
-    imported and the target registered. Raises ByocirError B217."""
+    """Gives a target's name with options, as `parse_targets` reads it. Of a target in a file, the
+    file is imported and the target registered. Raises ByocirError B217."""
     given = _GIVEN.fullmatch(text.strip())
     if given is None:
         return text
@@ -50,8 +50,8 @@ def named_target(text: str) -> str:
 
 
 def load_target(path: Path, name: str | None = None) -> type[Target]:
-    """The target class `name` of a Python file or of a folder with an `__init__.py`, registered;
-    without a name, the only one there. Raises ByocirError B217."""
+    """Loads the target class `name` of a Python file or of a folder with an `__init__.py`,
+    registered; without a name, the only one there. Raises ByocirError B217."""
     module = import_file(path, "B217")
     found = {
         key: value
@@ -76,7 +76,7 @@ def load_target(path: Path, name: str | None = None) -> type[Target]:
 
 
 def attributes_of(targets: Targets) -> list[TargetAttr]:
-    """The attributes of targets in order; raises ByocirError B210, B213, B216 or B217."""
+    """Gives the attributes of targets in order; raises ByocirError B210, B213, B216 or B217."""
     attributes = [attribute for target in listed(targets) for attribute in _attributes_of(target)]
     names = [attribute.target_name.data for attribute in attributes]
     for name in names:
@@ -86,7 +86,7 @@ def attributes_of(targets: Targets) -> list[TargetAttr]:
 
 
 def listed(targets: object) -> list[str | Target]:
-    """The targets one by one; raises ByocirError B216 for what is none."""
+    """Gives the targets one by one; raises ByocirError B216 for what is none."""
     single = isinstance(targets, str | type)
     try:
         found = [targets] if single else list(cast("Iterable[object]", targets))
@@ -113,9 +113,9 @@ def _attributes_of(target: str | Target) -> list[TargetAttr]:
 
 
 def of_saved(targets: Targets | None, saved: Sequence[TargetAttr]) -> Targets:
-    """The targets for a module that names those in `saved`: the ones given, which keep its options
-    where they are given by name and say nothing else; without any its own, or VTA. Errors as
-    `attributes_of`."""
+    """Gives the targets for a module that names those in `saved`: the ones given, which keep its
+    options where they are given by name and say nothing else; without any its own, or VTA. Errors
+    as `attributes_of`."""
     if targets is None:
         return [target_of(attribute) for attribute in saved] or "vta"
     kept: list[Any] = []
@@ -144,7 +144,9 @@ def told(targets: Sequence[TargetAttr], saved: Sequence[TargetAttr]) -> list[str
 
 
 def _differing(one: TargetAttr, other: TargetAttr) -> tuple[str, str]:
-    """The options in which two of the same target differ, as text, of the one and of the other."""
+    """Gives the options in which two of the same target differ, as text, of the one and of the
+    other.
+    """
     # By value: an attribute of letters beyond ASCII reads back as one of another kind.
     both = [{n: python_value(v) for n, v in each.options.data.items()} for each in (one, other)]
     names = [n for n in sorted({*both[0], *both[1]}) if both[0].get(n) != both[1].get(n)]
@@ -158,7 +160,8 @@ def _text(value: Any) -> str:
 
 
 def with_options(targets: Targets, options: Mapping[str, Any]) -> Targets:
-    """The targets with these options set, each on all that have it; raises ByocirError B213."""
+    """Gives the targets with these options set, each on all that have it; raises ByocirError
+    B213."""
     if not options:
         return targets
     instances = [target_of(attribute) for attribute in attributes_of(targets)]
@@ -185,8 +188,8 @@ def _with(target: Target, options: Mapping[str, Any]) -> Target:
 
 
 def operators_of(targets: Targets | None) -> list[Entry]:
-    """The ONNX operators of the targets' own that models have, those of the first target first.
-    Their dialects are known from here on. Errors as `attributes_of`."""
+    """Gives the ONNX operators of the targets' own that models have, those of the first target
+    first. Their dialects are known from here on. Errors as `attributes_of`."""
     named = attributes_of(() if targets is None else targets)
     return [entry for each in named for entry in find_class(each.target_name.data).operators]
 

@@ -30,7 +30,7 @@ class TakenComposite(NamedTuple):
 
 
 def places_in(module: ModuleOp) -> Iterator[TakenComposite]:
-    """The composites of a partitioned module, in order."""
+    """Gives the composites of a partitioned module, in order."""
     for function, target in region_functions(module):
         for op in list(function.body.block.ops):
             if isinstance(op, CompositeOp):
@@ -64,7 +64,7 @@ def follow_tuned(module: ModuleOp, table: TunedTable) -> list[str]:
 
 
 def _refusal(composite: CompositeOp, schedule: str) -> str:
-    """The reason why a composite cannot run by a schedule, or ""."""
+    """Gives the reason why a composite cannot run by a schedule, or ""."""
     if not schedule or composite.schedule == StringAttr(schedule):
         return ""
     module = alone(composite, schedule)

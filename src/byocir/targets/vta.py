@@ -126,7 +126,7 @@ class Vta(VtaLoader, Target):
         return [*super().settings(), *(each.name for each in fields(VTAConfig))]
 
     def varied(self, settings: Mapping[str, Any]) -> Vta:
-        """The same with other options and, in its configuration, other sizes."""
+        """Gives the same with other options and, in its configuration, other sizes."""
         own = set(super().settings())
         options = {name: value for name, value in settings.items() if name in own}
         sizes = {name: value for name, value in settings.items() if name not in own}

@@ -44,17 +44,17 @@ _TENSOR = ValueTest("a tensor (raise-scf-to-tir makes tensors of memory)", _is_t
 
 
 def _input(name: str) -> Pattern:
-    """Bytes that the composite is given."""
+    """Gives the bytes that the composite is given."""
     return wildcard(name, dtype=i8, where=_TENSOR)
 
 
 def _each(value: Pattern, body: Callable[[S], S]) -> Pattern:
-    """One elementwise step."""
+    """Gives one elementwise step."""
     return block("*i", value["*i"], lambda acc, x: body(x))
 
 
 def _either(patterns: Iterable[Pattern]) -> Pattern:
-    """One of these, the first that fits."""
+    """Gives one of these, the first that fits."""
     return reduce(Pattern.__or__, patterns)
 
 
@@ -123,7 +123,7 @@ def _shifted(value: Pattern) -> Pattern:
 
 
 def _biased(value: Pattern, prefix: str = "") -> Pattern:
-    """A constant added to each element."""
+    """Gives a constant added to each element."""
     return block("*i", value["*i"], constant(f"{prefix}b")["~i"], lambda acc, x, b: x + b)
 
 
@@ -154,8 +154,9 @@ def weights(name: str) -> Pattern:
 
 
 def _reads(x: Pattern, index: str, rank: int) -> tuple[Access, Access]:
-    """The ways in which windows read an array [N, C, …]: a copy of a part of it, or of it with a
-    number around, which is then all that they read, or the array with a number outside of it."""
+    """Gives the ways in which windows read an array [N, C, …]: a copy of a part of it, or of it
+    with a number around, which is then all that they read, or the array with a number outside of
+    it."""
     spaces, moved = (
         ("n c h w", "n c (h - top) (w - left)") if rank == 4 else ("n c h", "n c (h - top)")
     )
@@ -167,7 +168,7 @@ _ROW, _COLUMN = "(h*sh + r*dh - ph)", "(w*sw + s*dw - pw)"
 
 
 def _conv(spaces: str, x: Pattern, index: str, weight: Access, out: str | None = None) -> Pattern:
-    """A convolution of an array in any of the ways to read it."""
+    """Gives a convolution of an array in any of the ways to read it."""
     reads = _reads(x, index, 4 if _COLUMN in index else 3)
     made = (block(spaces, read, weight, _product, out=out) for read in reads)
     return _either(each @ "product" for each in made)
@@ -208,7 +209,7 @@ def contraction():
 
 
 def _maximum(spaces: str, read: Access) -> Pattern:
-    """A maximum over windows that leave out what is outside of an array."""
+    """Gives a maximum over windows that leave out what is outside of an array."""
     return block(spaces, read.padded(-128), lambda acc, x: acc.max(x), init=-128)
 
 
@@ -227,7 +228,7 @@ def contraction_pool():
 
 
 def _term(zero: S | None) -> Callable[[S, S, S], S]:
-    """A term of a sum on its grid, without its zero point."""
+    """Gives a term of a sum on its grid, without its zero point."""
 
     def body(acc: S, x: S, m: S) -> S:
         scaled = x.to(i64) * m.to(i64)
@@ -238,7 +239,7 @@ def _term(zero: S | None) -> Callable[[S, S, S], S]:
 
 
 def _rescaled(name: str, x: Pattern | None = None) -> Pattern:
-    """Bytes as wider integers: scaled without rounding, their zero point taken off."""
+    """Gives bytes as wider integers: scaled without rounding, their zero point taken off."""
     x, m = x or _input(name), constant(f"scale_{name}", dtype=i32)
     zero = number(f"zero_{name}")
     scaled = [block("*i", x["*i"], m["~i"], _term(offset)) for offset in (None, zero)]
@@ -286,7 +287,7 @@ def window_sum():
 
 
 def _leaky() -> Pattern:
-    """A sum of integers and of those below a number, each by a constant."""
+    """Gives a sum of integers and of those below a number, each by a constant."""
 
     def times(value: Pattern, name: str) -> Pattern:
         factor = constant(name, dtype=i32)["~i"]

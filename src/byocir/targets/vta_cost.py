@@ -42,9 +42,9 @@ ACC_BYTES = 4
 
 
 def cost_of(ops: Sequence[Operation], block: int, rounding: str) -> dict[str, float]:
-    """Seconds by "latency", joules by "energy" and the bytes that cross by "bytes", of graph ops or
-    blocks that are one composite, the last one first; empty for blocks whose arrays have no layout
-    for VTA.
+    """Gives seconds by "latency", joules by "energy" and the bytes that cross by "bytes", of graph
+    ops or blocks that are one composite, the last one first; empty for blocks whose arrays have no
+    layout for VTA.
 
     - latency: cycles / clock, where cycles are the most of GEMM and ALU steps times their
       intervals, bytes read / bus width, and bytes written / bus width: the units overlap. A GEMM
@@ -106,7 +106,7 @@ def _work_of(ops: Sequence[Operation], block: int, rounding: str) -> UnitWork:
 
 
 def _contraction(op: ConvOp | MatmulOp, block: int) -> tuple[int, int]:
-    """Positions of the result, and blocks of weights that each of them takes."""
+    """Gives the positions of the result, and blocks of weights that each of them takes."""
     result = shape_of(op.result.type)
     if isinstance(op, MatmulOp):
         inputs, outputs = shape_of(op.rhs.type)[-2:]
@@ -120,7 +120,7 @@ def _contraction(op: ConvOp | MatmulOp, block: int) -> tuple[int, int]:
 
 
 def _alu_steps(op: Operation, rounding: str) -> tuple[int, int]:
-    """Steps for each vector of the result, with an immediate and on two registers."""
+    """Gives steps for each vector of the result, with an immediate and on two registers."""
     if isinstance(op, RequantizeOp):
         return requantise_steps(rounding)
     if isinstance(op, ReluOp):

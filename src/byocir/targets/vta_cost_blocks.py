@@ -27,8 +27,8 @@ FREE = (arith.ConstantOp, arith.ExtSIOp, arith.TruncIOp)
 
 
 def work_of_blocks(ops: Sequence[Operation], block: int, rounding: str) -> UnitWork | None:
-    """The work of blocks that are one composite, the last one first. None for a contraction whose
-    arrays have no layout with `block` lanes."""
+    """Gives the work of blocks that are one composite, the last one first. None for a contraction
+    whose arrays have no layout with `block` lanes."""
     work, blocks = UnitWork(), [op for op in ops if isinstance(op, BlockOp)]
     channels, read = 1, dict[SSAValue, int]()
     for op in blocks:
@@ -62,7 +62,7 @@ def work_of_blocks(ops: Sequence[Operation], block: int, rounding: str) -> UnitW
 
 
 def _squares(op: BlockOp, x: Data, result: Data, block: int) -> tuple[int, int]:
-    """Steps of the GEMM unit, and the squares of weights that are loaded."""
+    """Gives steps of the GEMM unit, and the squares of weights that are loaded."""
     of_w, of_x = op.in_maps[weights_of(op)].results, op.in_maps[1 - weights_of(op)].results
     out, shape = op.out_maps[0].results, shape_of(op.results[0].type)
     lanes, summed = _dims(out[result.channels : result.channels + 1]), _dims(of_w) - _dims(out)
@@ -78,7 +78,7 @@ def _squares(op: BlockOp, x: Data, result: Data, block: int) -> tuple[int, int]:
 
 
 def _dims(exprs: Sequence[AffineExpr]) -> set[int]:
-    """The iterators in some indices."""
+    """Gives the iterators in some indices."""
     return set[int]().union(*(expr.used_dims() for expr in exprs))
 
 
@@ -87,9 +87,9 @@ def _extent(op: BlockOp, iterators: set[int]) -> int:
 
 
 def _alu_steps(op: BlockOp, rounding: str) -> tuple[int, int, int]:
-    """Steps for each vector of the result, with an immediate and on two registers, and how many of
-    the latter multiply. A product is what the GEMM unit does; a window takes a step for each of its
-    elements; the body of a requantisation is what VTA makes of it."""
+    """Gives steps for each vector of the result, with an immediate and on two registers, and how
+    many of the latter multiply. A product is what the GEMM unit does; a window takes a step for
+    each of its elements; the body of a requantisation is what VTA makes of it."""
     points = math.prod(op.extents[i] for i in op.reductions)
     if op.reductions:
         return (0, 0, 0) if len(op.ins) == 2 else (0, points, 0)

@@ -16,7 +16,7 @@ from byocir.vta_sim import Port
 
 
 def files_of(program: ProgramOp) -> dict[str, bytes]:
-    """A program as files."""
+    """Gives a program as files."""
     symbol = program.sym_name.data
     interface: dict[str, Any] = {
         "config": config_of(program).to_dict(),
@@ -47,7 +47,7 @@ def _tiles(program: ProgramOp) -> list[str]:
 
 
 def programs_of(module: ModuleOp, blobs: Mapping[str, Mapping[str, bytes]]) -> Mapping[str, bytes]:
-    """The files of all programs for VTA among those of a package, whatever its targets are
+    """Gives the files of all programs for VTA among those of a package, whatever its targets are
     called."""
     targets = [t.target_name.data for t in targets_of(module) if machine_of(t) == VTA]
     return {name: blob for t in targets for name, blob in blobs.get(t, {}).items()}

@@ -59,7 +59,7 @@ def _locations(spans: list[tuple[int, str]], tiles: list[str]) -> list[str]:
 
 
 def read_executable(symbol: str, blobs: Mapping[str, bytes]) -> Executable:
-    """A program decoded and checked once, to be run many times. Raises ByocirError B330."""
+    """Reads a program decoded and checked once, to be run many times. Raises ByocirError B330."""
     code = read_code(symbol, blobs)
     with _as_written(symbol):
         interface = json.loads(_blob(symbol, "json", blobs))
@@ -86,17 +86,17 @@ def _read_port(data: Mapping[str, Any], dram: int) -> Port:
 
 
 def symbols_of(blobs: Mapping[str, bytes]) -> list[str]:
-    """The programs among some files."""
+    """Gives the programs among some files."""
     return sorted(name.removesuffix(".json") for name in blobs if name.endswith(".json"))
 
 
 def streams(blobs: Mapping[str, bytes]) -> dict[str, Code]:
-    """The instructions of each program, by symbol. Raises ByocirError B330."""
+    """Gives the instructions of each program, by symbol. Raises ByocirError B330."""
     return {symbol: read_code(symbol, blobs) for symbol in symbols_of(blobs)}
 
 
 def assembly(blobs: Mapping[str, bytes]) -> dict[str, str]:
-    """Each program's instructions as text, with the nodes they came from, by symbol."""
+    """Gives each program's instructions as text, with the nodes they came from, by symbol."""
     return {
         symbol: "\n".join(disassemble(code.insns, code.config, code.locations)) + "\n"
         for symbol, code in streams(blobs).items()
@@ -112,7 +112,7 @@ def _blob(symbol: str, extension: str, blobs: Mapping[str, bytes]) -> bytes:
 
 @contextmanager
 def _as_written(symbol: str) -> Generator[None]:
-    """Whatever is wrong with the files of a program is one user error."""
+    """Raises one user error for whatever is wrong with the files of a program."""
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError, VTAError) as error:

@@ -62,7 +62,7 @@ _POOL_FIRST = "pool or reduce the other dimensions to size 1 before"
 
 
 def _bounded(value: Pattern) -> Pattern:
-    """A relu or clip on bytes, if there is one."""
+    """Gives a relu or clip on bytes, if there is one."""
     return optional(value, lambda v: op("graph.relu", v) | op("graph.clip", v))
 
 
@@ -73,12 +73,12 @@ def _requantized(value: Pattern) -> Pattern:
 
 
 def _accumulated(value: Pattern) -> Pattern:
-    """An accumulator with an optional relu, requantised."""
+    """Gives an accumulator with an optional relu, requantised."""
     return _requantized(optional(value, lambda v: op("graph.relu", v)))
 
 
 def _narrowings(m: Match) -> list[RequantizeOp]:
-    """The requantises of accumulators to bytes."""
+    """Gives the requantises of accumulators to bytes."""
     return [op for op in m.ops if isinstance(op, RequantizeOp) and op.to != i32]
 
 
@@ -133,8 +133,8 @@ def _several(kernel: tuple[int, ...]) -> bool:
 
 
 def _windows(name: str, label: str, *others: Pattern | OptionalOperand, **inside: Any) -> Pattern:
-    """An op that slides windows over an input of bytes, or over one with a number around it, as
-    zero points stand around what is padded; attributes `inside` keep windows from reading zeros
+    """Gives an op that slides windows over an input of bytes, or over one with a number around it,
+    as zero points stand around what is padded; attributes `inside` keep windows from reading zeros
     outside of that."""
     x = wildcard("x", dtype=i8)
     padded = op("graph.pad", x, mode="constant", pads=_around_the_image)
@@ -142,13 +142,13 @@ def _windows(name: str, label: str, *others: Pattern | OptionalOperand, **inside
 
 
 def _term(name: str, x: Pattern | None = None, **inside: Any) -> Pattern:
-    """Bytes as wider integers: scaled without rounding, their zero point taken off."""
+    """Gives bytes as wider integers: scaled without rounding, their zero point taken off."""
     x, m = x or wildcard(name, dtype=i8), constant(f"scale_{name}", dtype=i32)
     return op("graph.requantize", x, m, to=i32, **inside) @ f"rescale_{name}"
 
 
 def _conv_of_bytes(bias: str = "b") -> Pattern:
-    """A convolution, with bias."""
+    """Gives a convolution, with bias."""
     return _windows("graph.conv", "conv", weights("w"), optional_operand(constant(bias)))
 
 
@@ -159,7 +159,7 @@ def conv():
 
 
 def _bytes_of(value: Pattern) -> Pattern:
-    """An accumulator with an optional relu, requantised to bytes in fixed point."""
+    """Gives an accumulator with an optional relu, requantised to bytes in fixed point."""
     summed, rounding = optional(value, lambda v: op("graph.relu", v)), _is_in_fixed_point
     return _bounded(op("graph.requantize", summed, constant(None), to=i8, rounding=rounding))
 

@@ -28,7 +28,7 @@ stem gains 3 cycles for each sum of 10 steps, and loses 4 for one of 49."""
 def rules_for(
     composite: str, config: VTAConfig, gathers: bool
 ) -> Iterator[tuple[Check, Mapping[str, Any]]]:
-    """The rules that a composite has on this VTA beside its own, each with the options of
+    """Gives the rules that a composite has on this VTA beside its own, each with the options of
     `Composite.rule`; the host `gathers` the windows of convolutions of few channels or not."""
     if composite in CONTRACTIONS:
         side = config.block_out
@@ -94,8 +94,8 @@ def factors_are_shifts(m: Match) -> tuple[bool, Any]:
 
 
 def _factors(op: Operation) -> Iterator[np.ndarray | None]:
-    """The numbers that an op of either level multiplies by in the ALU; None for arrays that are
-    computed."""
+    """Gives the numbers that an op of either level multiplies by in the ALU; None for arrays that
+    are computed."""
     if isinstance(op, RequantizeOp):
         scale = _known(op.operands[1])
         yield None if scale is None or scale.dtype.kind != "i" else scale
@@ -109,7 +109,7 @@ def _factors(op: Operation) -> Iterator[np.ndarray | None]:
 
 
 def _scalar(value: SSAValue, block: BlockOp) -> np.ndarray | None:
-    """The numbers that a scalar of a block stands for, if they are known."""
+    """Gives the numbers that a scalar of a block stands for, if they are known."""
     while isinstance(value.owner, arith.ExtSIOp):
         value = value.owner.input
     if isinstance(value.owner, arith.ConstantOp):
@@ -120,7 +120,7 @@ def _scalar(value: SSAValue, block: BlockOp) -> np.ndarray | None:
 
 
 def _known(value: SSAValue) -> np.ndarray | None:
-    """The array of a constant of either level; ones where its bytes are absent, for a rule on
+    """Gives the array of a constant of either level; ones where its bytes are absent, for a rule on
     shapes alone can still be asked."""
     found = constant_array(value)
     if found is None:
@@ -178,7 +178,7 @@ def _sums_stay(config: VTAConfig, gathers: bool) -> Check:
 
 
 def _windows(m: Match) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
-    """The sizes, steps and dilations of a pool's windows."""
+    """Gives the sizes, steps and dilations of a pool's windows."""
     if "conv" in m:
         kernel, strides, dilations = (
             m["pool"].attrs[name] for name in ("kernel_shape", "strides", "dilations")

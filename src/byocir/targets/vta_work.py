@@ -34,8 +34,8 @@ class UnitWork:
 
 
 def requantise_steps(rounding: str) -> tuple[int, int]:
-    """Steps for each vector, with an immediate and on two registers: it multiplies by a register,
-    then adds, unless it rounds down, shifts and clips."""
+    """Gives steps for each vector, with an immediate and on two registers: it multiplies by a
+    register, then adds, unless it rounds down, shifts and clips."""
     return 4 + HALF_EVEN_STEPS * (rounding == "half_even") - (rounding == "floor"), 1
 
 
@@ -55,5 +55,5 @@ def vectors(type_: Attribute, block: int, channels: int = 1) -> int:
 
 
 def padded(type_: Attribute, block: int, channels: int = 1) -> int:
-    """Bytes of a tensor in whole vectors."""
+    """Gives the bytes of a tensor in whole vectors."""
     return vectors(type_, block, channels) * block * dtype_of(element_type_of(type_)).itemsize

@@ -40,7 +40,7 @@ def _block_of(value: SSAValue) -> tir.BlockOp:
 
 
 def _other_body(part: BlockPattern) -> Change:
-    """A block that computes something else."""
+    """Gives a block that computes something else."""
 
     @wraps(part.body)  # messages show the names of its parameters
     def body(*arguments: ScalarPattern) -> ScalarPattern:
@@ -53,7 +53,7 @@ def _other_body(part: BlockPattern) -> Change:
 
 
 def _one_input_more(part: BlockPattern) -> Change:
-    """A block that reads one array more, as it reads its first."""
+    """Gives a block that reads one array more, as it reads its first."""
     first, names = part.reads[0], [*signature(part.body).parameters, "more"]
 
     def body(*arguments: ScalarPattern) -> ScalarPattern:
@@ -74,12 +74,12 @@ def _one_input_more(part: BlockPattern) -> Change:
 
 
 def _guarded(part: BlockPattern) -> Change:
-    """A block with a guard."""
+    """Gives a block with a guard."""
     return lambda choose: (Guarded(part), lambda value: part.refusal(Facts.of(_block_of(value))))
 
 
 def _other_index(part: BlockPattern) -> Change:
-    """A block that reads elsewhere: with two dimensions swapped, or broadcast."""
+    """Gives a block that reads elsewhere: with two dimensions swapped, or broadcast."""
 
     def told(value: SSAValue) -> str:
         return indices_differ(_block_of(value), [read.index for read in part.reads], part.result)
@@ -104,7 +104,7 @@ def _other_index(part: BlockPattern) -> Change:
 
 
 def _other_init(part: BlockPattern, init: float) -> Change:
-    """A result that starts from another number."""
+    """Gives a result that starts from another number."""
 
     def told(value: SSAValue) -> str:
         start = _block_of(value).outs[0].owner
@@ -115,7 +115,7 @@ def _other_init(part: BlockPattern, init: float) -> Change:
 
 
 def _other_pad(part: BlockPattern, i: int, pad: float) -> Change:
-    """Another number read outside an input."""
+    """Gives another number read outside an input."""
     read = part.reads[i]
     others = (*part.reads[:i], replace(read, pad=pad + 1), *part.reads[i + 1 :])
 

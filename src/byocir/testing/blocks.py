@@ -59,7 +59,7 @@ class Plan:
     result: TensorType
 
     def build(self, values: Sequence[SSAValue], location: LocationAttr) -> list[Operation]:
-        """The ops, the block last; raises Unfit where they do not fit each other."""
+        """Gives the ops, the block last; raises Unfit where they do not fit each other."""
         ops: list[Operation] = []
         if isinstance(self.pattern.init, Pattern):
             *values, start = values
@@ -96,7 +96,7 @@ class Plan:
 
 
 def _number(value: float, element: Attribute) -> Attribute:
-    """A number of this type; raises Unfit for one that it does not have."""
+    """Gives a number of this type; raises Unfit for one that it does not have."""
     try:
         return number_attr(value, element)
     except VerifyException as error:
@@ -117,8 +117,8 @@ def plan_block(
     breadth: Breadth = NARROW,
     like: Shape | None = None,
 ) -> Plan:
-    """A block for these inputs; raises Unfit where a draw came to nothing. A block that runs over
-    whole arrays of any shape has, now and then, that of what was made before, which is `like`:
+    """Gives a block for these inputs; raises Unfit where a draw came to nothing. A block that runs
+    over whole arrays of any shape has, now and then, that of what was made before, which is `like`:
     they meet in a sum."""
     space = _Space(choose, pattern, wants, breadth.extents)
     reads = slots[: len(pattern.reads)]
@@ -245,7 +245,7 @@ class _Space:
         return [IteratorAttr.of(n, kinds[n in reduced], self.extents[n]) for n in self.order]
 
     def expressions(self, index: Index) -> list[AffineExpr]:
-        """An index as expressions of the iterators, one for each dimension."""
+        """Gives an index as expressions of the iterators, one for each dimension."""
         exprs: list[AffineExpr] = []
         for part in index:
             if isinstance(part, Affine):
@@ -257,7 +257,7 @@ class _Space:
         return exprs
 
     def _members(self, group: list[str]) -> list[str]:
-        """Iterators of a group that is broadcast; "" stands for a dimension of size one."""
+        """Gives iterators of a group that is broadcast; "" stands for a dimension of size one."""
         kinds = [
             [],
             [""],
@@ -286,8 +286,8 @@ class _Space:
         return divided(expr, divisor) if divisor > 1 else expr
 
     def _scales(self, part: Affine) -> tuple[int, ...]:
-        """Steps of an open coefficient. Where another iterator counts by one, they mostly leave
-        room for it, as those from one group of channels to the next do."""
+        """Gives steps of an open coefficient. Where another iterator counts by one, they mostly
+        leave room for it, as those from one group of channels to the next do."""
         beside = [self.extents[name] for name, coefficient in part.terms if coefficient == 1]
         return (*beside, *beside, 1, 1, 2)
 
@@ -299,7 +299,8 @@ class _Space:
         return [bounds(expr, known) for expr in exprs]
 
     def shape(self, exprs: Sequence[AffineExpr], padded: bool = False) -> Shape:
-        """The least shape that these indices stay inside, or with a pad go beyond a little."""
+        """Gives the least shape that these indices stay inside, or with a pad go beyond a
+        little."""
         found = self._bounds(exprs)
         if not padded and any(low < 0 for low, _ in found):
             raise Unfit
@@ -322,8 +323,8 @@ def _is_plain(part: Affine | Group) -> bool:
 def _body(
     choose: Choose, pattern: BlockPattern, elements: Sequence[Attribute]
 ) -> tuple[Region, Attribute]:
-    """The body on inputs of these element types, and the element type of its result: the one that
-    it gives when its result so far has it."""
+    """Gives the body on inputs of these element types, and the element type of its result: the one
+    that it gives when its result so far has it."""
     numbers: dict[str, int] = {}
 
     def number(name: str) -> int:

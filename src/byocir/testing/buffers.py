@@ -129,7 +129,7 @@ class _Writer:
     # Stages.
 
     def map(self) -> None:
-        """Every element, dimensions in another order."""
+        """Maps every element, dimensions in another order."""
         order = self.draw(st.permutations(range(len(self.shape))))
         names = [f"i{d}" for d in range(len(self.shape))]
         shape = tuple(self.shape[d] for d in order)
@@ -145,7 +145,7 @@ class _Writer:
         self.now, self.shape = out, shape
 
     def update(self) -> None:
-        """In place, from what was there."""
+        """Updates an array in place, from what was there."""
         names = [f"i{d}" for d in range(len(self.shape))]
         space = ", ".join(f"{name}: {n}" for name, n in zip(names, self.shape, strict=True))
         other = self.argument(self.shape)
@@ -158,7 +158,7 @@ class _Writer:
         )
 
     def contract(self) -> None:
-        """The last dimension against weights."""
+        """Contracts the last dimension with weights."""
         n, k = self.draw(st.integers(1, 6)), self.shape[-1]
         shape = (*self.shape[:-1], n)
         names = [f"i{d}" for d in range(len(shape) - 1)]

@@ -48,12 +48,12 @@ class OpExample:
 
 @cache
 def graph_ops() -> dict[str, type[GraphOp]]:
-    """The ops of the graph level by name."""
+    """Gives the ops of the graph level by name."""
     return {op.name: op for op in Graph.operations if issubclass(op, GraphOp)}
 
 
 def op_named(name: str) -> type[GraphOp] | None:
-    """The op of the graph level, or of the dialect of a known target, that has this name."""
+    """Gives the op of the graph level, or of the dialect of a known target, that has this name."""
     own = (op for dialect in dialects_of_targets() for op in dialect.operations if op.name == name)
     found = graph_ops().get(name) or next(own, None)
     return found if found is not None and issubclass(found, GraphOp) else None
@@ -61,7 +61,7 @@ def op_named(name: str) -> type[GraphOp] | None:
 
 @cache
 def example_of(name: str) -> OpExample | None:
-    """The example in the description of an op; None for an op without one."""
+    """Gives the example in the description of an op; None for an op without one."""
     kind = op_named(name)
     text = " ".join((kind.__doc__ or "").split()) if kind is not None else ""
     line = rf"{re.escape(name)} (?P<operands>%[^{{:]*)[^`]* : \((?P<types>[^()]*)\) ->[^`]*"
@@ -81,7 +81,7 @@ def example_of(name: str) -> OpExample | None:
 
 @cache
 def operand_range(name: str) -> tuple[int, int]:
-    """The fewest and the most operands that an op takes; endless ones take MANY."""
+    """Gives the fewest and the most operands that an op takes; endless ones take MANY."""
     definition = (op_named(name) or ForeignOp).get_irdl_definition()
     kinds = [kind for _, kind in definition.operands]
     least = sum(not isinstance(kind, VarOperandDef) for kind in kinds)  # optional ones are variadic
@@ -90,8 +90,8 @@ def operand_range(name: str) -> tuple[int, int]:
 
 
 def by_example(name: str, d: Draft) -> Proposal:
-    """Operands and attributes as in the example, with other sizes and element types. Raises Unfit
-    where an operand that is there already is of another rank, or nothing tells what it is."""
+    """Gives operands and attributes as in the example, with other sizes and element types. Raises
+    Unfit where an operand that is there already is of another rank, or nothing tells what it is."""
     types = _operands(name, d)
     sizes, elements = _sizes(types, d), _elements(types, d)
     proposed = [
@@ -118,7 +118,7 @@ def elements_of(name: str, d: Draft) -> list[Attribute]:
 
 
 def attributes_of(name: str, d: Draft, sizes: Mapping[int, int] | None = None) -> Properties:
-    """Attributes as in the example, with these sizes in place of its own, and as may be."""
+    """Gives attributes as in the example, with these sizes in place of its own, and as may be."""
     example, made = example_of(name), dict[str, Any]()
     for key, value in example.properties.items() if example is not None else ():
         others = choices(name, key)
@@ -133,8 +133,8 @@ def attributes_of(name: str, d: Draft, sizes: Mapping[int, int] | None = None) -
 
 @cache
 def choices(name: str, key: str) -> tuple[Any, ...]:
-    """Other values that an attribute of an op may have beside the rest of its example: numbers,
-    types, and the words that its verifier knows."""
+    """Gives other values that an attribute of an op may have beside the rest of its example:
+    numbers, types, and the words that its verifier knows."""
     example, kind = example_of(name), op_named(name)
     if example is None or kind is None:
         return ()
@@ -161,7 +161,7 @@ def choices(name: str, key: str) -> tuple[Any, ...]:
 
 
 def _operands(name: str, d: Draft) -> list[TensorType]:
-    """As many operand types as are asked for; the last of an example may repeat."""
+    """Gives the operand types, as many as are asked for; the last of an example may repeat."""
     example = example_of(name)
     if example is None or not example.operands or not d.slots:
         raise Unfit

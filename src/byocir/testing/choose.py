@@ -15,7 +15,7 @@ Choose = Callable[[int, int], int]
 
 
 def seeded(seed: int) -> Choose:
-    """The same choices for the same seed."""
+    """Gives the same choices for the same seed."""
     return Random(seed).randint
 
 
@@ -31,5 +31,5 @@ def strategy(make: Callable[[Choose], T]) -> SearchStrategy[T]:
 
 
 def pick(choose: Choose, options: Sequence[T]) -> T:
-    """One of the options; the first is the simplest."""
+    """Gives one of the options; the first is the simplest."""
     return options[choose(0, len(options) - 1)]

@@ -34,7 +34,7 @@ Properties = dict[str, PropertyValue]
 
 
 class Unfit(Exception):
-    """Nothing can be proposed here: another draw may fare better."""
+    """Raised where nothing can be proposed: another draw may fare better."""
 
 
 @dataclass
@@ -70,17 +70,19 @@ class Draft:
         return None if type_ is None else shape_of(type_)
 
     def wanted(self, i: int, axis: int) -> int | None:
-        """The size that is to be tried for a dimension of an operand, if one is."""
+        """Gives the size that is to be tried for a dimension of an operand, if one is."""
         label = self.slots[i].label if i < len(self.slots) else None
         return None if label is None else self.wants.get((label, axis))
 
     def rank(self, i: int, *options: int) -> int:
-        """The rank of an operand: as known, or as long as what is wanted of it, or one of these."""
+        """Gives the rank of an operand: as known, or as long as what is wanted of it, or one of
+        these.
+        """
         known = self.known(i)
         return pick(self.choose, options) if known is None else len(known)
 
     def size(self, *places: tuple[int, int], options: Sequence[int] = ()) -> int:
-        """A size that is the same at each of these places (operand and axis)."""
+        """Gives a size that is the same at each of these places (operand and axis)."""
         for i, axis in places:
             known = self.known(i) if i < len(self.slots) else None
             if known is not None and -len(known) <= axis < len(known):
@@ -92,15 +94,15 @@ class Draft:
         return pick(self.choose, options or self.breadth.sizes)
 
     def kind(self, i: int, default: Attribute) -> Attribute:
-        """The element type of an operand."""
+        """Gives the element type of an operand."""
         slot = self.slots[i]
         if slot.type is not None:
             return element_type_of(slot.type)
         return slot.element or default
 
     def attribute(self, name: str, *options: Any) -> Any:
-        """An attribute: as the pattern fixes it, as it is wanted, or one of these, which a pattern
-        may ask to pass its test."""
+        """Gives an attribute: as the pattern fixes it, as it is wanted, or one of these, which a
+        pattern may ask to pass its test."""
         if callable(test := self.fixed.get(name)):
             passing = [option for option in options if test(_plain(option))]
             if not passing:
@@ -115,7 +117,7 @@ class Draft:
         return pick(self.choose, options)
 
     def types(self, *proposed: tuple[Sequence[int], Attribute]) -> list[TensorType]:
-        """The types of the operands: what is known, else these."""
+        """Gives the types of the operands: what is known, else these."""
         if len(proposed) < len(self.slots):
             raise Unfit
         pairs = zip(self.slots, proposed, strict=False)
@@ -123,7 +125,7 @@ class Draft:
 
 
 def _plain(value: Any) -> Any:
-    """The value of an attribute as patterns see it."""
+    """Gives the value of an attribute as patterns see it."""
     if isinstance(value, Attribute):
         return python_value(value)
     return tuple(cast("list[Any]", value)) if isinstance(value, list) else value

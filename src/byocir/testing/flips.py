@@ -52,7 +52,7 @@ class Flip:
     change: Change
 
     def draw(self, choose: Choose) -> Changed:
-        """The changed pattern; raises Unfit where a draw came to none."""
+        """Gives the changed pattern; raises Unfit where a draw came to none."""
         part, told = self.change(choose)
         whole = Rebuilt(self.part, part, None).pattern(self.whole)
         return whole, partial(_told, part, told)
@@ -66,7 +66,7 @@ class OtherNode:
     part: Pattern
 
     def draw(self, choose: Choose) -> Changed:
-        """The changed pattern; raises Unfit where a draw came to none."""
+        """Gives the changed pattern; raises Unfit where a draw came to none."""
         known: dict[int, Pattern] = {}
         whole = resolved(choose, self.whole, known)
         part = known.get(id(self.part), self.part)
@@ -149,14 +149,14 @@ def _changes(part: Pattern, *, is_root: bool) -> Iterator[Change]:
 
 
 def _edges(part: Producing) -> Iterator[Change]:
-    """Another value in place of what an op gives."""
+    """Gives another value in place of what an op gives."""
     yield _an_input(part)
     if isinstance(part, OpPattern):
         yield _second_result(part)
 
 
 def _other_op(part: OpPattern | AnyOperandsPattern) -> Change:
-    """Another op of as many operands."""
+    """Gives another op of as many operands."""
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
         name = pick(choose, sorted(set(graph_ops()) - {part.name}))
@@ -172,7 +172,7 @@ def _other_op(part: OpPattern | AnyOperandsPattern) -> Change:
 
 
 def _other_attribute(part: OpPattern, name: str) -> Change:
-    """Another value of an attribute."""
+    """Gives another value of an attribute."""
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
         others = [
@@ -188,7 +188,7 @@ def _other_attribute(part: OpPattern, name: str) -> Change:
 
 
 def _other_operands(part: OpPattern) -> Change:
-    """One operand more, or one less."""
+    """Gives one operand more, or one less."""
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
         more = (*part.operands, WildcardPattern(None, None, ()))
@@ -209,13 +209,13 @@ def _refusal_of_op(part: OpPattern) -> Told:
 
 
 def _second_result(part: OpPattern) -> Change:
-    """The second result of the op where the first is asked for."""
+    """Gives the second result of the op where the first is asked for."""
     told = f"expected the first result of {part.name}, found result 1"
     return lambda choose: (ResultPattern(part, 1), lambda value: told)
 
 
 def _an_input(part: Producing) -> Change:
-    """An input of the function in place of what an op gives."""
+    """Gives an input of the function in place of what an op gives."""
     wanted = "a block" if isinstance(part, BlockPattern) else " or ".join(part.root_names())
     wanted = f"a result of {wanted}" if isinstance(part, ResultPattern) else wanted
     told = f"expected {wanted}, found an input of the function"
@@ -223,7 +223,7 @@ def _an_input(part: Producing) -> Change:
 
 
 def _no_constant(part: ConstantPattern) -> Change:
-    """An input of the function in place of a constant."""
+    """Gives an input of the function in place of a constant."""
     told = f"expected {part.shown}, found an input of the function"
     return lambda choose: (
         WildcardPattern(part.label, part.dtype, ()),
@@ -232,7 +232,7 @@ def _no_constant(part: ConstantPattern) -> Change:
 
 
 def _other_values(part: ValuePattern) -> Iterator[Change]:
-    """A value that is no constant, of another element type, and one that fails each test."""
+    """Gives a value that is no constant, of another element type, and one that fails each test."""
 
     def told(value: SSAValue) -> str:
         refused = part.refusal(value)
@@ -276,7 +276,7 @@ def _comes_back(part: OpPattern) -> Change:
 
 
 def _other_result(part: ResultPattern) -> Change:
-    """Another result of the op."""
+    """Gives another result of the op."""
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
         index = choose(0, 2)
@@ -289,7 +289,7 @@ def _other_result(part: ResultPattern) -> Change:
 
 
 def _other_step(part: PathPattern) -> Change:
-    """An op on the path that is none of its ops."""
+    """Gives an op on the path that is none of its ops."""
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
         name = pick(choose, [op for op in UNARY if op not in part.through])
@@ -304,7 +304,7 @@ def _other_step(part: PathPattern) -> Change:
 
 
 def _second_start(part: PathPattern) -> Change:
-    """A path that comes from another value as well."""
+    """Gives a path that comes from another value as well."""
     told = "expected all paths to come from one value, found 2 values that lead there"
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
@@ -321,7 +321,7 @@ def _second_start(part: PathPattern) -> Change:
 
 
 def _alone(part: ParallelPattern) -> Change:
-    """The first roots without the last."""
+    """Gives the first roots without the last."""
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
         wanted = " or ".join(sorted(part.roots[-1].root_names()))

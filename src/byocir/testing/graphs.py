@@ -89,8 +89,9 @@ def draw_graph(
     rare: Sequence[Attribute] = RARE,
     breadth: Breadth = NARROW,
 ) -> Drawn:
-    """A graph of ops, or of blocks at level "tensor", in which the pattern might match; `rare` are
-    element types that inputs have now and then. Raises Unfit where a draw came to nothing."""
+    """Draws a graph of ops, or of blocks at level "tensor", in which the pattern might match;
+    `rare` are element types that inputs have now and then. Raises Unfit where a draw came to
+    nothing."""
     builder = _Builder(choose, wants, pick(choose, ELEMENTS if choose(0, 4) else rare))
     builder.tensor_level = level == "tensor"
     builder.breadth = breadth
@@ -152,8 +153,8 @@ class _Builder:
         label: str | None,
         result: TensorType | None = None,
     ) -> Operation:
-        """An op of these operands: those that are ops come first, leaves get what they need, and so
-        do ops that keep the shape of a leaf. Such an op is told its `result`."""
+        """Gives an op of these operands: those that are ops come first, leaves get what they need,
+        and so do ops that keep the shape of a leaf. Such an op is told its `result`."""
         for operand in operands:
             chosen = self._chosen(operand)
             if not isinstance(chosen, ValuePattern) and not self._keeps_shape(chosen):
@@ -173,7 +174,7 @@ class _Builder:
         return made
 
     def _block(self, pattern: BlockPattern) -> SSAValue:
-        """A block on what its inputs are made of, and what it starts from."""
+        """Gives a block on what its inputs are made of, and what it starts from."""
         parts = [read.pattern for read in pattern.reads]
         parts += [pattern.init] if isinstance(pattern.init, Pattern) else []
         for part in parts:
@@ -189,12 +190,12 @@ class _Builder:
         return made[-1].results[0]
 
     def _last_shape(self) -> Shape | None:
-        """The shape of what was made last."""
+        """Gives the shape of what was made last."""
         last = self.block.last_op
         return None if last is None or not last.results else shape_of(last.results[0].type)
 
     def _chosen(self, pattern: Pattern) -> Pattern:
-        """The alternative that was chosen, if it is a leaf; else the pattern."""
+        """Gives the alternative that was chosen, if it is a leaf; else the pattern."""
         while isinstance(pattern, AlternativesPattern) and pattern not in self.nodes:
             chosen = pick(self.choose, pattern.alternatives)
             if not isinstance(chosen, ValuePattern | AlternativesPattern):
@@ -238,7 +239,8 @@ class _Builder:
         return is_leaf or self._keeps_shape(inner)
 
     def _any(self, pattern: AnyOperandsPattern) -> Operation:
-        """An op of a checker: values for its operands, of which optional ones may be missing."""
+        """Gives an op of a checker: values for its operands, of which optional ones may be
+        missing."""
         least, most = operand_range(pattern.name)
         if not most:
             raise Unfit
@@ -249,7 +251,7 @@ class _Builder:
         return self._op(pattern.name, leaves, {}, pattern.label)
 
     def _path(self, pattern: PathPattern) -> SSAValue:
-        """Up to two ops after the start."""
+        """Draws up to two ops after the start."""
         current = self.value(pattern.start)
         for _ in range(self.choose(0, 2)):
             name = pick(self.choose, sorted(pattern.through))
@@ -274,7 +276,7 @@ class _Builder:
         return self.block.insert_arg(type_, len(self.block.args))
 
     def module(self, root: Operation) -> ModuleOp:
-        """The graph as `@main`, which returns what nothing uses."""
+        """Gives the graph as `@main`, which returns what nothing uses."""
         ops = [op for op in self.block.ops if isinstance(op, tir.BlockOp) or _computes(op)]
         unused = [r for op in ops for r in op.results if not r.uses and op is not root]
         outputs = [*root.results, *unused]
@@ -284,7 +286,7 @@ class _Builder:
 
 
 def _proposal(name: str, draft: Draft) -> Proposal:
-    """A proposal for an op that fits it; raises Unfit where none of some does."""
+    """Gives a proposal for an op that fits it; raises Unfit where none of some does."""
     least, most = operand_range(name)
     if not least <= len(draft.slots) <= most:
         raise Unfit
@@ -302,7 +304,9 @@ def _proposal(name: str, draft: Draft) -> Proposal:
 def _made(
     name: str, values: Sequence[SSAValue], properties: Any, location: LocationAttr | None
 ) -> Operation:
-    """An op; raises Unfit where operands and attributes do not fit it, or make a large result."""
+    """Gives an op; raises Unfit where operands and attributes do not fit it, or make a large
+    result.
+    """
     try:
         if name == ForeignOp.name:
             made = _foreign(values, properties, location)
@@ -322,7 +326,7 @@ def _made(
 def _foreign(
     values: Sequence[SSAValue], properties: Any, location: LocationAttr | None
 ) -> Operation:
-    """An operator of which only the name is known, that gives what it takes first."""
+    """Gives an operator of which only the name is known, that gives what it takes first."""
     own = {key: attribute_of(value) for key, value in properties.items()}
     return ForeignOp.create(
         operands=values,
@@ -337,8 +341,8 @@ def _computes(op: Operation) -> bool:
 
 
 def _numbers(choose: Choose, type_: Attribute) -> np.ndarray:
-    """Numbers of a constant: one for all, small ones of both signs, or positive ones; seldom those
-    that fill 32 bits."""
+    """Gives numbers of a constant: one for all, small ones of both signs, or positive ones; seldom
+    those that fill 32 bits."""
     shape, dtype = shape_of(type_), dtype_of(element_type_of(type_))
     kind, rng = choose(0, 6) // 2, np.random.default_rng(choose(0, 99))
     is_wide = dtype.kind == "i" and dtype.itemsize >= 4

@@ -26,8 +26,8 @@ SCALES = (1.0, 1.0, 0.5, 0.25)
 def operand_type(
     choose: Choose, name: str, result: TensorType, wanted: Attribute | None
 ) -> TensorType:
-    """The type of the first operand of such an op for its result; `wanted` is an element type that
-    the pattern asks for."""
+    """Gives the type of the first operand of such an op for its result; `wanted` is an element type
+    that the pattern asks for."""
     shape, element = shape_of(result), element_type_of(result)
     if name == DEQUANTIZE:  # biases are vectors of wide integers
         element = pick(choose, (i32, i32, i8) if len(shape) == 1 else (i8, i8, i8, ui8, i32))
@@ -37,8 +37,8 @@ def operand_type(
 
 
 def numbers_on_grid(choose: Choose, name: str, index: int, type_: TensorType) -> np.ndarray | None:
-    """A scale (operand 1) or zero point (operand 2) as quantisers choose them, most of the time;
-    None for other operands, and for any numbers."""
+    """Gives a scale (operand 1) or zero point (operand 2) as quantisers choose them, most of the
+    time; None for other operands, and for any numbers."""
     if name not in (QUANTIZE, DEQUANTIZE) or index == 0 or not choose(0, 7):
         return None
     shape, rng = shape_of(type_), np.random.default_rng(choose(0, 99))

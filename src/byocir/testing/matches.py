@@ -119,7 +119,7 @@ def near_miss(matcher: Matcher) -> SearchStrategy[Example]:
 
 
 def required(composite: Composite, found: Example | None, does: str) -> Example:
-    """The example; raises ByocirError B365 where none was found."""
+    """Gives the example; raises ByocirError B365 where none was found."""
     if found is None:
         raise ByocirError(
             "B365",
@@ -130,13 +130,13 @@ def required(composite: Composite, found: Example | None, does: str) -> Example:
 
 
 def unflipped(matcher: Matcher) -> list[str]:
-    """The sentences of rules for which no program was found that breaks them alone."""
+    """Gives the sentences of rules for which no program was found that breaks them alone."""
     composite = _composite_of(matcher)
     return [rule.sentence for rule in composite.rules if first_miss(composite, rule) is None]
 
 
 def misses_of(composite: Composite) -> list[Miss]:
-    """All that may make a program miss, in order; see `first_miss` for those that can."""
+    """Gives all that may make a program miss, in order; see `first_miss` for those that can."""
     return [*composite.rules, *_flips(composite), Leak()]
 
 
@@ -147,15 +147,17 @@ def _flips(composite: Composite) -> tuple[Flip | OtherNode, ...]:
 
 @lru_cache(maxsize=4096)
 def first_miss(composite: Composite, miss: Miss) -> Example | None:
-    """A program that misses for this reason alone, always the same; None when none is found: the
-    rule always holds, or another alternative takes what the changed one does not."""
+    """Gives a program that misses for this reason alone, always the same; None when none is found:
+    the rule always holds, or another alternative takes what the changed one does not."""
     seeds = range(1 if isinstance(miss, Flip | OtherNode) else SEEDS)
     found = (find_near_miss(composite, miss, seed) for seed in seeds)
     return next((example for example in found if example is not None), None)
 
 
 def any_miss(composite: Composite, seed: int) -> Example | None:
-    """A program that misses for one reason, the same for the same seed; None if there is none."""
+    """Gives a program that misses for one reason, the same for the same seed; None if there is
+    none.
+    """
     misses = misses_of(composite)
     Random(seed).shuffle(misses)
     for miss in misses:
@@ -166,7 +168,9 @@ def any_miss(composite: Composite, seed: int) -> Example | None:
 
 
 def find_match(composite: Composite, seed: int, breadth: Breadth = NARROW) -> Example | None:
-    """A program that the composite takes, the same for the same seed; None when none is found."""
+    """Finds a program that the composite takes, the same for the same seed; None when none is
+    found.
+    """
     for drawn in _drawn(composite, seed, composite.rules, None, breadth):
         if composite.attempt(drawn.root).fits:
             return Example(composite, drawn.module, drawn.root)
@@ -180,7 +184,7 @@ def _match_of(composite: Composite, rules: tuple[Rule, ...], seed: int) -> Examp
 
 
 def find_near_miss(composite: Composite, miss: Miss, seed: int) -> Example | None:
-    """A program that misses for this, and nothing else is wrong; None when none is found."""
+    """Finds a program that misses for this, and nothing else is wrong; None when none is found."""
     if isinstance(miss, Rule):
         return _rule_missed(composite, miss, seed)
     if isinstance(miss, Flip | OtherNode):
@@ -235,14 +239,14 @@ def _wants(
 
 
 def _beyond(choose: Choose, value: Any, breadth: Breadth) -> Any:
-    """A value for which a rule holds or, where draws go far, several times that."""
+    """Gives a value for which a rule holds or, where draws go far, several times that."""
     times = choose(1, breadth.steps) if breadth.steps and type(value) is int else 1
     return times * value
 
 
 def _flipped(composite: Composite, flip: Flip | OtherNode, seed: int) -> Example | None:
-    """A program of the changed pattern; rather one in which all rules hold, where they can be told
-    of what was changed."""
+    """Gives a program of the changed pattern; rather one in which all rules hold, where they can be
+    told of what was changed."""
     choose, last = seeded(seed), None
     for _ in range(FLIP_DRAWS):
         try:
@@ -270,7 +274,7 @@ def _fits(composite: Composite, whole: Pattern, root: Operation) -> bool:
 
 
 def _leaks(example: Example, why: str = "") -> Iterator[Example]:
-    """The example with a value inside the match as a further result, for each that is then
+    """Gives the example with a value inside the match as a further result, for each that is then
     declined for that, or for the rule whose sentence is `why`."""
     composite = example.composite
     matched = composite.attempt(example.root).matched
@@ -283,7 +287,7 @@ def _leaks(example: Example, why: str = "") -> Iterator[Example]:
 
 
 def _copy(module: ModuleOp, ops: Sequence[Operation]) -> tuple[ModuleOp, list[Operation]]:
-    """A copy of a program, and these of its ops in it."""
+    """Gives a copy of a program, and these of its ops in it."""
     copy = module.clone()
     twins = dict(zip(module.walk(), copy.walk(), strict=True))
     return copy, [twins[op] for op in ops]

@@ -116,7 +116,7 @@ def _pad(d: Draft) -> Proposal:
 
 
 def _shape_like(d: Draft, other: Shape) -> Shape:
-    """A shape that broadcasts to another, or to which it does."""
+    """Gives a shape that broadcasts to another, or to which it does."""
     kinds = [other, other, tuple(1 for _ in other), (), (), (1,)]
     if len(other) > 1:
         kinds += [(1, *other[1:]), other[1:], other[-1:], (other[1], *[1] * (len(other) - 2))]
@@ -125,8 +125,8 @@ def _shape_like(d: Draft, other: Shape) -> Shape:
 
 
 def _any_shape(d: Draft, i: int = 0) -> Shape:
-    """The shape of an input drawn before, most of the time, or one that broadcasts with it: such
-    inputs meet again."""
+    """Gives the shape of an input drawn before, most of the time, or one that broadcasts with it:
+    such inputs meet again."""
     if d.recent and (same := d.choose(0, 9)):
         return d.recent[-1] if same > 2 else _shape_like(d, d.recent[-1])
     rank = d.rank(i, 4, 2, 3, 1)
@@ -137,13 +137,14 @@ def _any_shape(d: Draft, i: int = 0) -> Shape:
 
 
 def _same(d: Draft) -> Proposal:
-    """Operands of one type, each of which may broadcast."""
+    """Gives operands of one type, each of which may broadcast."""
     first = next((i for i in range(len(d.slots)) if d.known(i) is not None), 0)
     return _broadcast(d, [d.kind(first, d.element)] * len(d.slots)), {}
 
 
 def _broadcast(d: Draft, elements: Sequence[Attribute]) -> list[TensorType]:
-    """Operands of these element types, unless theirs are known, each of which may broadcast."""
+    """Gives operands of these element types, unless theirs are known, each of which may
+    broadcast."""
     first = next((i for i in range(len(d.slots)) if d.known(i) is not None), 0)
     shape = d.known(first)
     shape = _any_shape(d) if shape is None else shape
@@ -199,7 +200,7 @@ def _quantize(element: Attribute, zero: Attribute) -> Propose:
 
 
 def _reshaped(d: Draft) -> tuple[Shape, list[TensorType]]:
-    """An input with dimensions of size one, as shape ops like it, and its type."""
+    """Gives an input with dimensions of size one, as shape ops like it, and its type."""
     known = d.known(0)
     shapes = [(1, d.size((0, 1)), 1, 1), (2, 4), (1, 4, 1), (2, d.size((0, 1)), 3, 1), (4,)]
     shape = pick(d.choose, shapes) if known is None else known
@@ -261,7 +262,7 @@ def _reduce(d: Draft) -> Proposal:
 
 
 def _norm(d: Draft) -> Proposal:
-    """Scale and bias have the sizes of the dimensions from `axis` on."""
+    """Proposes scale and bias with the sizes of the dimensions from `axis` on."""
     shape = d.known(0)
     shape = _any_shape(d) if shape is None else shape
     if not shape:
@@ -322,8 +323,8 @@ PROPOSALS: dict[str, Propose] = {
 
 
 def propose(name: str, draft: Draft) -> Proposal:
-    """Types of the operands and attributes of an op; what the pattern fixes is among them. Raises
-    Unfit where nothing can be proposed."""
+    """Gives the types of the operands and attributes of an op; what the pattern fixes is among
+    them. Raises Unfit where nothing can be proposed."""
     if (name in PROPOSALS or is_elementwise(name)) == bool(draft.choose(0, 9)):
         types, properties = _own(name, draft)
     else:
@@ -333,7 +334,7 @@ def propose(name: str, draft: Draft) -> Proposal:
 
 
 def _own(name: str, d: Draft) -> Proposal:
-    """By the op's proposal, else operands that broadcast."""
+    """Proposes as the op itself does, else operands that broadcast."""
     if name in PROPOSALS:
         return PROPOSALS[name](d)
     return _broadcast(d, elements_of(name, d)), attributes_of(name, d)

@@ -52,7 +52,8 @@ class Rebuilt:
 
 
 def resolved(choose: Choose, pattern: Pattern, known: dict[int, Pattern]) -> Pattern:
-    """A pattern with one of each alternatives; `known` is told what each part became, by id."""
+    """Gives a pattern with one of each alternatives; `known` is told what each part became, by
+    id."""
     if id(pattern) not in known:
         if isinstance(pattern, AlternativesPattern):
             made = resolved(choose, pick(choose, pattern.alternatives), known)
@@ -70,7 +71,7 @@ def leads_to(pattern: Pattern, part: Pattern) -> bool:
 
 
 def below(pattern: Pattern) -> Iterator[Pattern]:
-    """The pattern and all below it, each once."""
+    """Gives the pattern and all below it, each once."""
     seen: dict[int, Pattern] = {}
     pending = [pattern]
     while pending:
@@ -82,7 +83,7 @@ def below(pattern: Pattern) -> Iterator[Pattern]:
 
 
 def with_children(pattern: Pattern, children: Sequence[Pattern]) -> Pattern:
-    """The same pattern of other parts, in the order of `children()`."""
+    """Gives the same pattern of other parts, in the order of `children()`."""
     made = changed(pattern)
     match made:
         case OpPattern():
@@ -106,7 +107,7 @@ def with_children(pattern: Pattern, children: Sequence[Pattern]) -> Pattern:
 
 
 def changed(pattern: P, **fields: Any) -> P:
-    """A copy of a pattern in which these fields are others."""
+    """Gives a copy of a pattern in which these fields are others."""
     made = copy(pattern)
     for kind in type(made).__mro__:
         for name, member in vars(kind).items():

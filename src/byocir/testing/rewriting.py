@@ -50,8 +50,8 @@ def check_rewrite(
 
 
 def near_misses(rewrite: MatchedRewrite) -> Iterator[Example]:
-    """A program for each reason that can be found for which a rewrite's pattern or rules just miss,
-    always the same."""
+    """Gives a program for each reason that can be found for which a rewrite's pattern or rules just
+    miss, always the same."""
     for miss in misses_of(rewrite.composite):
         example = first_miss(rewrite.composite, miss)
         if example is not None:

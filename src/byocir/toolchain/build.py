@@ -45,7 +45,7 @@ https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html"""
 
 
 def build_shared(name: str, files: Mapping[str, str | bytes], flags: Sequence[str] = ()) -> Path:
-    """The path of a shared library made from C files, compiled now or before.
+    """Gives the path of a shared library made from C files, compiled now or before.
 
     `files` maps file names, without folders, to contents: each `.c` is compiled, headers are found
     by `#include "..."`. `flags` follow the sources, so libraries (`-lm`) may be among them.
@@ -86,13 +86,14 @@ def build_shared(name: str, files: Mapping[str, str | bytes], flags: Sequence[st
 
 
 def _list(folder: Path, stem: str) -> Path:
-    """The place of the list of a library's headers in a folder."""
+    """Gives the place of the list of a library's headers in a folder."""
     return folder / f"{stem}.headers"
 
 
 def _kept(folder: Path, stem: str) -> Path:
-    """The place of a library in a folder. Its name tells the headers of others, as they are now, by
-    a digest, if there is a list of them: the loader takes two files of one path for the same."""
+    """Gives the place of a library in a folder. Its name tells the headers of others, as they are
+    now, by a digest, if there is a list of them: the loader takes two files of one path for the
+    same."""
     try:
         paths = _list(folder, stem).read_text().splitlines()
     except (OSError, ValueError):
@@ -124,8 +125,8 @@ def _keep(built: Path, place: Path) -> bool:
 def built_and_loaded(
     name: str, files: Mapping[str, str | bytes], flags: Sequence[str] = ()
 ) -> ctypes.CDLL:
-    """The library that `build_shared` gives, ready to be called; built anew if it was damaged since
-    it was built. Raises as `build_shared` and `load_shared` do."""
+    """Gives the library that `build_shared` gives, ready to be called; built anew if it was damaged
+    since it was built. Raises as `build_shared` and `load_shared` do."""
     path = build_shared(name, files, flags)
     try:
         return load_shared(path)
@@ -161,8 +162,8 @@ _PROBE = """int probe(int n)
 
 
 def load_shared(path: Path) -> ctypes.CDLL:
-    """A library that was built, ready to be called. Raises ByocirError B404 if it cannot be loaded,
-    as from a file system that forbids execution."""
+    """Loads a library that was built, ready to be called. Raises ByocirError B404 if it cannot be
+    loaded, as from a file system that forbids execution."""
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
@@ -188,7 +189,7 @@ def cache_folder() -> Path:
 
 @cache
 def _own_folder() -> Path:
-    """A folder of this process, readable by this user only; removed at exit."""
+    """Gives a folder of this process, readable by this user only; removed at exit."""
     folder = Path(tempfile.mkdtemp(prefix="byocir-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -214,8 +215,8 @@ def is_whole(path: Path) -> bool:
 def _listed(
     compiler: Compiler, folder: Path, contents: Mapping[str, bytes], flags: Sequence[str]
 ) -> Path | None:
-    """A file with the paths of the headers from outside of `folder` that its C files include; None
-    where they are those of C alone, which come with the compiler."""
+    """Gives a file with the paths of the headers from outside of `folder` that its C files include;
+    None where they are those of C alone, which come with the compiler."""
     if not _links_others(flags):
         return None
     sources = [file for file in contents if file.endswith(".c")]
@@ -240,7 +241,7 @@ def _bytes(content: str | bytes) -> bytes:
 
 
 def _key(compiler: Compiler, contents: Mapping[str, bytes], flags: Sequence[str]) -> str:
-    """A digest of all that decides what the compiler writes."""
+    """Gives a digest of all that decides what the compiler writes."""
     native = any(flag.endswith("=native") for flag in flags)
     digest = hashlib.sha256()
     for part in (
@@ -289,8 +290,8 @@ def _compile(
 
 
 def _run(command: Sequence[str], folder: Path) -> tuple[int, bytes]:
-    """The exit code and output of a compiler. It runs in a session of its own, all of which ends if
-    it takes too long or this process is interrupted: compilers have others do the work."""
+    """Gives the exit code and output of a compiler. It runs in a session of its own, all of which
+    ends if it takes too long or this process is interrupted: compilers have others do the work."""
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -318,7 +319,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _telling(lines: list[str]) -> list[str]:
-    """The first lines from the first error on: compilers put warnings and context before it."""
+    """Gives the first lines from the first error on: compilers put warnings and context before
+    it."""
     first = next((i for i, line in enumerate(lines) if "error" in line.lower()), 0)
     return lines[first : first + ERROR_LINES]
 

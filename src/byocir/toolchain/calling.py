@@ -16,7 +16,7 @@ not fit each other."""
 
 
 def aligned(values: np.ndarray) -> np.ndarray:
-    """These values at a multiple of `ALIGN`: a copy, if they lie elsewhere."""
+    """Gives these values at a multiple of `ALIGN`: a copy, if they lie elsewhere."""
     if values.ctypes.data % ALIGN == 0 and values.flags.c_contiguous:
         return values
     made = aligned_zeros(values.shape, values.dtype)
@@ -25,7 +25,7 @@ def aligned(values: np.ndarray) -> np.ndarray:
 
 
 def aligned_zeros(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """A new array of zeros at a multiple of `ALIGN`."""
+    """Gives a new array of zeros at a multiple of `ALIGN`."""
     nbytes = math.prod(shape) * dtype.itemsize
     memory = np.zeros(nbytes + ALIGN, np.uint8)
     start = -memory.ctypes.data % ALIGN

@@ -39,7 +39,8 @@ class Compiler:
 
 
 def find_compiler() -> Compiler:
-    """The first compiler there is; `$CC` may hold a program and flags, such as `ccache gcc`.
+    """Finds the first C compiler that the machine has; `$CC` may hold a program and flags, such as
+    `ccache gcc`.
 
     Raises ByocirError B401 if there is none, and B402 if `$CC` is set and names no program: who
     chose a compiler does not want another one.
@@ -88,13 +89,14 @@ def _unknown(found: str) -> ByocirError:
 
 
 def _fingerprint(program: str) -> str:
-    """A program by path, size and time of change: as telling as its version, and no process."""
+    """Gives a program by path, size and time of change: as telling as its version, and no
+    process."""
     path = Path(program).resolve()
     status = path.stat()
     return f"{path} {status.st_size} {status.st_mtime_ns}"
 
 
 def _zig(module: str) -> str:
-    """The compiler's executable beside the wheel's `__init__.py`."""
+    """Gives the compiler's executable beside the wheel's `__init__.py`."""
     executable = Path(module).with_name("zig")
     return str(executable if executable.exists() else module)

@@ -67,6 +67,6 @@ GENERIC = CPUS["generic"]
 
 
 def fitting(level: int, features: Collection[str] = ()) -> Cpu:
-    """The most capable of those that a machine of an x86-64 level and these features runs."""
+    """Gives the most capable of those that a machine of an x86-64 level and these features runs."""
     able = [cpu for cpu in _TABLE if cpu.runs_on(level, features)]
     return max(able, key=lambda cpu: (cpu.level, len(cpu.features)))

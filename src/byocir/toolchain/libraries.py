@@ -56,8 +56,8 @@ class Libraries:
         return [p.removeprefix(prefix) for p in self.search if p.startswith(prefix)]
 
     def flags(self) -> tuple[str, ...]:
-        """The flags to compile and link with. Raises ByocirError B407 where no place has them, B401
-        and B402 without a C compiler."""
+        """Gives the flags to compile and link with. Raises ByocirError B407 where no place has
+        them, B401 and B402 without a C compiler."""
         chosen = os.environ.get(self.variable)
         tried: list[str] = []
         for place in (chosen,) if chosen else (*self.search, ""):
@@ -84,7 +84,7 @@ class Libraries:
         return f"{installed}, or {folder}"
 
     def _flags_of(self, place: str) -> list[str]:
-        """The flags for a place; none where there is nothing."""
+        """Gives the flags for a place; none where there is nothing."""
         if not place:
             return self.linked
         if place.startswith(PKG_CONFIG):
@@ -115,12 +115,12 @@ class Libraries:
 
 
 def _found_at_run(folder: str) -> str:
-    """The flag by which a program looks for libraries in a folder when it runs."""
+    """Gives the flag by which a program looks for libraries in a folder when it runs."""
     return f"-Wl,-rpath,{folder}"
 
 
 def _files_of(wheels: Sequence[str]) -> list[Path]:
-    """The files that wheels installed."""
+    """Gives the files that wheels installed."""
     from importlib import metadata  # imports more than all of the runtime
 
     found: list[Path] = []
@@ -134,7 +134,7 @@ def _files_of(wheels: Sequence[str]) -> list[Path]:
 
 
 def _told_by_pkg_config(package: str) -> list[str]:
-    """The flags that pkg-config tells of a package; none where it knows none."""
+    """Gives the flags that pkg-config tells of a package; none where it knows none."""
     program = os.environ.get("PKG_CONFIG", "pkg-config")
     command = [program, "--cflags", "--libs", package]
     try:

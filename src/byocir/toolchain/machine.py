@@ -39,8 +39,8 @@ int has_avx512vnni(void)
 
 @cache
 def x86_64_level() -> int:
-    """The highest level of x86-64 that this machine runs, 1 to 4, as the psABI numbers them; 0 for
-    other processors, and where there is no C compiler to ask with."""
+    """Gives the highest level of x86-64 that this machine runs, 1 to 4, as the psABI numbers them;
+    0 for other processors, and where there is no C compiler to ask with."""
     return _asked("x86_64_level")
 
 

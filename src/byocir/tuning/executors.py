@@ -28,8 +28,8 @@ Made = TypeVar("Made")
 
 @contextmanager
 def executor_of(jobs: int, address: str) -> Generator[Executor | None]:
-    """The executor for so many jobs at once, or of a Dask cluster at `dask://HOST:PORT`; None for
-    one job after the other, in this process. Raises ByocirError B266."""
+    """Gives the executor for so many jobs at once, or of a Dask cluster at `dask://HOST:PORT`; None
+    for one job after the other, in this process. Raises ByocirError B266."""
     if address:
         with _dask(address) as executor:
             yield executor
@@ -95,8 +95,8 @@ class JobQueue(Generic[Given, Made]):
         return time.monotonic() >= self.until
 
     def outcomes(self, jobs: Sequence[Given]) -> Iterator[tuple[int, Made]]:
-        """The outcome of each job as it is known, with its position; of none that the time does not
-        suffice for."""
+        """Gives the outcome of each job as it is known, with its position; of none that the time
+        does not suffice for."""
         futures = self._submitted(jobs)
         for i, job in enumerate(jobs):
             found = self._result(futures[i]) if i < len(futures) else None

@@ -14,9 +14,10 @@ Made = TypeVar("Made", bound=NamedTuple)
 
 
 class Journal(Generic[Made]):
-    """What jobs made, tuples of plain data, by the digests of the jobs. `read` makes one of its
-    fields by name, and raises KeyError, TypeError or ValueError where that cannot be. Without a
-    path all is kept in memory alone. Raises ByocirError B112 for a file that cannot be written."""
+    """A file of what jobs made, tuples of plain data, by the digests of the jobs. `read` makes one
+    of its fields by name, and raises KeyError, TypeError or ValueError where that cannot be.
+    Without a path all is kept in memory alone. Raises ByocirError B112 for a file that cannot be
+    written."""
 
     def __init__(self, read: Callable[[Any], Made], path: Path | None = None) -> None:
         self._read, self._path = read, path
@@ -30,7 +31,7 @@ class Journal(Generic[Made]):
         """The number of jobs that an earlier run did."""
 
     def get(self, digest: str) -> Made | None:
-        """What a job made, if it is known."""
+        """Gives what a job made, if it is known."""
         return self._known.get(digest)
 
     def add(self, digest: str, made: Made) -> None:

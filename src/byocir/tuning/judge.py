@@ -36,7 +36,7 @@ class CompileJob(NamedTuple):
     target: str
 
     def digest(self, code: bytes) -> str:
-        """A name for what the job asks; `code` is the targets' own, where it is known."""
+        """Gives a name for what the job asks; `code` is the targets' own, where it is known."""
         texts = (TunedTable().byocir, self.module, self.target)
         data = [*(text.encode() for text in texts), self.weights, code]
         return hashlib.sha256(b"".join(b"%d " % len(part) + part for part in data)).hexdigest()
@@ -51,7 +51,8 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(row: Any) -> Outcome:
-    """An outcome of its fields by name; raises KeyError, TypeError or ValueError for others."""
+    """Gives an outcome of its fields by name; raises KeyError, TypeError or ValueError for
+    others."""
     cost, unit, refusal = (row[name] for name in Outcome._fields)
     if type(cost) not in (int, float):
         raise TypeError(type(cost).__name__)
@@ -59,13 +60,13 @@ def outcome_of(row: Any) -> Outcome:
 
 
 def job_of(module: ModuleOp, named: tuple[str, ...], target: str) -> CompileJob:
-    """The job of judging a module."""
+    """Gives the job of judging a module."""
     return CompileJob(print_module(module, debuginfo=False), dump_weights(module), named, target)
 
 
 def judge(job: CompileJob) -> Outcome:
-    """The cost of a job's module: cycles where the target profiles its programs, else the least
-    seconds of several runs here, of all its regions together."""
+    """Gives the cost of a job's module: cycles where the target profiles its programs, else the
+    least seconds of several runs here, of all its regions together."""
     for target in job.named:
         named_target(target)
     context = load_context()
@@ -86,6 +87,6 @@ def judge(job: CompileJob) -> Outcome:
 
 
 def code_of(targets: Iterable[Target]) -> bytes:
-    """The files that targets are from: what they cost changes with these."""
+    """Gives the files that targets are from: what they cost changes with these."""
     files = [given_file(type(target)) for target in targets]
     return b"".join(Path(file).read_bytes() for file in files if Path(file).is_file())

@@ -142,7 +142,7 @@ def _outcomes(
     work: JobQueue[SweepJob, SweepPoint],
     code: bytes,
 ) -> list[SweepPoint]:
-    """The point of each job, compiled once; `code` is the target's own."""
+    """Gives the point of each job, compiled once; `code` is the target's own."""
     texts = [job.digest(code) + json.dumps([*more]) for job, *more in jobs]
     digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
     new = [i for i, digest in enumerate(digests) if journal.get(digest) is None]
@@ -156,8 +156,8 @@ def _outcomes(
 
 
 def _varied(target: str | Target, vary: Mapping[str, Any]) -> Target:
-    """The one target that is given; raises ByocirError B213 for several, B267 for settings that it
-    does not have."""
+    """Gives the one target that is given; raises ByocirError B213 for several, B267 for settings
+    that it does not have."""
     attributes = attributes_of(target)
     if len(attributes) != 1:
         raise ByocirError("B213", f"expected one target, found {len(attributes)}")
@@ -174,7 +174,7 @@ def _varied(target: str | Target, vary: Mapping[str, Any]) -> Target:
 
 
 def point_of(row: Any) -> SweepPoint:
-    """A point of its fields by name; raises KeyError, TypeError or ValueError for others."""
+    """Gives a point of its fields by name; raises KeyError, TypeError or ValueError for others."""
     settings, cycles, energy, memory, utilisation, refusal = (
         row[name] for name in SweepPoint._fields
     )

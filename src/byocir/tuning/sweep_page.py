@@ -48,7 +48,7 @@ def _row(point: SweepPoint, is_best: bool) -> str:
 
 
 def _plot(points: Sequence[SweepPoint], best: Sequence[bool]) -> str:
-    """A dot for each point that can be, the Pareto set joined by a line."""
+    """Gives a dot for each point that can be, the Pareto set joined by a line."""
     able = [(p, b) for p, b in zip(points, best, strict=True) if not p.refusal and p.memory]
     if not able:
         return "<p>No point can be drawn.</p>"

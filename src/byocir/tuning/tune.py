@@ -128,7 +128,9 @@ class _Run:
         self.code = code_of(map(target_of, targets_of(self.module)))
 
     def tuned(self, trials: int, seed: int) -> TunedTable:
-        """The best schedules. Raises ByocirError B265 where no target leaves anything to choose."""
+        """Gives the best schedules. Raises ByocirError B265 where no target leaves anything to
+        choose.
+        """
         entries: dict[Key, Tuned] = {}
         reasons: list[str] = []
         times = Counter(place.key for place in self.places)
@@ -154,8 +156,8 @@ class _Run:
         return TunedTable(entries)
 
     def _best(self, place: TakenComposite, trials: int, seed: int) -> Tuned | str:
-        """The schedule of a composite that costs least, the first of those; or why there is none,
-        as where the time does not suffice."""
+        """Gives the schedule of a composite that costs least, the first of those; or why there is
+        none, as where the time does not suffice."""
         ways = ways_of(place.composite, place.target, trials, seed)
         batch = next(ways, ())
         if not batch:
@@ -176,14 +178,15 @@ class _Run:
         return best
 
     def _tried(self, place: TakenComposite, schedules: Sequence[str]) -> list[Outcome | None]:
-        """The outcomes of a composite, between its neighbours, with each of these schedules."""
+        """Gives the outcomes of a composite, between its neighbours, with each of these
+        schedules."""
         modules = (alone(place.composite, schedule, AROUND) for schedule in schedules)
         name = place.target.target_name.data
         return self._outcomes([job_of(module, self.named, name) for module in modules])
 
     def _together(self, target: str, entries: Mapping[Key, Tuned]) -> dict[Key, Tuned]:
-        """The entries of a target, with schedules where these make the whole model better, too:
-        what follows each other shares units and memories."""
+        """Gives the entries of a target, with schedules where these make the whole model better,
+        too: what follows each other shares units and memories."""
         kept: dict[Key, Tuned] = {}
         own = least = self._whole(target, kept)
         better = [key for key, each in entries.items() if each.cost < each.default]
@@ -204,7 +207,7 @@ class _Run:
         return {**own_choice, **kept}
 
     def _whole(self, target: str, entries: Mapping[Key, Tuned]) -> Outcome:
-        """The cost of a target's code for the whole model with these schedules."""
+        """Gives the cost of a target's code for the whole model with these schedules."""
         own = [place.composite.schedule for place in self.places]
         for place in self.places:
             if place.key in entries:
@@ -218,7 +221,8 @@ class _Run:
         return outcome
 
     def _outcomes(self, jobs: Sequence[CompileJob]) -> list[Outcome | None]:
-        """The outcome of each job, which is judged once; None where the time did not suffice."""
+        """Gives the outcome of each job, which is judged once; None where the time did not
+        suffice."""
         digests = [job.digest(self.code) for job in jobs]
         new = {d: j for d, j in zip(digests, jobs, strict=True) if self.journal.get(d) is None}
         for i, outcome in self.work.outcomes(list(new.values())):

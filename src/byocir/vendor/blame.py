@@ -50,7 +50,7 @@ def blame(
 
 
 def _lines(error: BaseException) -> Iterator[tuple[FrameType, int]]:
-    """The calls that were running, outermost first, each with its line."""
+    """Gives the calls that were running, outermost first, each with its line."""
     trace = error.__traceback__
     while trace is not None:
         yield trace.tb_frame, trace.tb_lineno
@@ -58,7 +58,7 @@ def _lines(error: BaseException) -> Iterator[tuple[FrameType, int]]:
 
 
 def _inner(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that a decorator or `partial` wraps."""
+    """Gives the function that a decorator or `partial` wraps."""
     found = unwrap(function)
     return _inner(found.func) if isinstance(found, partial) else found
 
@@ -72,8 +72,8 @@ def _is_ours(thing: object) -> bool:
 
 
 def _place_in(kind: type, function: Callable[..., Any] | None, error: BaseException) -> str:
-    """The line of a user's method that failed; without one the last of the lines that were running
-    in the files of a user's class, if there are any."""
+    """Gives the line of a user's method that failed; without one the last of the lines that were
+    running in the files of a user's class, if there are any."""
     if function is not None:
         return place_of(function, error)
     own = [sys.modules.get(each.__module__) for each in kind.__mro__ if not _is_ours(each)]
@@ -83,7 +83,7 @@ def _place_in(kind: type, function: Callable[..., Any] | None, error: BaseExcept
 
 
 def _begin_of(kind: type) -> str:
-    """The line at which a class begins."""
+    """Gives the line at which a class begins."""
     try:
         return f"{getsourcefile(kind)}:{getsourcelines(kind)[1]}"
     except (OSError, TypeError):  # typed in, or in no file

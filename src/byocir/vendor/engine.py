@@ -12,7 +12,7 @@ class NotComputed(Exception):
 
 
 def as_value(value: Any) -> Any:
-    """A value with its tensors as arrays: numpy's scalars are arrays without dimensions."""
+    """Gives a value with its tensors as arrays: numpy's scalars are arrays without dimensions."""
     if value is None or isinstance(value, dict):
         return cast(Any, value)
     if isinstance(value, list | tuple):

@@ -26,9 +26,9 @@ OF_TARGETS = (CodeFailed, NotImplementedError)
 def mistakes_of(
     target: str, kind: type, hook: str, function: Callable[..., Any] | None
 ) -> Generator[None]:
-    """Around the code of a target, or of a pass of its own, of class `kind`. Where it fails it
-    raises ByocirError B219 with the line of the target's code that did, or called what did; and
-    OwnMistake B232 where only byocir's was running."""
+    """Guards a call of the code of a target, or of a pass of its own, of class `kind`. Where it
+    fails it raises ByocirError B219 with the line of the target's code that did, or called what
+    did; and OwnMistake B232 where only byocir's was running."""
     try:
         yield
     except ByocirError:

@@ -10,7 +10,9 @@ from byocir.errors import ByocirError
 
 
 def place_of(function: Callable[..., Any], error: BaseException | None = None) -> str:
-    """The line of a user's function that raised, `file:line`; without an error its first line."""
+    """Gives the line of a user's function that raised, `file:line`; without an error its first
+    line.
+    """
     function = unwrap(function)
     code = getattr(function, "__code__", None)
     if code is None:

@@ -34,7 +34,7 @@ def give(name: str, kind: Any) -> None:
 
 
 def given(name: str) -> Any | None:
-    """The class of a target that was given in this process."""
+    """Gives the class of a target that was given in this process."""
     return _of_thread.given.get(name) or _given.get(name)
 
 
@@ -55,18 +55,18 @@ def forgetting(*, afresh: bool = False) -> Generator[None]:
 
 
 def all_given() -> dict[str, Any]:
-    """All that were given in this process, by name."""
+    """Gives all that were given in this process, by name."""
     return {**_given}
 
 
 @cache
 def installed(group: str = TARGETS) -> EntryPoints:
-    """The entry points that packages bring."""
+    """Gives the entry points that packages bring."""
     return entry_points(group=group)
 
 
 def imported(entry: EntryPoint) -> Any:
-    """The class that a package brings; raises ByocirError B217 where that fails."""
+    """Gives the class that a package brings; raises ByocirError B217 where that fails."""
     try:
         return entry.load()
     except FAILURES as error:

@@ -25,7 +25,9 @@ def imported_from(kind: type, module: ModuleType) -> bool:
 
 
 def given_file(kind: type) -> str:
-    """The file, or folder, that the user gave and that defined a class; empty for other classes."""
+    """Gives the file, or folder, that the user gave and that defined a class; empty for other
+    classes.
+    """
     place = kind.__module__.partition(".")[0]
     module = sys.modules.get(place)
     if module is None or not place.startswith(FILE_MODULE):
@@ -34,8 +36,8 @@ def given_file(kind: type) -> str:
 
 
 def import_file(path: Path, code: str) -> ModuleType:
-    """The module of a file, or of a folder with an `__init__.py`, imported once per process and
-    path. Raises ByocirError with this code."""
+    """Imports the module of a file, or of a folder with an `__init__.py`, imported once per process
+    and path. Raises ByocirError with this code."""
     file = path / "__init__.py" if path.is_dir() else path
     if not file.is_file():
         raise ByocirError(code, "expected a Python file, found none", where=str(path))
@@ -66,7 +68,7 @@ def import_file(path: Path, code: str) -> ModuleType:
 
 
 def _place(error: BaseException, file: Path) -> str:
-    """The line of the user's file at which it failed."""
+    """Gives the line of the user's file at which it failed."""
     known = os.path.abspath(file)  # as code knows its file
     if isinstance(error, SyntaxError) and error.filename == known:
         return f"{file}:{error.lineno}"

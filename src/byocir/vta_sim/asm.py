@@ -39,7 +39,7 @@ SUFFIX_NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @cache
 def groups(opcode: Opcode) -> tuple[tuple[str, list[Field]], ...]:
-    """The fields of ``opcode`` by their text key, in table order."""
+    """Gives the fields of ``opcode`` by their text key, in table order."""
     grouped = groupby(LAYOUT[opcode], key=lambda field: field.text)
     return tuple((key, list(fields)) for key, fields in grouped)
 
@@ -67,7 +67,8 @@ def _operands(key: str, columns: Sequence[Sequence[int]], base: int) -> list[str
 
 
 def _format(opcode: Opcode, columns: Mapping[str, Sequence[int]]) -> list[str]:
-    """The assembly of instructions of one kind, from their fields as columns of one length."""
+    """Gives the assembly of instructions of one kind, from their fields as columns of one
+    length."""
     length = len(next(iter(columns.values())))
     heads: list[list[str]] = [[opcode.name.lower()] * length]
     operands: list[list[str]] = []
@@ -86,7 +87,7 @@ def _format(opcode: Opcode, columns: Mapping[str, Sequence[int]]) -> list[str]:
 
 
 def format_instruction(insn: Instruction) -> str:
-    """The one-line assembly of a decoded instruction."""
+    """Gives the one-line assembly of a decoded instruction."""
     return _format(insn.opcode, {name: [value] for name, value in insn.fields.items()})[0]
 
 
@@ -105,7 +106,7 @@ def disassemble(
     config: VTAConfig = DEFAULT_CONFIG,
     locations: Sequence[str] | None = None,
 ) -> list[str]:
-    """One line of assembly per instruction of uint8 [N, 16]; never fails on content.
+    """Gives one line of assembly per instruction of uint8 [N, 16]; never fails on content.
 
     ``locations``: where each instruction came from, N strings; a comment line stands before the
     first of those that share one. Raises VTAError V001 or V101 for an array that is no instruction
@@ -156,5 +157,6 @@ def _with_comments(lines: Sequence[str], locations: Sequence[str]) -> list[str]:
 
 
 def comment(text: str) -> str:
-    """A comment line; what could end the line early or is no printable character is escaped."""
+    """Gives a comment line; what could end the line early or is no printable character is
+    escaped."""
     return f"# {escaped(text)}"

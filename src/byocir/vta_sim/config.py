@@ -110,7 +110,8 @@ class VTAConfig:
                 raise VTAError("V004", expected, f"2^{log_depth}")
 
     def _check_words(self) -> None:
-        """An instruction is two 64-bit words and no field crosses; a micro-op is 32 bits."""
+        """Checks that an instruction is two 64-bit words and no field crosses; a micro-op is 32
+        bits."""
         for what, bits, limit in words_needed(self):
             if bits > limit:
                 raise VTAError("V004", f"{what} to fit {limit} bits", f"{bits} bits in {self.name}")
@@ -158,8 +159,8 @@ class VTAConfig:
 
     @staticmethod
     def from_name(name: str) -> VTAConfig | None:
-        """The configuration that has this `name`; None for any other text. Raises VTAError V004 for
-        numbers that describe no VTA."""
+        """Gives the configuration that has this `name`; None for any other text. Raises VTAError
+        V004 for numbers that describe no VTA."""
         found = _NAME.fullmatch(name)
         if found is None or not VTAConfig.is_name(name):
             return None
@@ -173,14 +174,14 @@ class VTAConfig:
 
     @staticmethod
     def read(text: str) -> VTAConfig:
-        """The configuration that a user asks for: a preset, a `name` or a ``vta_config.json``.
-        Raises VTAError V004 and V006."""
+        """Reads the configuration that a user asks for: a preset, a `name` or a
+        ``vta_config.json``. Raises VTAError V004 and V006."""
         return PRESETS.get(text) or VTAConfig.from_name(text) or VTAConfig.from_json(text)
 
     @staticmethod
     def of_block(size: int) -> VTAConfig:
-        """The default with a GEMM unit of another side, a power of two. Buffers grow and shrink
-        with it: they hold as many elements, and each field keeps its width."""
+        """Gives the default with a GEMM unit of another side, a power of two. Buffers grow and
+        shrink with it: they hold as many elements, and each field keeps its width."""
         wider, plain = size.bit_length() - 1 - DEFAULT_CONFIG.log_block, DEFAULT_CONFIG
         return VTAConfig(
             log_block=plain.log_block + wider,
@@ -190,7 +191,7 @@ class VTAConfig:
         )
 
     def to_dict(self) -> dict[str, int]:
-        """The nine ``LOG_`` keys, ALU_MUL and ACC_8BIT; ``from_dict`` reads them."""
+        """Gives the nine ``LOG_`` keys, ALU_MUL and ACC_8BIT; ``from_dict`` reads them."""
         return {field.name.upper(): getattr(self, field.name) for field in fields(self)}
 
     def expect(self, made_for: VTAConfig, what: str, where: str = "") -> None:
@@ -236,7 +237,7 @@ class VTAConfig:
         return self.log_batch, self.log_block, *depths, int(self.alu_mul), int(self.acc_8bit)
 
     def element_bytes(self, memory: Memory) -> int:
-        """Bytes of one element in DRAM; ACC_8BIT elements are the narrow form of ACC."""
+        """Gives the bytes of one element in DRAM; ACC_8BIT elements are the narrow form of ACC."""
         return self._element_bytes[memory]
 
     def log_depth(self, memory: Memory) -> int:
@@ -286,7 +287,7 @@ def _target(name: object) -> tuple[bool, bool]:
 
 
 def _parse(text: str) -> Mapping[str, object]:
-    """A JSON object as a mapping; raises VTAError V006."""
+    """Gives a JSON object as a mapping; raises VTAError V006."""
     try:
         data: object = json.loads(text, object_pairs_hook=_once)
     except RecursionError:
@@ -299,7 +300,7 @@ def _parse(text: str) -> Mapping[str, object]:
 
 
 def _name(key: object) -> str:
-    """A key for a message; quoted unless it looks like one."""
+    """Gives a key for a message; quoted unless it looks like one."""
     return key if isinstance(key, str) and key.isidentifier() and key.isascii() else shown(key)
 
 

@@ -59,7 +59,7 @@ class Energy:
         return self.mac + self.alu + self.scratchpad + self.dram
 
     def to_dict(self) -> dict[str, float]:
-        """The four parts by name."""
+        """Gives the four parts by name."""
         return asdict(self)
 
 
@@ -93,7 +93,7 @@ def traffic(decoded: Decoded) -> Traffic:
 
 
 def _scratchpad_bytes(decoded: Decoded) -> int:
-    """Bytes that all instructions read from and write to scratchpads.
+    """Gives the bytes that all instructions read from and write to scratchpads.
 
     A step reads its micro-op. GEMM reads INP, WGT and ACC and writes ACC, or only writes ACC to
     reset it. ALU reads and writes ACC, and reads a second operand in register form. A load writes
@@ -111,12 +111,12 @@ def _scratchpad_bytes(decoded: Decoded) -> int:
 
 
 def energy_of(decoded: Decoded, model: EnergyModel | None = None) -> Energy:
-    """The energy of one run; it depends on the instructions only."""
+    """Gives the energy of one run; it depends on the instructions only."""
     return energy_for(traffic(decoded), model or EnergyModel())
 
 
 def energy_for(work: Traffic, model: EnergyModel) -> Energy:
-    """The energy of so much work."""
+    """Gives the energy of so much work."""
     return Energy(
         mac=work.macs * model.mac,
         alu=work.alu_lanes * model.alu_lane + work.alu_multiply_lanes * model.alu_multiply_lane,

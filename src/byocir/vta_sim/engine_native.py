@@ -69,14 +69,14 @@ class _Counters(Structure):
 
 @cache
 def core() -> ctypes.CDLL:
-    """The C core, compiled on first use: for this machine, or for its kind where the compiler has
-    no `-march=native`. Raises ByocirError B401 to B404."""
+    """Gives the C core, compiled on first use: for this machine, or for its kind where the compiler
+    has no `-march=native`. Raises ByocirError B401 to B404."""
     return load_core(FLAGS if takes(FLAGS) else PORTABLE)
 
 
 @cache
 def load_core(flags: tuple[str, ...]) -> ctypes.CDLL:
-    """The C core, compiled with ``flags``."""
+    """Loads the C core, compiled with ``flags``."""
     folder = resources.files("byocir.vta_sim") / "native"
     files = {
         file.name: file.read_bytes() for file in folder.iterdir() if file.name[-2:] in (".c", ".h")
@@ -163,7 +163,8 @@ class NativeStream:
 def native_stream(
     insns: NDArray[np.uint8], config: VTAConfig, seed: int | None
 ) -> NativeStream | None:
-    """A scheduled stream; None if the engine is not to be had or the core refuses the stream."""
+    """Gives a scheduled stream; None if the engine is not to be had or the core refuses the
+    stream."""
     if not computes(config) or not is_available():
         return None
     stream = NativeStream(insns, config)
@@ -212,8 +213,8 @@ class NativeMachine:
         self.run(stream)
 
     def read(self, memory: Memory) -> NDArray[Any]:
-        """The elements of UOP (uint32 [depth]), INP (int8 [depth, batch, block_in]), WGT (int8
-        [depth, block_out, block_in]) or ACC (int32 [depth, batch, block_out])."""
+        """Reads the elements of UOP (uint32 [depth]), INP (int8 [depth, batch, block_in]), WGT
+        (int8 [depth, block_out, block_in]) or ACC (int32 [depth, batch, block_out])."""
         dtype, shape = _layout(memory, self.config)
         elements = np.empty(shape, dtype)
         core().vta_device_read(self._handle, memory, 0, len(elements), elements.ctypes.data)

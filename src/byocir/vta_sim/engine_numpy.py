@@ -59,7 +59,7 @@ class Plans:
         self._room = limit
 
     def get(self, key: tuple[object, ...]) -> Parts | None:
-        """The plan kept under ``key``."""
+        """Gives the plan kept under ``key``."""
         return self._plans.get(key)
 
     def keep(self, key: tuple[object, ...], plan: Parts) -> None:
@@ -150,7 +150,7 @@ class Machine:
             self._written.mark(memory, index)
 
     def _target(self, memory: Memory) -> NDArray[Any]:
-        """The scratchpad behind a memory id, as [depth, ...]."""
+        """Gives the scratchpad behind a memory id, as [depth, ...]."""
         if memory == Memory.UOP:
             return self.uop
         if memory == Memory.INP:
@@ -220,7 +220,7 @@ class Machine:
             row[...] = values
 
     def _uops(self, insn: Instruction) -> NDArray[np.uint32] | None:
-        """The micro-ops of a loop nest; None if the nest is empty. Checks their range."""
+        """Gives the micro-ops of a loop nest; None if the nest is empty. Checks their range."""
         f = insn.fields
         begin, end = f["uop_bgn"], f["uop_end"]
         if end <= begin or not f["iter_out"] or not f["iter_in"]:
@@ -235,7 +235,8 @@ class Machine:
     def _nest(
         self, insn: Instruction, uops: NDArray[np.uint32], memories: dict[str, Memory]
     ) -> StepNest:
-        """The loop nest over ``memories`` (operand to memory), checked against their depths."""
+        """Gives the loop nest over ``memories`` (operand to memory), checked against their
+        depths."""
         f = insn.fields
         dst, src, wgt = decode_uops(uops, self.config)
         columns = {"dst": dst, "src": src, "wgt": wgt}
@@ -254,7 +255,8 @@ class Machine:
         memories: dict[str, Memory],
         plan: Callable[[StepNest], Iterator[Part]],
     ) -> Iterable[Part]:
-        """The parts of the instruction's plan, kept for the next time if they fit one chunk."""
+        """Gives the parts of the instruction's plan, kept for the next time if they fit one
+        chunk."""
         uops = self._uops(insn)
         if uops is None:
             return ()

@@ -28,7 +28,7 @@ class Executable:
     def run(
         self, inputs: Sequence[np.ndarray], *, check: bool = False, timing: bool = False
     ) -> tuple[list[np.ndarray], SimResult]:
-        """The outputs for inputs that fit the ports, and what the simulator measured. Raises
+        """Gives the outputs for inputs that fit the ports, and what the simulator measured. Raises
         VTAError V2xx, and S2xx with ``check``."""
         dram = np.zeros(self.size, np.uint8)
         dram[: self.image.size] = self.image

@@ -233,13 +233,13 @@ class Decoded:
         return len(self.insns)
 
     def instruction(self, index: int) -> Instruction:
-        """The instruction at ``index`` as an object."""
+        """Gives the instruction at ``index`` as an object."""
         opcode = Opcode(int(self.opcode[index]))
         fields = {field.name: int(self.columns[field.name][index]) for field in LAYOUT[opcode]}
         return Instruction(index, opcode, fields)
 
     def instructions(self) -> list[Instruction]:
-        """All instructions as objects, in stream order; one pass per kind, not per field."""
+        """Gives all instructions as objects, in stream order; one pass per kind, not per field."""
         result: dict[int, Instruction] = {}
         for opcode, layout in LAYOUT.items():
             rows = np.flatnonzero(self.opcode == opcode)
@@ -299,7 +299,8 @@ def decode(insns: NDArray[np.uint8], config: VTAConfig = DEFAULT_CONFIG) -> Deco
 
 @lru_cache(maxsize=64)
 def _unused(config: VTAConfig) -> NDArray[np.uint64]:
-    """The bits that are in no field, by opcode and word; an invalid opcode uses all. [8, 2]"""
+    """Gives the bits that are in no field, by opcode and word; an invalid opcode uses all. [8,
+    2]"""
     masks = np.zeros((8, 2), np.uint64)
     for kind in Opcode:
         used = [7, 0]
@@ -318,12 +319,12 @@ def reserved(decoded: Decoded) -> NDArray[np.bool_]:
 
 
 def reserved_bits(insn: NDArray[np.uint8], config: VTAConfig = DEFAULT_CONFIG) -> list[int]:
-    """The bits (0 to 127) that one instruction, uint8 [16], sets outside all fields."""
+    """Gives the bits (0 to 127) that one instruction, uint8 [16], sets outside all fields."""
     words = insn.view("<u8") & _unused(config)[insn[0] & 7]
     return [bit for bit in range(128) if int(words[bit // 64]) >> bit % 64 & 1]
 
 
 def raw_text(insn: NDArray[np.uint8]) -> str:
-    """The two words of one instruction as text, valid for any 16 bytes."""
+    """Gives the two words of one instruction as text, valid for any 16 bytes."""
     low, high = insn.view("<u8").tolist()
     return f"{RAW} 0x{low:016x} 0x{high:016x}"

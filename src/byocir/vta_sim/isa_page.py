@@ -68,7 +68,7 @@ number      = decimal or 0x..., with or without a minus sign"""
 
 
 def render(config: VTAConfig = DEFAULT_CONFIG) -> str:
-    """The page for one configuration."""
+    """Gives the page for one configuration."""
     parts = [
         "# The VTA instruction set",
         "Written by `byocir vta isa > docs/vta-isa.md` from the tables of `byocir.vta_sim`. "
@@ -95,7 +95,7 @@ def _wrapped(part: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table, its columns as wide as their longest cell."""
+    """Gives a Markdown table, its columns as wide as their longest cell."""
     cells = [[*head], *([str(cell).replace("|", "\\|") for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     lines = [

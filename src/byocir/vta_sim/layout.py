@@ -70,7 +70,7 @@ class Width:
     memories: tuple[Memory, ...] = ()
 
     def under(self, config: Depths) -> int:
-        """The number of bits for one configuration."""
+        """Gives the number of bits for one configuration."""
         return self.bits + max((config.log_depth(memory) for memory in self.memories), default=0)
 
     def __str__(self) -> str:
@@ -203,18 +203,19 @@ def _place(fields: tuple[Field, ...], config: Depths) -> Iterator[Slot]:
 
 @lru_cache(maxsize=64)
 def slots(opcode: Opcode, config: Depths) -> tuple[Slot, ...]:
-    """The fields of ``opcode`` after the opcode itself, with their place under ``config``."""
+    """Gives the fields of ``opcode`` after the opcode itself, with their place under ``config``."""
     return tuple(_place((OPCODE, *LAYOUT[opcode]), config))[1:]
 
 
 @lru_cache(maxsize=64)
 def uop_slots(config: Depths) -> tuple[Slot, ...]:
-    """The three fields of a micro-op with their place under ``config``."""
+    """Gives the three fields of a micro-op with their place under ``config``."""
     return tuple(_place(UOP_LAYOUT, config))
 
 
 def words_needed(config: Depths) -> Iterator[tuple[str, int, int]]:
-    """Each word of an instruction and the micro-op: its name, bits in use, and bits there are."""
+    """Gives for each word of an instruction and the micro-op its name, bits in use, and bits there
+    are."""
     for opcode, fields in LAYOUT.items():
         for word in (0, 1):
             used = sum(f.width.under(config) for f in (OPCODE, *fields) if f.word == word)

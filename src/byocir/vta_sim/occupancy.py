@@ -78,7 +78,9 @@ def _loaded(ranges: _Ranges, times: Timeline, reads: Mask) -> Counter[int]:
     starts, ends = times.start[readers], times.end[readers]
 
     def released(owner: int, before: int | None) -> int:
-        """The end of the last reader that starts before a cycle, but no later than that cycle."""
+        """Gives the end of the last reader that starts before a cycle, but no later than that
+        cycle.
+        """
         index = len(starts) if before is None else int(np.searchsorted(starts, before))
         end = max(int(ends[index - 1]) if index else 0, int(times.end[owner]))
         return end if before is None else min(end, before)

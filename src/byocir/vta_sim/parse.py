@@ -79,7 +79,7 @@ class _Line:
     at: int = 0
 
     def peek(self) -> str:
-        """The next part, "" at the end of the line."""
+        """Gives the next part, "" at the end of the line."""
         return self.parts[self.at]
 
     def where(self, at: int, offset: int = 0) -> str:
@@ -115,7 +115,7 @@ class _Line:
 
 
 def shown_line(text: str) -> str:
-    """The line for a message: no blanks around it, nothing unprintable, not too long."""
+    """Gives the line for a message: no blanks around it, nothing unprintable, not too long."""
     safe = "".join(c if c.isprintable() else " " for c in text.strip())
     return safe if len(safe) <= 120 else f"{safe[:120]}…"
 
@@ -196,7 +196,7 @@ def _count(key: str, members: list[Slot]) -> str:
 
 
 def _number(line: _Line) -> int:
-    """The next part as a number; it is not taken yet, so that errors can point at it."""
+    """Gives the next part as a number; it is not taken yet, so that errors can point at it."""
     part = line.peek()
     if not NUMBER.fullmatch(part) or len(part) > DIGITS:
         line.fail("an integer (decimal or 0x...)")

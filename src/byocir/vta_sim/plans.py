@@ -43,13 +43,15 @@ class StepNest:
         return self.extents[0] * self.extents[1] * len(self.uops["dst"])
 
     def highest(self, operand: str) -> int:
-        """The largest index of ``operand`` over all steps; factors are never negative."""
+        """Gives the largest index of ``operand`` over all steps; factors are never negative."""
         (out, inner), factors = self.extents, self.factors[operand]
         loops = (out - 1) * factors[0] + (inner - 1) * factors[1]
         return int(self.uops[operand].max()) + loops
 
     def chunks(self, operands: tuple[str, ...]) -> Iterator[dict[str, Index]]:
-        """Index of each operand per step, in order, at most about MAX_STEPS steps at a time."""
+        """Gives the index of each operand per step, in order, at most about MAX_STEPS steps at a
+        time.
+        """
         per_chunk = max(1, MAX_STEPS // len(self.uops["dst"]))
         points = self.extents[0] * self.extents[1]
         for start in range(0, points, per_chunk):
@@ -100,7 +102,7 @@ class AluSegment:
 
 
 def compact(index: Index) -> Span:
-    """A slice when ``index`` (1-D) counts up by one, else ``index``: slices copy nothing."""
+    """Gives a slice when ``index`` (1-D) counts up by one, else ``index``: slices copy nothing."""
     first, count = int(index[0]), len(index)
     if int(index[-1]) - first != count - 1 or not (np.diff(index) == 1).all():
         return index
@@ -108,7 +110,7 @@ def compact(index: Index) -> Span:
 
 
 def plan_reset(nest: StepNest) -> Iterator[Span]:
-    """The distinct ACC elements that a GEMM with reset_reg clears."""
+    """Gives the distinct ACC elements that a GEMM with reset_reg clears."""
     for chunk in nest.chunks(("dst",)):
         yield compact(np.unique(chunk["dst"]))
 
@@ -182,7 +184,8 @@ def plan_alu(nest: StepNest, config: VTAConfig, immediate: bool) -> Iterator[Alu
 
 
 def _levels(dst: Index, src: Index, depth: int) -> Index:
-    """The segment of each step: after the writers of what it reads, not before readers of dst.
+    """Gives the segment of each step: after the writers of what it reads, not before readers of
+    dst.
 
     All reads of a segment come before its writes, so a reader and a later writer may share one.
     """

@@ -47,7 +47,7 @@ def sanitize(
     config: VTAConfig = DEFAULT_CONFIG,
     locations: Sequence[str] | None = None,
 ) -> list[Hazard]:
-    """All hazards of a stream (uint8 [N, 16]) on an image (uint8 [B]), in stream order.
+    """Gives all hazards of a stream (uint8 [N, 16]) on an image (uint8 [B]), in stream order.
 
     ``locations`` says where each instruction came from, for the report. The image gives the
     micro-ops, which decide what GEMM and ALU touch; where a stream loads micro-ops that it has
@@ -105,7 +105,7 @@ class _Detector:
         self._found: list[Hazard] = []
 
     def run(self) -> list[Hazard]:
-        """All findings but those of tokens."""
+        """Gives all findings but those of tokens."""
         self._outside()
         for index in self._order:
             insn = self._instructions[index]
@@ -124,8 +124,8 @@ class _Detector:
     def _loaded_uops(
         self, dram: NDArray[np.uint8], config: VTAConfig
     ) -> dict[int, NDArray[np.uint32]]:
-        """The elements that each LOAD UOP loads, if stores may have changed them: then the values
-        that they store must be known. Ends early where the stream cannot run."""
+        """Gives the elements that each LOAD UOP loads, if stores may have changed them: then the
+        values that they store must be known. Ends early where the stream cannot run."""
         loaded: dict[int, NDArray[np.uint32]] = {}
         if not self._map.rewrites_uops:
             return loaded

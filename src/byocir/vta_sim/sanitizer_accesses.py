@@ -67,7 +67,7 @@ class StreamAccessReader:
         self._room = KEPT_BYTES
 
     def read(self, insn: Instruction) -> Accesses:
-        """The accesses of the next instruction."""
+        """Gives the accesses of the next instruction."""
         if insn.opcode == Opcode.LOAD:
             return self._load(insn)
         if insn.opcode == Opcode.STORE:
@@ -94,7 +94,9 @@ class StreamAccessReader:
         return Accesses((), ((memory, span),), past)
 
     def _loaded(self, insn: Instruction, columns: int, count: int) -> NDArray[np.uint32]:
-        """The first ``count`` elements that a LOAD UOP loads; zeros where it leaves the image."""
+        """Gives the first ``count`` elements that a LOAD UOP loads; zeros where it leaves the
+        image.
+        """
         if insn.index in self._loaded_uops:
             return self._loaded_uops[insn.index]
         f = insn.fields
@@ -164,7 +166,7 @@ class StreamAccessReader:
 
 
 def _joined(first: Touched, second: Touched) -> Touched:
-    """The elements of two accesses to one memory."""
+    """Gives the elements of two accesses to one memory."""
     indices = [
         np.arange(int(e.start), int(e.stop)) if isinstance(e, slice) else e
         for _, e in (first, second)
@@ -173,7 +175,7 @@ def _joined(first: Touched, second: Touched) -> Touched:
 
 
 def reached(column: Index, loops: list[tuple[int, int]], depth: int) -> tuple[Elements, int]:
-    """The distinct sums of a value of ``column`` and a multiple of each loop's factor, below
+    """Gives the distinct sums of a value of ``column`` and a multiple of each loop's factor, below
     ``depth``, as a slice where they count up by one; and the largest sum, which may be above.
 
     ``loops`` has (factor, extent) pairs, extents positive and factors not negative.

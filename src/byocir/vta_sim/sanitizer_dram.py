@@ -64,7 +64,9 @@ class DramMap:
         return max(len(self.borders) - 1, 0)
 
     def touched(self, index: int) -> Index | slice | None:
-        """The segments that instruction ``index`` loads or stores; None if nothing shares them."""
+        """Gives the segments that instruction ``index`` loads or stores; None if nothing shares
+        them.
+        """
         first, last = self._first[index], self._first[index + 1]
         if first == last:
             return None
@@ -86,7 +88,9 @@ def _extent(decoded: Decoded, chosen: Index) -> tuple[Index, Index, Index]:
 
 
 def _rows(decoded: Decoded, chosen: Index, image: int) -> _Rows:
-    """The byte ranges of each transfer within the image; one range where rows touch or overlap."""
+    """Gives the byte ranges of each transfer within the image; one range where rows touch or
+    overlap.
+    """
     x, stride, y = (decoded.columns[name][chosen] for name in ("x_size", "x_stride", "y_size"))
     start, end, size = _extent(decoded, chosen)
     apart = stride > x

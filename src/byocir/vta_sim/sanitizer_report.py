@@ -81,8 +81,8 @@ SHOWN = 3
 
 
 def as_error(hazards: Sequence[Hazard]) -> VTAError:
-    """One error for at least one finding: the first in full, the next ones in a line each, and how
-    many more there are."""
+    """Gives one error for at least one finding: the first in full, the next ones in a line each,
+    and how many more there are."""
     first, *others = hazards
     places = [str(place) for place in (first.first, first.second) if place is not None]
     lines = places[:1] + [f"and   {place}" for place in places[1:]]

@@ -38,7 +38,7 @@ def _leaks(decoded: Decoded, links: Links, places: Places) -> Iterator[Hazard]:
 
 
 def _blocked(decoded: Decoded, links: Links, order: list[int], places: Places) -> Iterator[Hazard]:
-    """The heads of the queues in a deadlock, and what each waits for."""
+    """Gives the heads of the queues in a deadlock, and what each waits for."""
     ran = np.zeros(len(decoded), np.bool_)
     ran[order] = True
     for queue in Queue:
@@ -68,7 +68,7 @@ def _popped_by(queue: Queue, slot: int) -> TokenFifo:
 def _unfinished(
     decoded: Decoded, links: Links, known: Sequence[Clock], places: Places
 ) -> Iterator[Hazard]:
-    """The last instruction of each queue must be FINISH or done before it."""
+    """Finds queues whose last instruction is not FINISH nor done before it."""
     finishes = np.flatnonzero(decoded.opcode == Opcode.FINISH)
     expected = "one FINISH, after everything else"
     if not finishes.size:

@@ -114,7 +114,7 @@ class Program:
         return self.time(TimingModel.de10())
 
     def time(self, model: TimingModel) -> Timeline:
-        """Cycles under ``model``; raises VTAError V306 if its queues are too short."""
+        """Gives cycles under ``model``; raises VTAError V306 if its queues are too short."""
         return timeline(self.decoded, self._links, model)
 
     @cached_property
@@ -184,14 +184,14 @@ def run_in_order(
     config: VTAConfig = DEFAULT_CONFIG,
     check: bool = False,
 ) -> NDArray[np.uint8]:
-    """The image after running a stream in program order; tokens and FINISH are ignored."""
+    """Gives the image after running a stream in program order; tokens and FINISH are ignored."""
     machine = Machine(dram, config, check=check)
     machine.run_in_order(insns)
     return machine.dram
 
 
 def count(decoded: Decoded) -> Counters:
-    """The counters of a stream."""
+    """Gives the counters of a stream."""
     opcode, columns, config = decoded.opcode, decoded.columns, decoded.config
     memory, elements = columns["memory_type"], columns["x_size"] * columns["y_size"]
     loads, steps = opcode == Opcode.LOAD, loop_steps(decoded)

@@ -56,7 +56,8 @@ class Links:
 
 
 def route(decoded: Decoded) -> NDArray[np.uint8]:
-    """The queue of each instruction, uint8 [N]: INP and WGT loads, stores, and all the rest."""
+    """Gives the queue of each instruction, uint8 [N]: INP and WGT loads, stores, and all the
+    rest."""
     memory = decoded.columns["memory_type"]
     queue = np.full(len(decoded), Queue.COMPUTE, np.uint8)
     loads = (decoded.opcode == Opcode.LOAD) & ((memory == Memory.INP) | (memory == Memory.WGT))
@@ -115,7 +116,7 @@ def _users(
 
 
 def fifo_users(decoded: Decoded, links: Links, fifo: TokenFifo) -> tuple[list[int], list[int]]:
-    """The instructions that push to a FIFO, and those that pop from it."""
+    """Gives the instructions that push to a FIFO, and those that pop from it."""
     pushes, pops = _users(decoded, links.queue, fifo)
     return pushes.tolist(), pops.tolist()
 
@@ -168,7 +169,7 @@ def check_finish(decoded: Decoded, links: Links) -> None:
 
 
 def order_of(decoded: Decoded, links: Links, seed: int | None = None) -> list[int]:
-    """The order of a stream after all checks that need no data; see ``schedule``.
+    """Gives the order of a stream after all checks that need no data; see ``schedule``.
 
     Raises VTAError V103-V106 (form) and V301-V305 (tokens and FINISH).
     """
@@ -179,7 +180,7 @@ def order_of(decoded: Decoded, links: Links, seed: int | None = None) -> list[in
 
 
 def schedule(decoded: Decoded, links: Links, seed: int | None = None) -> list[int]:
-    """A legal order of the whole stream, as instruction indices.
+    """Gives a legal order of the whole stream, as instruction indices.
 
     Without ``seed``: each queue in turn runs as far as it can. With it: a random legal order, the
     same one as the native engine takes.
@@ -197,7 +198,7 @@ def schedule(decoded: Decoded, links: Links, seed: int | None = None) -> list[in
 
 
 def order_by(links: Links) -> Order:
-    """The order that tokens give."""
+    """Gives the order that tokens give."""
     return Order(len(Queue), links.queue.tolist(), links.waits.tolist())
 
 
@@ -216,7 +217,7 @@ def _split_mix(seed: int) -> Iterator[int]:
 
 
 def _deadlock(decoded: Decoded, links: Links, order: list[int]) -> VTAError:
-    """The V301 report: token counts, and per queue its head and the tokens it lacks."""
+    """Gives the V301 report: token counts, and per queue its head and the tokens it lacks."""
     ran = np.zeros(len(decoded), np.bool_)
     ran[order] = True
     counts: dict[str, int] = {}

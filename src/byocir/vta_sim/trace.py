@@ -41,7 +41,7 @@ def trace_events(
     model: TimingModel | None = None,
     locations: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """The trace of one run of ``program`` under ``model`` (default ``TimingModel.de10()``).
+    """Gives the trace of one run of ``program`` under ``model`` (default ``TimingModel.de10()``).
 
     ``locations`` names, for each of the N instructions, what it serves (nodes of a model, tiles);
     "" is none. Raises VTAError V005 for another number of locations, V306 as the timing does.
@@ -64,7 +64,7 @@ def trace_events(
 
 
 def _fetches(times: Timeline) -> Iterator[Event]:
-    """A slice for each chunk, from its request until its last instruction is delivered."""
+    """Gives a slice for each chunk, from its request until its last instruction is delivered."""
     delivered, chunk = times.delivered.tolist(), times.model.fetch_chunk
     for first in range(0, len(delivered), chunk):
         last = min(first + chunk, len(delivered)) - 1
@@ -74,7 +74,7 @@ def _fetches(times: Timeline) -> Iterator[Event]:
 
 
 def _flows(decoded: Decoded, links: Links, times: Timeline) -> Iterator[Event]:
-    """An arrow for each token, from the last cycle of the push to the start of the pop."""
+    """Gives an arrow for each token, from the last cycle of the push to the start of the pop."""
     number = 0
     for fifo in TOKEN_FIFOS:
         ends = fifo.producer.name.lower(), fifo.consumer.name.lower()
@@ -91,7 +91,7 @@ def _occupancy(decoded: Decoded, times: Timeline) -> Iterator[Event]:
 
 
 def _write_bandwidth(decoded: Decoded, times: Timeline) -> Iterator[Event]:
-    """Bytes per cycle on the write channel, averaged over each store."""
+    """Gives the bytes per cycle on the write channel, averaged over each store."""
     elements = decoded.columns["x_size"] * decoded.columns["y_size"]
     stores = np.flatnonzero((decoded.opcode == Opcode.STORE) & (elements != 0))
     size = decoded.config.element_bytes(Memory.OUT)

@@ -132,7 +132,7 @@ class CompositeOp(_Enclosing):
     def on(
         self, inputs: Sequence[SSAValue], result_types: Sequence[Attribute], body: Region
     ) -> CompositeOp:
-        """The same composite of other values, with a body that takes and gives them."""
+        """Gives the same composite of other values, with a body that takes and gives them."""
         return CompositeOp.create(
             operands=inputs,
             result_types=result_types,
@@ -156,7 +156,7 @@ class CompositeOp(_Enclosing):
         return tuple(self.constants.get_values()) if self.constants is not None else ()
 
     def pass_constant(self, value: SSAValue) -> SSAValue:
-        """A further input that stands for a constant: its argument in the body."""
+        """Gives a further input that stands for a constant: its argument in the body."""
         self.constants = DenseArrayBase.from_list(i64, [*self.passed, len(self.inputs)])
         self.operands = [*self.inputs, value]
         return self.body.block.insert_arg(value.type, len(self.body.block.args))
@@ -412,7 +412,7 @@ def _parse_interface(parser: Parser) -> tuple[list[SSAValue], list[Attribute], R
 
 
 def enclosing_body(types: Iterable[Attribute]) -> Block:
-    """An empty body block for a composite or region with inputs of these types."""
+    """Gives an empty body block for a composite or region with inputs of these types."""
     return Block(arg_types=list(types))
 
 

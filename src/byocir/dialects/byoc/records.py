@@ -70,8 +70,8 @@ INITIALISED = "byoc.initialised"
 
 @lru_cache(maxsize=4096)
 def shared_text(text: str) -> StringAttr:
-    """The attribute of a text that is said again and again, such as a pattern's name. It is the
-    same object each time, which checks that compare by identity count on."""
+    """Gives the attribute of a text that is said again and again, such as a pattern's name. It is
+    the same object each time, which checks that compare by identity count on."""
     return StringAttr(text)
 
 
@@ -227,7 +227,7 @@ class TakenAttr(ParametrizedAttribute):
     nodes: ArrayAttr[StringAttr] = param_def()
 
     def plain(self, schedule: str) -> Taken:
-        """The same as plain data, with the script by which it has its blocks run."""
+        """Gives the same as plain data, with the script by which it has its blocks run."""
         nodes = [name.data for name in self.nodes]
         return Taken(self.pattern.data, self.level.data, nodes, schedule)
 
@@ -277,7 +277,7 @@ class HandedOffAttr(ParametrizedAttribute):
     cuts: ArrayAttr[CutAttr] = param_def()
 
     def with_input(self, number: int, type_: Attribute) -> HandedOffAttr:
-        """The same work, of which input `number` crosses as another type."""
+        """Gives the same work, of which input `number` crosses as another type."""
         inputs = [type_ if i == number else each for i, each in enumerate(self.inputs)]
         return HandedOffAttr(
             self.target, self.composites, ArrayAttr(inputs), self.outputs, self.cuts

@@ -29,7 +29,8 @@ from byocir.dialects.graph.unary import *
 
 
 def _ops() -> list[type[Operation]]:
-    """The ops of all families, in order of name: every class that has an op name of its own."""
+    """Gives the ops of all families, in order of name: every class that has an op name of its
+    own."""
     classes: set[type[Operation]] = {
         value
         for value in globals().values()

@@ -109,8 +109,8 @@ class GraphOp(IRDLOperation):
 
     @abstractmethod
     def infer(self) -> Sequence[TensorType]:
-        """The result types, from operands and properties; raises VerifyException, one sentence,
-        when they do not fit each other."""
+        """Gives the result types, from operands and properties; raises VerifyException, one
+        sentence, when they do not fit each other."""
 
     WAY: ClassVar[Way] = Way.BLOCKS
     """The form that `define` gives to the op."""
@@ -124,12 +124,13 @@ class GraphOp(IRDLOperation):
         raise undefined(self, "it has no definition")
 
     def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
-        """The sizes of the results in a run, from those of the operands, where only a run tells
-        some; None, as by default, where computing the largest shape computes something else."""
+        """Gives the sizes of the results in a run, from those of the operands, where only a run
+        tells some; None, as by default, where computing the largest shape computes something
+        else."""
         return None
 
     def masks(self) -> Sequence[Mask]:
-        """The numbers that operands must have beside arrays whose sizes only a run tells."""
+        """Gives the numbers that operands must have beside arrays whose sizes only a run tells."""
         return ()
 
     @classmethod
@@ -139,8 +140,9 @@ class GraphOp(IRDLOperation):
         location: LocationAttr | None = None,
         **properties: PropertyValue,
     ) -> Self:
-        """An op with inferred result types. Properties may be given as plain numbers, strings and
-        sequences of integers; a trailing optional operand may be None. Raises VerifyException."""
+        """Gives an op with inferred result types. Properties may be given as plain numbers, strings
+        and sequences of integers; a trailing optional operand may be None. Raises
+        VerifyException."""
         definition = cls.get_irdl_definition().properties
         defaults = {
             name: prop.default_value for name, prop in definition.items() if prop.default_value
@@ -221,7 +223,7 @@ def is_defined(kind: type[Operation]) -> bool:
 
 
 def undefined(op: Operation, reason: str) -> ByocirError:
-    """The error for an op that has no form at the tensor level."""
+    """Gives the error for an op that has no form at the tensor level."""
     return ByocirError(
         "B305",
         f"expected an op with a tensor-level form, found {op.name}: {reason}",
@@ -257,7 +259,7 @@ class ByBatch:
 
 
 def attribute_of(value: PropertyValue) -> Attribute:
-    """A property as an attribute: integers become i64, floats f32, sequences i64 arrays."""
+    """Gives a property as an attribute: integers become i64, floats f32, sequences i64 arrays."""
     match value:
         case Attribute():
             return value
@@ -272,7 +274,7 @@ def attribute_of(value: PropertyValue) -> Attribute:
 
 
 def number_of(attribute: FloatAttr) -> float:
-    """The value of an attribute `… : f32`."""
+    """Gives the value of an attribute `… : f32`."""
     return attribute.value.data
 
 
@@ -281,12 +283,12 @@ def _types(types: Sequence[Attribute]) -> str:
 
 
 def ints(values: Sequence[int]) -> DenseArrayBase[I64]:
-    """The attribute `array<i64: …>`."""
+    """Gives the attribute `array<i64: …>`."""
     return DenseArrayBase.from_list(i64, list(values))
 
 
 def int_tuple(attribute: DenseArrayBase[I64]) -> tuple[int, ...]:
-    """The values of an attribute `array<i64: …>`."""
+    """Gives the values of an attribute `array<i64: …>`."""
     return attribute.get_values()
 
 
@@ -301,14 +303,14 @@ def is_signed(element: Attribute) -> bool:
 
 
 def expect_float(value: SSAValue) -> Attribute:
-    """The element type of a tensor of floats; raises VerifyException for another one."""
+    """Gives the element type of a tensor of floats; raises VerifyException for another one."""
     element = element_type_of(value.type)
     expect(is_float(element), lambda: f"expected a floating-point tensor, found {value.type}")
     return element
 
 
 def expect_flag(name: str, value: IntegerAttr) -> int:
-    """A property that is 0 or 1; raises VerifyException for another number."""
+    """Requires a property to be 0 or 1; raises VerifyException for another number."""
     flag = value.value.data
     expect(flag in (0, 1), f"expected {name} 0 or 1, found {flag}")
     return flag
@@ -328,7 +330,8 @@ def expect_axes(axes: Sequence[int], rank: int) -> None:
 
 
 def broadcast(*shapes: Shape) -> Shape:
-    """The shape that these broadcast to, as numpy and ONNX define it; raises VerifyException."""
+    """Gives the shape that these broadcast to, as numpy and ONNX define it; raises
+    VerifyException."""
     rank = max((len(shape) for shape in shapes), default=0)
     padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     result: list[int] = []
@@ -341,10 +344,10 @@ def broadcast(*shapes: Shape) -> Shape:
 
 
 def shapes(values: Sequence[SSAValue]) -> list[Shape]:
-    """The shapes of these tensors."""
+    """Gives the shapes of these tensors."""
     return [shape_of(value.type) for value in values]
 
 
 def dims(shape: Sequence[int]) -> str:
-    """A shape as messages write it, e.g. `1x3x8x8`."""
+    """Gives a shape as messages write it, e.g. `1x3x8x8`."""
     return "x".join(map(str, shape)) or "scalar"

@@ -52,7 +52,7 @@ class ConstantOp(GraphOp):
 
     @staticmethod
     def of(values: np.ndarray | Array, location: LocationAttr | None = None) -> ConstantOp:
-        """The constant with these values."""
+        """Gives the constant with these values."""
         array = values if isinstance(values, Array) else Array.of(values)
         return ConstantOp.make(value=ArrayAttr(array), location=location)
 

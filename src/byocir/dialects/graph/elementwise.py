@@ -67,7 +67,7 @@ class BinaryOp(GraphOp):
         expect(is_number(lhs), lambda: f"expected operands of numbers, found {lhs}")
 
     def element(self, operand: Attribute) -> Attribute:
-        """The result's element type for operands of this one."""
+        """Gives the result's element type for operands of this one."""
         return operand
 
     def infer(self) -> Sequence[TensorType]:
@@ -77,11 +77,11 @@ class BinaryOp(GraphOp):
 
     @may_lack
     def body(self, x: Emitted, y: Emitted) -> Emitted:
-        """The function of two elements."""
+        """Gives the function of two elements."""
         raise undefined(self, "it has no definition")
 
     def define(self, emit: Emitter) -> SSAValue:
-        """One block over all elements of the result."""
+        """Makes one block over all elements of the result."""
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         return emit.elementwise(shape, element, [self.lhs, self.rhs], self.body)
 
@@ -182,7 +182,7 @@ class ModOp(Exact, BinaryOp):
         return emit.extern("float_remainder", both, [self.result.type], **numbers)[0]
 
     def body(self, x: Emitted, y: Emitted) -> Emitted:
-        """A remainder that has another sign than the divisor is one divisor off."""
+        """Gives a remainder that has another sign than the divisor is one divisor off."""
         element = x.type
         if element == ui64:
             return unsigned(x, "rem", y)
@@ -219,7 +219,7 @@ class PowOp(BinaryOp):
         )
 
     def body(self, x: Emitted, y: Emitted) -> Emitted:
-        """Integers to the power of one are a product for each bit of the exponent."""
+        """Computes integers to the power of one by a product for each bit of the exponent."""
         element, power = x.type, y.type
         if is_float(element) or is_float(power):
             wide = accumulator_of(element) if is_float(element) else f64
@@ -299,18 +299,18 @@ _SIGNED: dict[Attribute, Attribute] = {ui8: i32, ui16: i32, ui32: i64, ui64: i64
 
 
 def computed_in(element: Attribute) -> Attribute:
-    """The type in which bodies compute integers: a signed one for those without sign."""
+    """Gives the type in which bodies compute integers: a signed one for those without sign."""
     return _SIGNED.get(element, element)
 
 
 def unsigned(x: Emitted, name: str, y: Emitted | int) -> Emitted:
-    """An operator on 64-bit unsigned integers, whose bits bodies hold as signed ones."""
+    """Gives an operator on 64-bit unsigned integers, whose bits bodies hold as signed ones."""
     other = y.signless() if isinstance(y, Emitted) else x.signless().constant(y)
     return x.signless().binary(f"{name}u", other).cast(ui64)
 
 
 def _arithmetic(name: str, x: Emitted, y: Emitted) -> Emitted:
-    """An operator on two numbers of one type, of which integers keep the low bits."""
+    """Gives an operator on two numbers of one type, of which integers keep the low bits."""
     element, wide = x.type, computed_in(x.type)
     if element == ui64 and name == "div":
         return unsigned(x, name, y)
@@ -329,8 +329,8 @@ def _integer_power(x: Emitted, exponent: Emitted, bits: int) -> Emitted:
 
 
 def _inverse(x: Emitted, exponent: Emitted, raised: Emitted, *, is_signed: bool) -> Emitted:
-    """The power where the exponent is not negative, else cut towards 0: 0 but for 1 and -1, which
-    in bits is the largest number of a type without sign."""
+    """Gives the power where the exponent is not negative, else cut towards 0: 0 but for 1 and -1,
+    which in bits is the largest number of a type without sign."""
     is_unit = x.compare("eq", 1)
     if is_signed:
         is_unit = is_unit.binary("or", x.compare("eq", -1))
@@ -339,13 +339,13 @@ def _inverse(x: Emitted, exponent: Emitted, raised: Emitted, *, is_signed: bool)
 
 
 def _narrowed(x: Emitted, element: Attribute) -> Emitted:
-    """A float as a number of a type, towards zero."""
+    """Gives a float as a number of a type, towards zero."""
     return x.to(element) if is_float(element) else x.to(i64).to(element)
 
 
 def to_integer(x: Emitted, target: Attribute) -> Emitted:
-    """Towards zero, saturating, by way of i64, for bodies know no unsigned ones. What is clamped is
-    a float that fits."""
+    """Converts towards zero, saturating, by way of i64, for bodies know no unsigned integers. What
+    is clamped is a float that fits."""
     if target == ui64:
         return x.to(ui64)  # which saturates, NaN to 0
     low, high = integer_range(target)

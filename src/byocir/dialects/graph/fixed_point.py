@@ -32,8 +32,8 @@ int32 for one multiplier more and for the rounding term."""
 
 
 def span_of(limits: tuple[int, int], zero_point: int) -> int:
-    """One more than the greatest magnitude of what is rounded before this zero point is added and
-    the result is cut to these limits."""
+    """Gives one more than the greatest magnitude of what is rounded before this zero point is added
+    and the result is cut to these limits."""
     return max(limits[1] - zero_point + 1, zero_point - limits[0])
 
 
@@ -45,7 +45,7 @@ channels: few results are as great, so that of a thousand a few change, each by 
 def fixed_parameters(
     scales: np.ndarray, span: int = 2**7, reach: np.ndarray | None = None
 ) -> tuple[np.ndarray, int]:
-    """Multipliers (int32, the shape of `scales`) and their common shift: `scales` is about
+    """Gives multipliers (int32, the shape of `scales`) and their common shift: `scales` is about
     `multipliers / 2^shift`.
 
     `scales` are float64, finite and not negative; `span` is one more than the greatest result (128
@@ -74,8 +74,8 @@ def fixed_parameters(
 
 
 def _longest_shift(scales: np.ndarray, span: int, reach: np.ndarray | float) -> int:
-    """The most fractional bits of multipliers with which accumulators of this magnitude, and a
-    result beside them, stay in int32."""
+    """Gives the most fractional bits of multipliers with which accumulators of this magnitude, and
+    a result beside them, stay in int32."""
     for shift in range(MAX_SHIFT, 0, -1):
         products = np.rint(scales * 2.0**shift) * reach
         if (span << shift) + np.max(products, initial=0.0) <= INT32_MAX:
@@ -107,7 +107,8 @@ def rescale(x: Integers, multiplier: Integers | int, shift: int, rounding: Round
 def clamp_bounds(
     multiplier: int, shift: int, lo: int, hi: int, rounding: Rounding
 ) -> tuple[int, int]:
-    """The accumulators `(lower, upper)` beyond which a result clamped to [lo, hi] does not change.
+    """Gives the accumulators `(lower, upper)` beyond which a result clamped to [lo, hi] does not
+    change.
 
     Clamping x to them first gives the same result for every int32 x, and then neither
     `x * multiplier` nor its sum with the rounding term exceeds int32. For parameters made by
@@ -129,7 +130,9 @@ def clamp_bounds(
 
 
 def _products_around(result: int, shift: int, rounding: Rounding) -> tuple[int, int]:
-    """The last product that rounds to at most `result` and the first that rounds to at least it."""
+    """Gives the last product that rounds to at most `result` and the first that rounds to at least
+    it.
+    """
     if shift == 0:
         return result, result
     if rounding == "floor":

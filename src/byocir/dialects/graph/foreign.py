@@ -127,7 +127,7 @@ class ForeignOp(IRDLOperation):
         graph_names: Sequence[str] = (),
         reason: str = "",
     ) -> dict[str, Attribute]:
-        """The properties of an op; `inputs` and `outputs` say which of them are there."""
+        """Gives the properties of an op; `inputs` and `outputs` say which of them are there."""
         properties: dict[str, Attribute] = {
             "domain": StringAttr(domain),
             "op_type": StringAttr(op_type),
@@ -151,7 +151,7 @@ class ForeignOp(IRDLOperation):
         return f"{self.op_type.data} of domain {domain}" if domain else self.op_type.data
 
     def optional_inputs(self) -> list[SSAValue | None]:
-        """The inputs in order; None for one that is absent."""
+        """Gives the inputs in order; None for one that is absent."""
         values = iter(self.inputs)
         mask = [1] * len(self.inputs) if self.input_mask is None else int_tuple(self.input_mask)
         return [next(values) if there else None for there in mask]
@@ -163,7 +163,7 @@ class ForeignOp(IRDLOperation):
         return [bool(there) for there in int_tuple(self.output_mask)]
 
     def named_graphs(self) -> list[tuple[str, Region]]:
-        """The attributes that are graphs."""
+        """Gives the attributes that are graphs."""
         names = [] if self.graph_names is None else [name.data for name in self.graph_names]
         return list(zip(names, self.graphs, strict=True))
 
@@ -175,7 +175,7 @@ class ForeignOp(IRDLOperation):
         return since is not None and self.opset.value.data >= since
 
     def captures(self) -> list[SSAValue]:
-        """The values from outside that the graphs use, each once, in order."""
+        """Gives the values from outside that the graphs use, each once, in order."""
         found: dict[SSAValue, None] = {}
         for region in self.graphs:
             for op in region.walk():

@@ -62,7 +62,7 @@ class GatherBaseOp(Exact, GraphOp):
     assembly_format = "$input `,` $indices attr-dict `:` functional-type(operands, results)"
 
     def shape(self, x: Shape, indices: Shape) -> Sequence[int]:
-        """The result's shape; raises VerifyException."""
+        """Gives the result's shape; raises VerifyException."""
         raise NotImplementedError
 
     def infer(self) -> Sequence[TensorType]:
@@ -226,7 +226,7 @@ class ScatterBaseOp(GraphOp):
         return self.reduction.data in ("none", "min", "max")
 
     def updates_shape(self, x: Shape, indices: Shape) -> Sequence[int]:
-        """The shape that the updates must have; raises VerifyException."""
+        """Gives the shape that the updates must have; raises VerifyException."""
         raise NotImplementedError
 
     def infer(self) -> Sequence[TensorType]:
@@ -381,8 +381,8 @@ class TopKOp(Exact, GraphOp):
 def _looked_up(
     emit: Emitter, x: SSAValue, shape: Shape, places: Sequence[Read], indices: Iterable[int]
 ) -> SSAValue:
-    """The elements of an array at these places, one for each dimension; those of the dimensions
-    `indices` may be negative, which counts from the end."""
+    """Gives the elements of an array at these places, one for each dimension; those of the
+    dimensions `indices` may be negative, which counts from the end."""
     source = shape_of(x.type)
 
     def body(*scalars: Emitted) -> Emitted:

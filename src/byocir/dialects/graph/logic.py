@@ -114,7 +114,7 @@ class ClassifyOp(Exact, OneInputOp):
 
     @may_lack
     def body(self, x: Emitted) -> Emitted:
-        """The answer for one element."""
+        """Gives the answer for one element."""
         raise undefined(self, "it has no definition")
 
     def define(self, emit: Emitter) -> SSAValue:

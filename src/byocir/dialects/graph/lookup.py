@@ -24,7 +24,7 @@ Table = Sequence[int]
 
 
 def selected(emit: Emitter, value: SSAValue, axis: int, table: Table) -> SSAValue:
-    """The elements of a dimension that a regular table names, in its order."""
+    """Gives the elements of a dimension that a regular table names, in its order."""
     shape, element = shape_of(value.type), element_type_of(value.type)
     result = (*shape[:axis], len(table), *shape[axis + 1 :])
     at = AffineExpr.dimension(axis)
@@ -43,7 +43,7 @@ def selected(emit: Emitter, value: SSAValue, axis: int, table: Table) -> SSAValu
 
 
 def at_axis(shape: Sequence[int], axis: int, expr: AffineExpr) -> Index:
-    """The indices of a block over `shape`, but along an axis this one."""
+    """Gives the indices of a block over `shape`, but along an axis this one."""
     index = list(Space.over(tuple(shape)).parallel)
     index[axis] = expr
     return index
@@ -85,12 +85,12 @@ def _runs(table: Table) -> Iterator[tuple[int, Table]]:
 
 
 def counter(emit: Emitter, size: int, at: AffineExpr) -> Read:
-    """The number of an index itself, as bodies see it."""
+    """Gives the number of an index itself, as bodies see it."""
     return Read(emit.constant(np.arange(size, dtype=np.int64)), [at])
 
 
 def looked_up(emit: Emitter, value: SSAValue, axis: int, table: Table) -> SSAValue:
-    """The elements of a dimension that a table names, in its order."""
+    """Gives the elements of a dimension that a table names, in its order."""
     if is_regular(table):
         return selected(emit, value, axis, table)
     indices = emit.constant(np.asarray(table, np.int64))
@@ -100,8 +100,8 @@ def looked_up(emit: Emitter, value: SSAValue, axis: int, table: Table) -> SSAVal
 def take(
     emit: Emitter, value: SSAValue, axis: int, indices: SSAValue, *, wrap: bool = True
 ) -> SSAValue:
-    """The elements of a dimension at these indices, whose dimensions take its place; negative ones
-    count from the end."""
+    """Gives the elements of a dimension at these indices, whose dimensions take its place; negative
+    ones count from the end."""
     source, own = shape_of(value.type), shape_of(indices.type)
     shape = (*source[:axis], *own, *source[axis + 1 :])
     at = Space.over(shape).parallel
@@ -122,7 +122,7 @@ def take(
 def weighted(
     emit: Emitter, value: SSAValue, axis: int, indices: np.ndarray, weights: np.ndarray
 ) -> SSAValue:
-    """Along a dimension the sums of elements at `indices` [count,taps] times `weights`, whose type
+    """Sums along a dimension the elements at `indices` [count,taps] times `weights`, whose type
     is that of the result."""
     source, (count, taps) = shape_of(value.type), indices.shape
     shape = (*source[:axis], count, *source[axis + 1 :])

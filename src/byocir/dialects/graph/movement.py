@@ -135,7 +135,7 @@ class SliceOp(ShapeOp):
 
 
 def sliced(start: int, end: int, step: int, size: int) -> range:
-    """The indices that ONNX's Slice takes of a dimension, where the step is not 0: those of a
+    """Gives the indices that ONNX's Slice takes of a dimension, where the step is not 0: those of a
     slice in Python, but a start before the first element is the first one when stepping back, too.
     The standard clamps the greatest integer as an end like any other, where ONNX Runtime takes it
     for the end in either direction."""
@@ -257,7 +257,7 @@ class BlocksOp(ByBatch, ShapeOp):
     blocksize = prop_def(INT)
 
     def block(self, x: Shape) -> int:
-        """The block size; raises VerifyException."""
+        """Gives the block size; raises VerifyException."""
         size = self.blocksize.value.data
         expect(len(x) == 4, f"expected an input of rank 4, found {dims(x)}")
         expect(size >= 1, f"expected blocksize >= 1, found {size}")
@@ -329,7 +329,7 @@ class TriluOp(ShapeOp):
         return x
 
     def define(self, emit: Emitter) -> SSAValue:
-        """The triangle is copied, where the guard holds, over zeros."""
+        """Copies the triangle, where the guard holds, over zeros."""
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         space, k = Space.over(shape), self.k.value.data
         row, column = space.parallel[-2:]
@@ -368,7 +368,8 @@ class ReverseSequenceOp(Exact, GraphOp):
         return [tensor(element_type_of(self.input.type), x)]
 
     def define(self, emit: Emitter) -> SSAValue:
-        """A step before the length reads the one as far from it; others read themselves."""
+        """Makes a block in which a step before the length reads the one as far from it, others
+        themselves."""
         shape, time = shape_of(self.result.type), self.time_axis.value.data
         at = Space.over(shape).parallel
         reads = [counter(emit, size, expr) for size, expr in zip(shape, at, strict=True)]
@@ -385,7 +386,8 @@ class ReverseSequenceOp(Exact, GraphOp):
 
 
 def _extended_by(emit: Emitter, op: PadOp) -> SSAValue:
-    """One dimension after the other: what is kept of it, then what stands before and behind."""
+    """Gives one dimension after the other: what is kept of it, then what stands before and
+    behind."""
     pads, source = int_tuple(op.pads), shape_of(op.input.type)
     value, rank = op.input, len(source)
     for axis in range(rank):  # cuts first: what is left is mirrored, continued or wrapped around

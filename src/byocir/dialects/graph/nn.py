@@ -54,9 +54,9 @@ BYTES = (i8, ui8)
 
 
 def accumulator(lhs: Attribute, rhs: Attribute) -> Attribute:
-    """The element type that a contraction of these accumulates in: i32 for 8-bit integers, signed
-    or not, of which the second may have 16 bits, as bytes without their zero point need, else the
-    one type of both; raises VerifyException."""
+    """Gives the element type that a contraction of these accumulates in: i32 for 8-bit integers,
+    signed or not, of which the second may have 16 bits, as bytes without their zero point need,
+    else the one type of both; raises VerifyException."""
     if lhs in BYTES and rhs in (*BYTES, i16):
         return i32
     expect(lhs == rhs, lambda: f"expected operands of one element type, found {lhs} and {rhs}")
@@ -329,19 +329,21 @@ _KERNEL = {1: ("r",), 2: ("r", "s"), 3: ("q", "r", "s")}
 
 
 def spatial_names(rank: int) -> Sequence[str]:
-    """The iterators over the spatial dimensions of a result."""
+    """Gives the iterators over the spatial dimensions of a result."""
     return _SPATIAL.get(rank) or [f"x{i}" for i in range(rank)]
 
 
 def kernel_names(rank: int) -> Sequence[str]:
-    """The iterators over a kernel."""
+    """Gives the iterators over a kernel."""
     return _KERNEL.get(rank) or [f"k{i}" for i in range(rank)]
 
 
 def window(
     space: Space, strides: Sequence[int], dilations: Sequence[int], pads: Sequence[int]
 ) -> list[AffineExpr]:
-    """The spatial index that position (kernel) of window (spatial) reads, e.g. `h * 2 + r - 1`."""
+    """Gives the spatial index that position (kernel) of window (spatial) reads, e.g. `h * 2 + r -
+    1`.
+    """
     rank = len(strides)
     return [
         space[spatial] * stride + space[kernel] * dilation + -begin
@@ -360,7 +362,7 @@ def _contract(
     out: Index | None = None,
     where: Index = (),
 ) -> SSAValue:
-    """The sum of products, in the type that `element` accumulates in."""
+    """Gives the sum of products, in the type that `element` accumulates in."""
     wide = accumulator_of(signless(element))
     init = emit.fill(0, wide, shape)
     return emit.block(
@@ -391,7 +393,7 @@ def _dense(emit: Emitter, op: ConvOp) -> SSAValue:
 
 
 def _grouped(emit: Emitter, op: ConvOp) -> SSAValue:
-    """A group is a parallel iterator of its own; channel indices join it with those inside."""
+    """Makes a group a parallel iterator of its own; channel indices join it with those inside."""
     shape, weight = shape_of(op.result.type), shape_of(op.weight.type)
     spatial, kernel = spatial_names(len(shape) - 2), kernel_names(len(shape) - 2)
     group = op.group.value.data

@@ -42,7 +42,9 @@ from byocir.dialects.types import Shape, element_type_of, f32, f64, shape_of, te
 
 
 def _expect_channels(x: SSAValue, **parameters: SSAValue) -> TensorType:
-    """The type of `x` [N,C,…] of floats; raises VerifyException unless each parameter is [C]."""
+    """Gives the type of `x` [N,C,…] of floats; raises VerifyException unless each parameter is
+    [C].
+    """
     element, shape = expect_float(x), shape_of(x.type)
     expect(len(shape) >= 2, f"expected an input of rank >= 2, found {dims(shape)}")
     wanted = tensor(element, shape[1:2])
@@ -122,7 +124,7 @@ class InstanceNormOp(ByBatch, GraphOp):
         return [type_]
 
     def define(self, emit: Emitter) -> SSAValue:
-        """A group norm with one channel in each group."""
+        """Defines the op as a group norm with one channel in each group."""
         return _group_norm(emit, self, shape_of(self.result.type)[1])
 
 
@@ -158,7 +160,7 @@ class GroupNormOp(ByBatch, GraphOp):
 
 
 def _expect_tail(x: Shape, axis: int, name: str, value: SSAValue) -> None:
-    """A parameter that broadcasts to the dimensions from `axis` on."""
+    """Checks that a parameter broadcasts to the dimensions from `axis` on."""
     tail, found = x[axis:], shape_of(value.type)
     expect(
         broadcast(tail, found) == tail,
@@ -281,7 +283,7 @@ class LrnOp(ByBatch, OneInputOp):
         return [_expect_channels(self.input)]
 
     def define(self, emit: Emitter) -> SSAValue:
-        """The squares of neighbouring channels are a window; there are none beyond the last."""
+        """Sums the squares of neighbouring channels as a window; there are none beyond the last."""
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         wide, size = accumulator_of(element), self.size.value.data
         space = Space({f"i{i}": n for i, n in enumerate(shape)}, {"r": size})
@@ -320,8 +322,8 @@ def _group_norm(emit: Emitter, op: InstanceNormOp | GroupNormOp, groups: int) ->
 def _moments(
     emit: Emitter, value: SSAValue, space: Space, index: Index, rest: Shape, wide: Attribute
 ) -> tuple[SSAValue, SSAValue]:
-    """The sum of a group's elements over their number, and that of their squared distances to it;
-    `rest` is the shape of the groups, over which the parallel iterators run."""
+    """Gives the sum of a group's elements over their number, and that of their squared distances to
+    it; `rest` is the shape of the groups, over which the parallel iterators run."""
     count = prod(space.extents[len(rest) :])
 
     def mean(total: SSAValue) -> SSAValue:

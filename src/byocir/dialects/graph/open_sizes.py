@@ -24,7 +24,7 @@ class OpenSize:
 
     @abstractmethod
     def number(self) -> SSAValue:
-        """The size as an array [1] of i64."""
+        """Gives the size as an array [1] of i64."""
 
 
 Dim = int | OpenSize
@@ -48,7 +48,7 @@ def is_open(dims: Sequence[Dim]) -> bool:
 
 
 def broadcast_dims(*shapes: Dims) -> Dims | None:
-    """The sizes that these broadcast to; None where two that are no 1 may differ in a run."""
+    """Gives the sizes that these broadcast to; None where two that are no 1 may differ in a run."""
     joined: list[Dim] = []
     for axis in range(-max(map(len, shapes)), 0):
         along = {dims[axis] for dims in shapes if len(dims) >= -axis} - {1}
@@ -59,5 +59,5 @@ def broadcast_dims(*shapes: Dims) -> Dims | None:
 
 
 def without(dims: Dims, axes: Sequence[int], keep: int) -> Dims:
-    """The sizes after a reduction along these axes, which stay with size 1 if `keep` is 1."""
+    """Gives the sizes after a reduction along these axes, which stay with size 1 if `keep` is 1."""
     return tuple(1 if i in axes else d for i, d in enumerate(dims) if keep or i not in axes)

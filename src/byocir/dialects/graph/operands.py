@@ -14,29 +14,29 @@ from byocir.dialects.types import bf16, element_type_of, f16, f32, shape_of
 
 
 def known_values(value: SSAValue) -> np.ndarray | None:
-    """The values of a constant, at either level; None if it is none or they are absent."""
+    """Gives the values of a constant, at either level; None if it is none or they are absent."""
     constant = constant_of(value)
     return None if constant is None else constant.data.maybe_values
 
 
 def constant_of(value: SSAValue) -> ArrayAttr | None:
-    """The array of a constant, at either level; None if it is none."""
+    """Gives the array of a constant, at either level; None if it is none."""
     owner = value.owner
     return owner.value if isinstance(owner, ConstantOp | GraphConstantOp) else None
 
 
 def axis_read(value: SSAValue, axis: int) -> Read:
-    """A read of a scalar, or of one value for each index of a dimension."""
+    """Gives a read of a scalar, or of one value for each index of a dimension."""
     return Read(value, [AffineExpr.dimension(axis)] if shape_of(value.type) else [])
 
 
 def accumulator_of(element: Attribute) -> Attribute:
-    """The type in which elements are summed: f32 for narrower floats, else their own."""
+    """Gives the type in which elements are summed: f32 for narrower floats, else their own."""
     return f32 if element in (f16, bf16) else element
 
 
 def narrowed(emit: Emitter, value: SSAValue, element: Attribute) -> SSAValue:
-    """A value in this element type."""
+    """Gives a value in this element type."""
     if element_type_of(value.type) == element:
         return value
     return emit.elementwise(shape_of(value.type), element, [value], lambda x: x.to(element))

@@ -62,7 +62,8 @@ class PoolOp(ByBatch, OneInputOp):
         )
 
     def element(self) -> Attribute:
-        """The result's element type; raises VerifyException for an input that is not allowed."""
+        """Gives the result's element type; raises VerifyException for an input that is not
+        allowed."""
         raise NotImplementedError
 
     def infer(self) -> Sequence[TensorType]:
@@ -272,7 +273,9 @@ def window_counts(op: PoolOp, include_pads: bool) -> np.ndarray:
 
 
 def _axis_counts(op: PoolOp, axis: int, rank: int, include_pads: bool) -> np.ndarray:
-    """Positions of a window that are before the end, without those that are before the first."""
+    """Gives the positions of a window that are before the end, without those that are before the
+    first.
+    """
     size, windows = shape_of(op.input.type)[2 + axis], shape_of(op.result.type)[2 + axis]
     kernel, stride = int_tuple(op.kernel_shape)[axis], int_tuple(op.strides)[axis]
     pads, dilation = int_tuple(op.pads), int_tuple(op.dilations)[axis]

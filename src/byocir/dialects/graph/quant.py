@@ -104,7 +104,7 @@ class FixedAttr(ParametrizedAttribute):
 
 
 def _expect_scale(value: SSAValue, scale: SSAValue, zero_point: SSAValue, axis: int) -> None:
-    """Scale and zero point are scalars, or have one value for each index of `axis`."""
+    """Checks that scale and zero point are scalars, or have one value for each index of `axis`."""
     x, s = shape_of(value.type), shape_of(scale.type)
     expect(
         shape_of(zero_point.type) == s,
@@ -215,7 +215,7 @@ class DequantizeOp(ScaledOp):
 
 
 def _expect_broadcast_scale(value: SSAValue, element: Attribute, shape: Shape) -> None:
-    """Scales are of this element type, and broadcast to this shape."""
+    """Checks that scales are of this element type, and broadcast to this shape."""
     found, own = element_type_of(value.type), shape_of(value.type)
     expect(found == element, lambda: f"expected scales of {element}, found {found}")
     expect(

@@ -52,8 +52,8 @@ class RecurrentOp(GraphOp):
     traits = traits_def(Pure())
 
     def sizes(self) -> tuple[int, int, int, int]:
-        """Steps, directions, batch and hidden size; raises VerifyException if the operands do not
-        fit them."""
+        """Gives steps, directions, batch and hidden size; raises VerifyException if the operands do
+        not fit them."""
         element, x, r = expect_float(self.input), shape_of(self.input.type), self.recurrence.type
         expect(len(x) == 3, f"expected an input of rank 3, found {dims(x)}")
         found = self.direction.data
@@ -191,7 +191,7 @@ class _Direction:
     """The element type of the computation."""
 
     def at(self, space: Space) -> AffineExpr:
-        """The step that iterator `t` stands for."""
+        """Gives the step that iterator `t` stands for."""
         return space["t"] * -1 + (self.steps - 1) if self.backwards else space["t"]
 
 
@@ -216,8 +216,8 @@ class _Step:
         return {} if self.index is None else {"t": self.index}
 
     def recur(self, state: SSAValue, gate: int = 0) -> SSAValue:
-        """The products [batch,rows] of a state with the rows of this gate, and of those that share
-        its product."""
+        """Gives the products [batch,rows] of a state with the rows of this gate, and of those that
+        share its product."""
         weights, wide = self.direction.recurrences[gate], self.direction.wide
         rows, hidden = shape_of(weights.type)
         space = Space({"m": self.shape[0], "n": rows}, {"k": hidden})
@@ -231,7 +231,7 @@ class _Step:
         )
 
     def cell(self, reads: Callable[[Space], Sequence[Read]], body: ScalarBody) -> SSAValue:
-        """An element [batch,H] from what is read at `t`, `m`, `n`."""
+        """Gives an element [batch,H] from what is read at `t`, `m`, `n`."""
         space = Space({"t": 1, "m": self.shape[0], "n": self.shape[1]})
         init = self.emit.empty(element_type_of(self.states[0].type), self.shape)
 
@@ -247,11 +247,11 @@ class _Step:
         return Read(self.products, [self.direction.at(space), space["m"], row])
 
     def of(self, space: Space, value: SSAValue, gate: int = 0) -> Read:
-        """An element of a state, or what `recur` gave to a gate of its own."""
+        """Gives an element of a state, or what `recur` gave to a gate of its own."""
         return Read(value, [space["m"], space["n"] + gate * self.shape[1]])
 
     def parameter(self, space: Space, value: SSAValue, row: int) -> Read:
-        """A bias or a peephole, of which `row` hidden sizes come before."""
+        """Gives a bias or a peephole, of which `row` hidden sizes come before."""
         return Read(value, [space["n"] + row * self.shape[1]])
 
 
@@ -401,7 +401,7 @@ def _walk(
     starts: Sequence[SSAValue],
     states: SSAValue,
 ) -> Sequence[SSAValue]:
-    """All steps: the states of all, and the last ones."""
+    """Gives all steps: the states of all, and the last ones."""
     lengths = None if _is_full(op) else op.lengths
     counter = None
     if lengths is not None:
@@ -480,7 +480,7 @@ def _direction(emit: Emitter, op: RecurrentOp, index: int, form: _Form) -> _Dire
 
 
 def _part(emit: Emitter, value: SSAValue, index: int, rows: range | None = None) -> SSAValue:
-    """One direction's part of an operand, or some rows of it; of a constant a constant."""
+    """Gives one direction's part of an operand, or some rows of it; of a constant a constant."""
     known, shape = known_values(value), shape_of(value.type)[1:]
     rows = range(shape[0]) if rows is None else rows
     if known is not None:
@@ -492,7 +492,7 @@ def _part(emit: Emitter, value: SSAValue, index: int, rows: range | None = None)
 
 
 def _products(emit: Emitter, x: SSAValue, direction: _Direction, joined: int) -> SSAValue:
-    """The products of all inputs with the weights, and the biases [steps,batch,rows]."""
+    """Gives the products of all inputs with the weights, and the biases [steps,batch,rows]."""
     (steps, batch, inputs), wide = shape_of(x.type), direction.wide
     rows = shape_of(direction.weight.type)[0]
     space = Space({"t": steps, "m": batch, "n": rows}, {"k": inputs})

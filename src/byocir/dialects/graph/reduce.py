@@ -50,7 +50,8 @@ class ReduceOp(OneInputOp):
     keepdims = prop_def(INT)
 
     def element(self) -> Attribute:
-        """The result's element type; raises VerifyException for an input that is not allowed."""
+        """Gives the result's element type; raises VerifyException for an input that is not
+        allowed."""
         return expect_float(self.input)
 
     def infer(self) -> Sequence[TensorType]:
@@ -61,7 +62,7 @@ class ReduceOp(OneInputOp):
         return [tensor(self.element(), kept)]
 
     def neutral(self) -> Number:
-        """The number that changes no result."""
+        """Gives the number that changes no result."""
         return 0
 
     def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
@@ -213,8 +214,8 @@ class ReduceLogSumExpOp(ReduceOp):
     name = "graph.reduce_log_sum_exp"
 
     def define(self, emit: Emitter) -> SSAValue:
-        """The greatest value, subtracted first, keeps exp from overflowing; one that is infinite is
-        not subtracted, for `inf - inf` is NaN."""
+        """Makes blocks that subtract the greatest value first, which keeps exp from overflowing;
+        one that is infinite is not subtracted, for `inf - inf` is NaN."""
         source, axes = shape_of(self.input.type), int_tuple(self.axes)
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         if 0 in source:
@@ -258,7 +259,7 @@ class ArgOp(Exact, OneInputOp):
 
     @abstractmethod
     def neutral(self) -> Number:
-        """The number that is chosen last."""
+        """Gives the number that is chosen last."""
 
     def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
         # The first of equal elements is never beside the array, the last may be.
@@ -311,7 +312,7 @@ class AlongOp(OneInputOp):
         return [tensor(expect_float(self.input), x)]
 
     def neutral(self) -> Number:
-        """The number that changes no result beside it."""
+        """Gives the number that changes no result beside it."""
         return 0
 
     def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
@@ -329,7 +330,7 @@ class SoftmaxOp(AlongOp):
     name = "graph.softmax"
 
     def define(self, emit: Emitter) -> SSAValue:
-        """The greatest value, subtracted first, keeps exp from overflowing."""
+        """Makes blocks that subtract the greatest value first, which keeps exp from overflowing."""
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         wide, axis = accumulator_of(element), self.axis.value.data
         most = _most(emit, self.input, [axis], wide)
@@ -451,7 +452,7 @@ class CumSumOp(ExactOnIntegers, OneInputOp):
         return [tensor(element, x)]
 
     def define(self, emit: Emitter) -> SSAValue:
-        """The sum, at each place, of the elements that a guard lets through."""
+        """Makes the sum, at each place, of the elements that a guard lets through."""
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         wide = i64 if is_unsigned(element) else accumulator_of(element)
         axis = self.axis.value.data
@@ -509,7 +510,7 @@ def _finished(
     body: Step,
     finish: Callable[[Emitted], Emitted] | None,
 ) -> SSAValue:
-    """The reduction with its axes kept or not, `finish` applied in the end."""
+    """Gives the reduction with its axes kept or not, `finish` applied in the end."""
     source, axes = shape_of(op.input.type), int_tuple(op.axes)
     shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     space, index = along(source, axes)
@@ -528,7 +529,7 @@ def _with_ones(emit: Emitter, value: SSAValue, shape: Shape, axes: Sequence[int]
 
 
 def _most(emit: Emitter, value: SSAValue, axes: Sequence[int], wide: Attribute) -> SSAValue:
-    """The greatest value along these axes, which it lacks."""
+    """Gives the greatest value along these axes, which it lacks."""
     return reduced(
         emit,
         [value],
@@ -543,7 +544,7 @@ def _most(emit: Emitter, value: SSAValue, axes: Sequence[int], wide: Attribute) 
 def _sum_of_powers(
     emit: Emitter, value: SSAValue, shift: SSAValue, axes: Sequence[int], wide: Attribute
 ) -> SSAValue:
-    """The sum of `e^(x - shift)` along these axes, which it lacks, as the shift does."""
+    """Gives the sum of `e^(x - shift)` along these axes, which it lacks, as the shift does."""
     shape = shape_of(value.type)
     _, index = along(shape, axes)
     at = [expr for axis, expr in enumerate(index) if axis not in axes]
@@ -566,8 +567,8 @@ def _arg(emit: Emitter, op: ArgOp, name: str) -> SSAValue:
 
 
 def _index_of(emit: Emitter, value: SSAValue, axis: int, name: str, *, last: bool) -> SSAValue:
-    """The index of the first, or last, greatest or least element along an axis, which it lacks:
-    the least, or greatest, index of an element that equals it. NaN is beyond all others."""
+    """Gives the index of the first, or last, greatest or least element along an axis, which it
+    lacks: the least, or greatest, index of an element that equals it. NaN is beyond all others."""
     shape, element = shape_of(value.type), element_type_of(value.type)
     initial, step = extreme(name, element)
     most = reduced(emit, [value], shape, [axis], initial, element, step)

@@ -18,7 +18,7 @@ Step = Callable[[Emitted, Emitted], Emitted]
 
 
 def along(shape: Shape, axes: Sequence[int]) -> tuple[Space, Index]:
-    """The elements of an array with these axes as reductions, and where each element is."""
+    """Gives the elements of an array with these axes as reductions, and where each element is."""
     kept = {f"i{axis}": size for axis, size in enumerate(shape) if axis not in axes}
     space = Space(kept, {f"r{axis}": shape[axis] for axis in axes})
     names = [f"r{axis}" if axis in axes else f"i{axis}" for axis in range(len(shape))]
@@ -26,8 +26,8 @@ def along(shape: Shape, axes: Sequence[int]) -> tuple[Space, Index]:
 
 
 def others(rank: int, axes: Sequence[int]) -> Index:
-    """The index at which a block over the whole array reads what was reduced along these axes:
-    [i, j, k] with axis 1 reduced → [i, k]."""
+    """Gives the index at which a block over the whole array reads what was reduced along these
+    axes: [i, j, k] with axis 1 reduced → [i, k]."""
     return [AffineExpr.dimension(i) for i in range(rank) if i not in axes]
 
 
@@ -49,14 +49,14 @@ def reduced(
 
 
 def lowest(element: Attribute) -> Number:
-    """The number below all others of a type."""
+    """Gives the number below all others of a type."""
     if is_float(element):
         return -math.inf
     return 0 if is_unsigned(element) else -(2 ** (width_of(element) - 1))
 
 
 def greatest(element: Attribute) -> Number:
-    """The number above all others of a type."""
+    """Gives the number above all others of a type."""
     if is_float(element):
         return inf
     return 2 ** (width_of(element) - (0 if is_unsigned(element) else 1)) - 1

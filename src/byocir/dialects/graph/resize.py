@@ -39,7 +39,7 @@ FLOATS = DenseArrayBase.constr(f32)
 
 
 def numbers(values: Sequence[float]) -> DenseArrayBase[Float32Type]:
-    """The attribute `array<f32: …>`."""
+    """Gives the attribute `array<f32: …>`."""
     return DenseArrayBase.from_list(f32, list(values))
 
 
@@ -127,7 +127,7 @@ def _along_nearest(emit: Emitter, op: ResizeOp, value: SSAValue, axis: int) -> S
 
 
 def _interpolated(emit: Emitter, op: ResizeOp, value: SSAValue, axis: int) -> SSAValue:
-    """Each element is a weighted sum of those that count."""
+    """Computes each element as a weighted sum of those that count."""
     found, size = taps_along(op, axis), shape_of(value.type)[axis]
     if found is None:
         return value
@@ -150,7 +150,7 @@ def _in_type(emit: Emitter, value: SSAValue, element: Attribute) -> SSAValue:
 
 
 def _extrapolated(emit: Emitter, op: ResizeOp, value: SSAValue) -> SSAValue:
-    """A number where a coordinate along any dimension is outside of the input."""
+    """Gives a number where a coordinate along any dimension is outside of the input."""
     shape, element = shape_of(value.type), element_type_of(value.type)
     number = op.extrapolation_value.value.data
     at, reads = Space.over(shape).parallel, [Read(value, Space.over(shape).parallel)]
@@ -179,7 +179,7 @@ class Taps(NamedTuple):
 
 
 def taps_along(op: ResizeOp, axis: int) -> Taps | None:
-    """The taps of a dimension; None for one that stays as it is."""
+    """Gives the taps of a dimension; None for one that stays as it is."""
     size, made = shape_of(op.input.type)[axis], int_tuple(op.sizes)[axis]
     scale = None if op.scales is None else float(op.scales.get_values()[axis])
     part = (0.0, 1.0)
@@ -226,7 +226,7 @@ def _nearest(mode: str, after: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _cubic(x: NDArray[np.float64], a: float) -> NDArray[np.float64]:
-    """The cubic convolution kernel at some distances."""
+    """Gives the cubic convolution kernel at some distances."""
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
     return np.where(x <= 1, near, np.where(x < 2, far, 0.0))

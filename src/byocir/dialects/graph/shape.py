@@ -42,7 +42,7 @@ class ShapeOp(Exact, OneInputOp):
     """Base of the shape ops with one input; a subclass says which shape comes out."""
 
     def shape(self, x: Shape) -> Sequence[int]:
-        """The result's shape for an input of shape `x`; raises VerifyException."""
+        """Gives the result's shape for an input of shape `x`; raises VerifyException."""
         raise NotImplementedError
 
     def infer(self) -> Sequence[TensorType]:
@@ -50,7 +50,7 @@ class ShapeOp(Exact, OneInputOp):
         return [tensor(element_type_of(self.input.type), shape)]
 
     def copied(self, emit: Emitter, index: Index) -> SSAValue:
-        """The result as a block that copies its elements from `index` in the input."""
+        """Gives the result as a block that copies its elements from `index` in the input."""
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         return emit.elementwise(shape, element, [Read(self.input, index)], lambda x: x)
 
@@ -200,7 +200,7 @@ class ConcatOp(Exact, GraphOp):
         return [tensor(next(iter(elements)), joined)]
 
     def define(self, emit: Emitter) -> SSAValue:
-        """One block for each input, which writes its part and hands the rest on."""
+        """Makes one block for each input, which writes its part and hands the rest on."""
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         axis, start = self.axis.value.data, 0
         result = emit.empty(element, shape)
@@ -247,7 +247,7 @@ def reshape_index(source: Shape, result: Shape) -> list[AffineExpr]:
 def _corresponding(
     inner: Sequence[int], source: Shape, outer: Sequence[int], result: Shape
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """The fewest leading axes on both sides that hold the same number of elements."""
+    """Gives the fewest leading axes on both sides that hold the same number of elements."""
     before, after = 1, 1
     while (have := prod(source[a] for a in inner[:before])) != (
         want := prod(result[a] for a in outer[:after])
@@ -260,7 +260,7 @@ def _corresponding(
 
 
 def _flat_index(axes: Sequence[int], shape: Shape) -> AffineExpr:
-    """The number, in row-major order, of an element among those of these axes."""
+    """Gives the number, in row-major order, of an element among those of these axes."""
     flat = ZERO
     for axis in axes:
         flat = flat * shape[axis] + AffineExpr.dimension(axis)

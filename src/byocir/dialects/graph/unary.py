@@ -45,11 +45,11 @@ class UnaryOp(OneInputOp):
 
     @may_lack
     def body(self, x: Emitted) -> Emitted:
-        """The function of one element."""
+        """Gives the function of one element."""
         raise undefined(self, "it has no definition")
 
     def define(self, emit: Emitter) -> SSAValue:
-        """One block over all elements."""
+        """Makes one block over all elements."""
         element = element_type_of(self.result.type)
         shape = shape_of(self.result.type)
         wide = accumulator_of(element) if self.WIDENS else element

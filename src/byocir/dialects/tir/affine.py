@@ -35,8 +35,8 @@ IndexForm = Linear[int | AffineExpr]
 
 
 def form_of(expr: AffineExpr) -> IndexForm:
-    """The linear form of an expression: its iterators in order, then, in the order of their text,
-    the floordiv, ceildiv and mod of canonical expressions by positive numbers that are in it.
+    """Gives the linear form of an expression: its iterators in order, then, in the order of their
+    text, the floordiv, ceildiv and mod of canonical expressions by positive numbers that are in it.
 
     Raises ValueError for a product of iterators or what divides by none of these numbers.
     """
@@ -49,14 +49,14 @@ def form_of(expr: AffineExpr) -> IndexForm:
 
 
 def linear(expr: AffineExpr) -> Linear[int] | None:
-    """The linear form of an expression, or None when it divides or takes a remainder."""
+    """Gives the linear form of an expression, or None when it divides or takes a remainder."""
     form = form_of(expr)
     terms = tuple((i, c) for i, c in form.terms if isinstance(i, int))
     return Linear(terms, form.constant) if len(terms) == len(form.terms) else None
 
 
 def expression(form: Linear[int] | IndexForm) -> AffineExpr:
-    """The canonical expression of a linear form."""
+    """Gives the canonical expression of a linear form."""
     parts: list[AffineExpr] = []
     for atom, coefficient in form.terms:
         part = AffineExpr.dimension(atom) if isinstance(atom, int) else atom
@@ -73,14 +73,14 @@ def expression(form: Linear[int] | IndexForm) -> AffineExpr:
 
 
 def canonical(expr: AffineExpr) -> AffineExpr:
-    """The one form in which equal expressions are equal objects."""
+    """Gives the one form in which equal expressions are equal objects."""
     if type(expr) is AffineDimExpr or type(expr) is AffineConstantExpr:
         return expr
     return expression(form_of(expr))
 
 
 def canonical_map(map_: AffineMap) -> AffineMap:
-    """The map with every result in canonical form."""
+    """Gives the map with every result in canonical form."""
     return AffineMap(map_.num_dims, 0, tuple(canonical(expr) for expr in map_.results))
 
 
@@ -95,8 +95,8 @@ def divided(index: AffineExpr, size: int) -> AffineExpr:
 
 
 def bounds(expr: AffineExpr, known: Sequence[Interval]) -> Interval:
-    """An interval that contains all values of an expression when iterator i is in `known[i]`; it is
-    tight for linear expressions."""
+    """Gives an interval that contains all values of an expression when iterator i is in `known[i]`;
+    it is tight for linear expressions."""
     if isinstance(expr, AffineDimExpr):
         return known[expr.position]
 
@@ -136,16 +136,16 @@ def is_quotient(expr: AffineExpr) -> bool:
 
 
 def division_of(expr: AffineExpr) -> tuple[AffineExpr, int]:
-    """The dividend and the divisor of an atom of a form that divides."""
+    """Gives the dividend and the divisor of an atom of a form that divides."""
     assert isinstance(expr, AffineBinaryOpExpr)
     assert isinstance(expr.rhs, AffineConstantExpr)
     return expr.lhs, expr.rhs.value
 
 
 def whole_axes(map_: AffineMap, shape: Sequence[int], extents: Sequence[int]) -> list[int] | None:
-    """The iterators of a map that run through an array, one for each dimension but those of size 1;
-    None where a dimension has no iterator of its own that does. Of `[i: 4, j: 8] → [j, 0, i]` into
-    an array of [8, 1, 4] they are j and i."""
+    """Gives the iterators of a map that run through an array, one for each dimension but those of
+    size 1; None where a dimension has no iterator of its own that does. Of `[i: 4, j: 8] → [j, 0,
+    i]` into an array of [8, 1, 4] they are j and i."""
     used: list[int] = []
     for expr, size in zip(map_.results, shape, strict=True):
         if isinstance(expr, AffineDimExpr) and extents[expr.position] == size:
@@ -156,12 +156,12 @@ def whole_axes(map_: AffineMap, shape: Sequence[int], extents: Sequence[int]) ->
 
 
 def iterators_of(atom: int | AffineExpr) -> set[int]:
-    """The iterators that an atom of a form depends on."""
+    """Gives the iterators that an atom of a form depends on."""
     return {atom} if isinstance(atom, int) else atom.used_dims()
 
 
 def divided_iterators(form: IndexForm) -> set[int]:
-    """The iterators of which a form has quotients or remainders."""
+    """Gives the iterators of which a form has quotients or remainders."""
     return {i for atom in form.atoms if not isinstance(atom, int) for i in atom.used_dims()}
 
 
@@ -191,7 +191,7 @@ def _collect(
 
 
 def _product(lhs: AffineExpr, rhs: AffineExpr) -> tuple[AffineExpr, int]:
-    """The factor of a product that is an expression, and the one that is a number."""
+    """Gives the factor of a product that is an expression, and the one that is a number."""
     for scaled, factor in ((lhs, rhs), (rhs, lhs)):
         if type(factor) is AffineConstantExpr:
             return scaled, factor.value
@@ -203,7 +203,8 @@ def _product(lhs: AffineExpr, rhs: AffineExpr) -> tuple[AffineExpr, int]:
 
 
 def _division(kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> AffineExpr:
-    """A quotient or remainder with its dividend in canonical form, or what it is without one."""
+    """Gives a quotient or remainder with its dividend in canonical form, or what it is without
+    one."""
     divisor = form_of(rhs)
     if divisor.terms or divisor.constant <= 0:
         raise ValueError("expected division by a positive constant")
@@ -217,7 +218,7 @@ def _division(kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> Aff
 
 
 def format_expr(expr: AffineExpr, names: Sequence[str]) -> str:
-    """An expression as text, e.g. `h * 2 + r - 1`; needs canonical form."""
+    """Gives an expression as text, e.g. `h * 2 + r - 1`; needs canonical form."""
     if isinstance(expr, AffineBinaryOpExpr) and expr.kind is AffineBinaryOpKind.Add:
         left = format_expr(expr.lhs, names)
         right = format_expr(expr.rhs, names)

@@ -421,7 +421,7 @@ def strange_use(body: Block) -> Operation | None:
 
 
 def _verify_accesses(op: BlockOp, arrays: _Arrays) -> None:
-    """Every access is inside its array unless a pad covers it; there is no guard."""
+    """Checks that every access is inside its array unless a pad covers it; there is no guard."""
     known = spans(op.extents)
     for i, (map_, shape) in enumerate(zip(arrays.maps, arrays.shapes, strict=True)):
         if i in arrays.whole or (i < arrays.inputs and arrays.pads[i] is not None):
@@ -443,8 +443,8 @@ def _join(types: Sequence[Attribute]) -> str:
 
 
 def ops_around(op: Operation) -> Iterator[Operation]:
-    """An op and all ops inside it, in order, but for those in the bodies of blocks: most ops of a
-    module are there."""
+    """Gives an op and all ops inside it, in order, but for those in the bodies of blocks: most ops
+    of a module are there."""
     yield op
     if not isinstance(op, BlockOp):
         for region in op.regions:
@@ -454,5 +454,5 @@ def ops_around(op: Operation) -> Iterator[Operation]:
 
 
 def blocks_in(op: Operation) -> list[BlockOp]:
-    """The blocks inside an op, in order."""
+    """Gives the blocks inside an op, in order."""
     return [inner for inner in ops_around(op) if isinstance(inner, BlockOp)]

@@ -17,12 +17,14 @@ S = TypeVar("S", bound=Scalar)
 
 
 def first(x: S, acc: S) -> S:
-    """The body of a block that overwrites its result: (x, acc) → x."""
+    """Gives the body of a block that overwrites its result: (x, acc) → x."""
     return x
 
 
 def multiply_accumulate(x: S, w: S, acc: S, *, to: Attribute) -> S:
-    """A contraction's step: `acc + x * w` with both factors widened to the accumulator's type."""
+    """Gives a contraction's step: `acc + x * w` with both factors widened to the accumulator's
+    type.
+    """
     return acc + x.to(to) * w.to(to)
 
 
@@ -39,8 +41,8 @@ def scale_floor(x: S, multiplier: S, shift: S | Number) -> S:
 def scale_round_even(
     x: S, multiplier: S, below_half: S | Number, shift: S | Number, one: S | Number = 1
 ) -> S:
-    """Scales as `scale_round`, but ties go to the even value: with a = x * multiplier, a tie is
-    rounded up only when `a >> shift` is odd. `below_half` is 2^(shift-1) - 1; shift is at least
+    """Scales as `scale_round`, but ties go to the even value: with a = x * multiplier, a tie
+    is rounded up only when `a >> shift` is odd. `below_half` is 2^(shift-1) - 1; shift is at least
     1."""
     product = x.to(i64) * multiplier.to(i64)
     quotient = product >> shift
@@ -54,5 +56,5 @@ def saturate(x: S, low: S | Number, high: S | Number, *, to: Attribute = i8) -> 
 
 
 def widen_add(x: S, acc: S) -> S:
-    """An i32 sum of integers that are at most 32 bits wide."""
+    """Gives an i32 sum of integers that are at most 32 bits wide."""
     return acc + x.to(i32)

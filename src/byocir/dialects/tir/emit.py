@@ -68,7 +68,7 @@ class Space:
 
     @staticmethod
     def over(shape: Shape) -> Space:
-        """The elements of an array, iterators named i0, i1, …"""
+        """Gives the elements of an array, iterators named i0, i1, …"""
         return Space({f"i{axis}": size for axis, size in enumerate(shape)})
 
     def __getitem__(self, name: str) -> AffineExpr:
@@ -88,7 +88,7 @@ class Read:
 
     @staticmethod
     def whole(value: SSAValue) -> Read:
-        """An array, with dimensions, in which the body looks elements up."""
+        """Gives an array, with dimensions, in which the body looks elements up."""
         return Read(value, ())
 
     @property
@@ -130,10 +130,10 @@ class Emitter:
         where: Sequence[AffineExpr] = (),
         bases: Mapping[str, SSAValue] | None = None,
     ) -> SSAValue:
-        """A block that updates `init` at `out`, by default one element for each parallel point,
-        where none of the expressions `where` is negative. `body` takes the elements read and the
-        one updated. Iterators in `bases` start there, the others at 0. Without points there is no
-        block."""
+        """Gives a block that updates `init` at `out`, by default one element for each parallel
+        point, where none of the expressions `where` is negative. `body` takes the elements read and
+        the one updated. Iterators in `bases` start there, the others at 0. Without points there is
+        no block."""
         if 0 in space.extents:
             return init
         written = space.parallel if out is None else out
@@ -166,9 +166,9 @@ class Emitter:
         initial: Sequence[SSAValue],
         body: Callable[[Emitter, SSAValue | None, Sequence[SSAValue]], Sequence[SSAValue]],
     ) -> Sequence[SSAValue]:
-        """A serial loop that carries values: `body` takes what to emit with, the index and the
-        values so far and gives the next ones. The last ones are the result. What runs once needs no
-        loop, and has no index."""
+        """Gives a serial loop that carries values: `body` takes what to emit with, the index and
+        the values so far and gives the next ones. The last ones are the result. What runs once
+        needs no loop, and has no index."""
         if extent == 1:
             return body(self, None, initial)
         op = ForOp.of(extent, location=self.location, initial=initial)
@@ -185,7 +185,7 @@ class Emitter:
         types: Sequence[Attribute],
         **numbers: int,
     ) -> Sequence[SSAValue]:
-        """The results of a routine, which have these types."""
+        """Gives the results of a routine, which have these types."""
         results = cast("Sequence[TensorType]", types)
         return self.add(ExternOp.of(routine, inputs, results, numbers, self.location)).results
 
@@ -197,7 +197,7 @@ class Emitter:
         bounds: Sequence[Shape],
         **numbers: int,
     ) -> Sequence[SSAValue]:
-        """The results of a routine, which are at most of the shapes `bounds`."""
+        """Gives the results of a routine, which are at most of the shapes `bounds`."""
         results = cast("Sequence[TensorType]", types)
         op = ExternOp.of(routine, inputs, results, numbers, self.location, bounds)
         return self.add(op).results
@@ -209,7 +209,9 @@ class Emitter:
         operands: Sequence[SSAValue | Read],
         body: ScalarBody,
     ) -> SSAValue:
-        """A block over `shape`. Operands broadcast as numpy's do; `body` takes their elements."""
+        """Gives a block over `shape`. Operands broadcast as numpy's do; `body` takes their
+        elements.
+        """
         space = Space.over(shape)
         reads = [
             operand
@@ -226,7 +228,7 @@ class Emitter:
 
 
 def _pad(space: Space, read: Read) -> Attribute | None:
-    """The pad of a read that goes outside; other reads need none."""
+    """Gives the pad of a read that goes outside; other reads need none."""
     if read.pad is None:
         return None
     reach = beyond(read.index, shape_of(read.value.type), spans(space.extents))

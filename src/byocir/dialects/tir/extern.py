@@ -65,7 +65,7 @@ class ExternOp(IRDLOperation):
         location: LocationAttr | None = None,
         bounds: Sequence[Shape] = (),
     ) -> ExternOp:
-        """A call that gives arrays of these types, and at most of these shapes."""
+        """Gives a call that gives arrays of these types, and at most of these shapes."""
         given = {name: IntegerAttr(value, i64) for name, value in numbers.items()}
         properties: dict[str, Attribute] = {
             "routine": StringAttr(routine),
@@ -81,12 +81,12 @@ class ExternOp(IRDLOperation):
         )
 
     def values(self) -> dict[str, int]:
-        """The integers by name."""
+        """Gives the integers by name."""
         given = cast("dict[str, IntegerAttr]", self.numbers.data)
         return {name: number.value.data for name, number in given.items()}
 
     def bound(self, index: int) -> Shape | None:
-        """The shape of the largest that a result can be; None where that is not told."""
+        """Gives the shape of the largest that a result can be; None where that is not told."""
         if self.bounds is None:
             return static_shape(self.outputs[index].type)
         return tuple(cast("DenseArrayBase[I64]", self.bounds.data[index]).get_values())

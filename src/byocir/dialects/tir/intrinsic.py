@@ -83,7 +83,7 @@ class IntrinsicOp(IRDLOperation):
         cut: Sequence[int] | None = None,
         order: Sequence[int] | None = None,
     ) -> IntrinsicOp:
-        """The instruction `callee` that does what these ops do."""
+        """Gives the instruction `callee` that does what these ops do."""
         properties: dict[str, Attribute] = {"callee": StringAttr(callee)}
         properties["numbers"] = _dictionary(numbers or {})
         if cut is not None:
@@ -107,11 +107,12 @@ class IntrinsicOp(IRDLOperation):
         return _numbers(self.waits)
 
     def cut_of(self, block: BlockOp) -> Shape:
-        """The points of each iterator of its block that one call does at most."""
+        """Gives the points of each iterator of its block that one call does at most."""
         return block.extents if self.cut is None else tuple(self.cut.get_values())
 
     def boxes_of(self, block: BlockOp) -> Iterator[tuple[tuple[int, int], ...]]:
-        """The points of each iterator of its block that calls do, one call after the other."""
+        """Gives the points of each iterator of its block that calls do, one call after the
+        other."""
         pairs = zip(block.extents, self.cut_of(block), strict=True)
         sides = [[(at, min(at + n, end)) for at in range(0, end, n)] for end, n in pairs]
         if self.order is None:

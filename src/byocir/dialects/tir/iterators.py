@@ -45,5 +45,5 @@ class IteratorAttr(ParametrizedAttribute):
         return self.kind.data is IteratorKind.REDUCTION
 
     def resized(self, extent: int) -> IteratorAttr:
-        """The same iterator over another extent."""
+        """Gives the same iterator over another extent."""
         return IteratorAttr(self.iterator_name, self.kind, IntAttr(extent))

@@ -15,7 +15,8 @@ from byocir.dialects.intervals import Interval
 
 
 def spans(extents: Sequence[int]) -> list[Interval]:
-    """The values of iterators that run from 0: `spans([4, 3])` is those of 0 to 3 and 0 to 2."""
+    """Gives the values of iterators that run from 0: `spans([4, 3])` is those of 0 to 3 and 0 to
+    2."""
     return [Interval(0, extent - 1) for extent in extents]
 
 
@@ -40,7 +41,7 @@ class Linear(Generic[Atom]):
 
     @staticmethod
     def of(coefficients: Mapping[Other, int], constant: int = 0) -> Linear[Other]:
-        """The form with these coefficients, of which those that are 0 go."""
+        """Gives the form with these coefficients, of which those that are 0 go."""
         return Linear(tuple((atom, c) for atom, c in coefficients.items() if c), constant)
 
     def __add__(self, other: Linear[Atom] | int) -> Linear[Atom]:
@@ -72,30 +73,30 @@ class Linear(Generic[Atom]):
         return Linear(self.terms)
 
     def without(self, atom: Atom) -> Linear[Atom]:
-        """The form where an atom is 0."""
+        """Gives the form where an atom is 0."""
         return Linear(tuple(term for term in self.terms if term[0] != atom), self.constant)
 
     def split(self, belongs: Callable[[Atom], bool]) -> tuple[Linear[Atom], Linear[Atom]]:
-        """The form as a sum of two: of the atoms for which this holds, and of the rest with the
-        constant."""
+        """Gives the form as a sum of two: of the atoms for which this holds, and of the rest with
+        the constant."""
         chosen = tuple(term for term in self.terms if belongs(term[0]))
         rest = tuple(term for term in self.terms if term not in chosen)
         return Linear(chosen), Linear(rest, self.constant)
 
     def substituted(self, of: Callable[[Atom], Linear[Other]]) -> Linear[Other]:
-        """The form with a form in the place of each atom."""
+        """Gives the form with a form in the place of each atom."""
         total: Linear[Other] = Linear((), self.constant)
         for atom, coefficient in self.terms:
             total += of(atom) * coefficient
         return total
 
     def value(self, of: Callable[[Atom], int]) -> int:
-        """The number that the form is where atoms are these numbers."""
+        """Gives the number that the form is where atoms are these numbers."""
         return self.constant + sum(c * of(atom) for atom, c in self.terms)
 
     def interval(self, of: Callable[[Atom], Interval]) -> Interval:
-        """The interval of the form where atoms are in these intervals; no smaller one has all its
-        values if atoms do not depend on each other."""
+        """Gives the interval of the form where atoms are in these intervals; no smaller one has all
+        its values if atoms do not depend on each other."""
         low = high = self.constant
         for atom, coefficient in self.terms:
             at_low, at_high = of(atom)

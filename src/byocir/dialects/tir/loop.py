@@ -95,8 +95,8 @@ class ForOp(IRDLOperation):
         *,
         conditional: bool = False,
     ) -> ForOp:
-        """An empty loop; its body has one index argument, then one for each carried value, and
-        must end in a `tir.yield` of their next values if there are any."""
+        """Gives an empty loop; its body has one index argument, then one for each carried value,
+        and must end in a `tir.yield` of their next values if there are any."""
         types = [value.type for value in initial]
         return ForOp.create(
             operands=list(initial),

@@ -17,7 +17,7 @@ from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
 
 
 def axes(rank: int) -> list[AffineExpr]:
-    """The iterators of a block that has one for each dimension of its result."""
+    """Gives the iterators of a block that has one for each dimension of its result."""
     return [AffineExpr.dimension(i) for i in range(rank)]
 
 
@@ -30,8 +30,9 @@ def moving(
     names: Sequence[str] = (),
     pad: Attribute | None = None,
 ) -> BlockOp:
-    """A block that sets each element of `target` to that of `source` at an index of its iterators
-    (`names`, else d0, d1, …), and to `pad` where that is outside. With the index [d1, d0]:
+    """Gives a block that sets each element of `target` to that of `source` at an index of its
+    iterators (`names`, else d0, d1, …), and to `pad` where that is outside. With the index [d1,
+    d0]:
 
     ```mlir
     tir.block [d0: 4, d1: 6] ins(%source[d1, d0] : …) outs(%target[d0, d1] : …) { … }
@@ -60,7 +61,7 @@ def moved(
     names: Sequence[str] = (),
     pad: Attribute | None = None,
 ) -> list[Operation]:
-    """The ops that make a tensor of a shape of the elements of another, as `moving`; the last of
-    them gives it."""
+    """Gives the ops that make a tensor of a shape of the elements of another, as `moving`; the last
+    of them gives it."""
     empty = EmptyOp.of(tensor(element_type_of(source.type), shape), location)
     return [empty, moving(source, empty.results[0], index, location, names=names, pad=pad)]

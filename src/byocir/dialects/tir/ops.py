@@ -80,7 +80,7 @@ class ConstantOp(IRDLOperation):
     def of(
         array: Array, type_: Attribute | None = None, location: LocationAttr | None = None
     ) -> ConstantOp:
-        """The constant; `type_` defaults to its tensor type."""
+        """Gives the constant; `type_` defaults to its tensor type."""
         return ConstantOp.create(
             properties={"value": ArrayAttr(array)},
             result_types=[type_ or array.type],
@@ -194,7 +194,7 @@ class AllocOp(IRDLOperation):
     def of(
         element: Attribute, shape: Shape, scope: str = "", location: LocationAttr | None = None
     ) -> AllocOp:
-        """A buffer in `scope`; the empty scope is main memory."""
+        """Gives a buffer in `scope`; the empty scope is main memory."""
         space = StringAttr(scope) if scope else None
         type_ = (
             MemRefType(element, shape, memory_space=space) if space else MemRefType(element, shape)
@@ -203,14 +203,14 @@ class AllocOp(IRDLOperation):
 
 
 def buffer(element: Attribute, shape: Sequence[int], scope: str = "") -> MemRefType:
-    """The type of a buffer in `scope`; the empty scope is main memory."""
+    """Gives the type of a buffer in `scope`; the empty scope is main memory."""
     if not scope:
         return MemRefType(element, shape)
     return MemRefType(element, shape, memory_space=StringAttr(scope))
 
 
 def scope_of(type_: Attribute) -> str:
-    """The memory a memref lies in; the empty string is main memory."""
+    """Gives the memory a memref lies in; the empty string is main memory."""
     assert isinstance(type_, MemRefType)
     return type_.memory_space.data if isinstance(type_.memory_space, StringAttr) else ""
 

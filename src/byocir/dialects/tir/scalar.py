@@ -155,8 +155,9 @@ UNARY_FLOAT: dict[str, type[IRDLOperation]] = {
 
 
 def conversion(source: Attribute, target: Attribute) -> type[IRDLOperation] | None:
-    """The op that converts between two integer or float types of which the integers are held as
-    signless; None when the bits stay the same. Unsigned integers and booleans extend with zero."""
+    """Gives the op that converts between two integer or float types of which the integers are held
+    as signless; None when the bits stay the same. Unsigned integers and booleans extend with
+    zero."""
     if is_integer(source) and is_integer(target):
         if width_of(source) == width_of(target):
             return None
@@ -175,12 +176,12 @@ def conversion(source: Attribute, target: Attribute) -> type[IRDLOperation] | No
 
 
 def signless(type_: Attribute) -> Attribute:
-    """The type that arith's ops use for values of this type."""
+    """Gives the type that arith's ops use for values of this type."""
     return IntegerType(width_of(type_)) if is_integer(type_) else type_
 
 
 def number_attr(value: Number, type_: Attribute) -> Attribute:
-    """The number as an attribute of an integer, index or float type."""
+    """Gives the number as an attribute of an integer, index or float type."""
     if isinstance(type_, AnyFloat):
         return FloatAttr(float(value), type_)
     if isinstance(type_, IndexType):
@@ -189,7 +190,7 @@ def number_attr(value: Number, type_: Attribute) -> Attribute:
 
 
 def number_op(value: Number, type_: Attribute) -> arith.ConstantOp:
-    """The op that gives a number of an integer, index or float type."""
+    """Gives the op that gives a number of an integer, index or float type."""
     attribute = number_attr(value, type_)
     assert isinstance(attribute, IntegerAttr | FloatAttr)
     return arith.ConstantOp(cast("IntegerAttr | FloatAttr[AnyFloat]", attribute))
@@ -210,8 +211,8 @@ class Emitted(Scalar):
         return self._emit(table[name], self.value, self._operand(other))
 
     def compare(self, name: str, other: Scalar | Number) -> Self:
-        """An i1; `name` is one of eq, ne, lt, le, gt and ge. Integers compare as their type says;
-        with a NaN only ne holds."""
+        """Gives an i1; `name` is one of eq, ne, lt, le, gt and ge. Integers compare as their type
+        says; with a NaN only ne holds."""
         if is_float(self.type):
             predicate = "une" if name == "ne" else f"o{name}"
             return self._emit(arith.CmpfOp, self.value, self._operand(other), predicate)
@@ -226,7 +227,7 @@ class Emitted(Scalar):
         return self._emit(arith.SelectOp, self.value, lhs.value, lhs._operand(rhs))
 
     def read(self, *indices: Emitted) -> Self:
-        """The element of this array at these indices."""
+        """Reads the element of this array at these indices."""
         return self._of(ReadOp.of(self.value, [index.to(i64).value for index in indices]))
 
     def wrapped(self, size: int) -> Self:
@@ -234,11 +235,11 @@ class Emitted(Scalar):
         return self.compare("lt", 0).select(self + size, self)
 
     def signless(self) -> Self:
-        """The same bits in the type that arith's ops take."""
+        """Gives the same bits in the type that arith's ops take."""
         return self.cast(signless(self.type))
 
     def constant(self, number: Number) -> Self:
-        """The number as a constant of this scalar's type."""
+        """Gives the number as a constant of this scalar's type."""
         type_ = signless(self.type)
         properties = {"value": number_attr(number, type_)}
         made = arith.ConstantOp.create(properties=properties, result_types=[type_])
@@ -261,7 +262,7 @@ class Emitted(Scalar):
         return result.cast(type_)
 
     def cast(self, type_: Attribute) -> Self:
-        """The same bits, signed, signless or unsigned: arith knows signless integers only."""
+        """Gives the same bits, signed, signless or unsigned: arith knows signless integers only."""
         if type_ == self.type:
             return self
         return self._of(UnrealizedConversionCastOp.get([self.value], [type_]))
@@ -291,7 +292,7 @@ operands are equal."""
 
 
 def emit_body(types: Sequence[Attribute], body: Callable[..., Emitted]) -> Region:
-    """The region of a block with these element types (ins, then the single out)."""
+    """Emits the region of a block with these element types (ins, then the single out)."""
     block = Block(arg_types=list(types))
     with emitting_to(block):
         emit(YieldOp.create(operands=[body(*map(Emitted, block.args)).value]))

@@ -29,7 +29,7 @@ FIRST_ADDRESS = 4096
 
 
 def assemble(function: FuncOp) -> ProgramOp:
-    """The program of a function that holds only instructions, constants and DRAM buffers.
+    """Gives the program of a function that holds only instructions, constants and DRAM buffers.
 
     Arguments that are stored to are the outputs and come last. Constants, and what is filled before
     the first instruction, come first in DRAM, then arguments, then buffers, each aligned to the
@@ -85,7 +85,7 @@ class _Layout:
         self.addresses: dict[SSAValue, int] = {}
 
     def place(self, value: SSAValue) -> int:
-        """The address of a memref, which gets the next free one."""
+        """Gives the address of a memref, which gets the next free one."""
         address = -(-self.end // self._align) * self._align
         self.addresses[value] = address
         self.end = address + nbytes(value.type)
@@ -93,7 +93,7 @@ class _Layout:
 
 
 def _place_known(ops: Iterable[ConstantOp | FillOp], layout: _Layout) -> NDArray[np.uint8]:
-    """The image that holds the constants, of which equal ones share an address, and fills."""
+    """Gives the image that holds the constants, of which equal ones share an address, and fills."""
     seen: dict[Attribute, int] = {}
     pieces: list[tuple[int, NDArray[np.uint8]]] = []
     for op in ops:
@@ -132,7 +132,7 @@ def _encode(
 
 
 def _dram_base(op: Operation, addresses: dict[SSAValue, int], config: VTAConfig) -> int:
-    """The address of the memref of an instruction, in elements of its memory."""
+    """Gives the address of the memref of an instruction, in elements of its memory."""
     if not isinstance(op, TransferOp) or op.dram is None:
         return 0
     return addresses[op.dram] // config.element_bytes(op.memory_id)
@@ -143,7 +143,9 @@ def _port(value: SSAValue, addresses: dict[SSAValue, int]) -> PortAttr:
 
 
 def _tiles(instructions: Sequence[InstructionOp]) -> NDArray[np.int32]:
-    """The loop indices behind each instruction, outermost first, int32 [N, most]; -1 past them."""
+    """Gives the loop indices behind each instruction, outermost first, int32 [N, most]; -1 past
+    them.
+    """
     tiles = [tile_of(op.location) for op in instructions]
     result = np.full((len(tiles), max(map(len, tiles), default=0)), -1, np.int32)
     for row, tile in zip(result, tiles, strict=True):
@@ -152,6 +154,6 @@ def _tiles(instructions: Sequence[InstructionOp]) -> NDArray[np.int32]:
 
 
 def _spans(instructions: Sequence[InstructionOp]) -> list[SpanAttr]:
-    """The names behind runs of instructions."""
+    """Gives the names behind runs of instructions."""
     groups = groupby(names(op.location) for op in instructions)
     return [SpanAttr.of(len(list(group)), nodes) for nodes, group in groups]

@@ -51,18 +51,18 @@ FORBIDDEN_TOKENS = {
 
 @lru_cache(maxsize=4096)
 def integer(value: int) -> IntegerAttr:
-    """The attribute of an instruction field."""
+    """Gives the attribute of an instruction field."""
     return IntegerAttr(value, i64)
 
 
 @lru_cache(maxsize=4096)
 def integers(values: tuple[int, ...]) -> Numbers:
-    """The attribute of a group of instruction fields."""
+    """Gives the attribute of a group of instruction fields."""
     return DenseArrayBase.from_list(i64, list(values))
 
 
 def value_of(attr: IntegerAttr | None) -> int:
-    """The number of a field; one that is left out is 0."""
+    """Gives the number of a field; one that is left out is 0."""
     return 0 if attr is None else attr.value.data
 
 
@@ -84,7 +84,7 @@ class InstructionOp(IRDLOperation, ABC):
 
     @abstractmethod
     def operation_fields(self) -> dict[str, int]:
-        """The fields other than tokens and `dram_base`, by their names in the ISA table."""
+        """Gives the fields other than tokens and `dram_base`, by their names in the ISA table."""
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ class InstructionOp(IRDLOperation, ABC):
         self.properties[name] = UnitAttr()
 
     def fields(self, dram_base: int = 0) -> dict[str, int]:
-        """All fields; `dram_base` is the address of the memref in elements of the memory."""
+        """Gives all fields; `dram_base` is the address of the memref in elements of the memory."""
         fields = self.operation_fields()
         if "dram_base" in fields:
             fields["dram_base"] += dram_base

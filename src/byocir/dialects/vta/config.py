@@ -19,7 +19,7 @@ VTA = "vta"
 
 
 def target_of(op: Operation) -> TargetAttr | None:
-    """The target of the nearest enclosing op (or of the op itself) that has one."""
+    """Gives the target of the nearest enclosing op (or of the op itself) that has one."""
     found: Operation | None = op
     while found is not None:
         target = found.attributes.get(TARGET)
@@ -30,7 +30,7 @@ def target_of(op: Operation) -> TargetAttr | None:
 
 
 def config_of(op: Operation) -> VTAConfig:
-    """The configuration that the target of this op or of what encloses it asks for.
+    """Gives the configuration that the target of this op or of what encloses it asks for.
 
     Its option `config` names one; else `block` is the side of the GEMM unit of one that is the
     default otherwise. Without a target or the options it is the default. Raises ByocirError B338
@@ -56,8 +56,8 @@ def _config(target: TargetAttr) -> VTAConfig:
 
 
 def configured(name: str, block: int = 16) -> VTAConfig:
-    """The configuration of this name or preset; where that is empty, the default with a GEMM unit
-    of this side, a power of two. Raises ByocirError B338."""
+    """Gives the configuration of this name or preset; where that is empty, the default with a GEMM
+    unit of this side, a power of two. Raises ByocirError B338."""
     try:
         return _named(name) if name else VTAConfig.of_block(block)
     except VTAError as error:

@@ -170,7 +170,7 @@ class LoadOp(TransferOp):
 
     @staticmethod
     def nop(memory: LoadMemory, location: LocationAttr = UNKNOWN_LOC) -> LoadOp:
-        """An instruction that only moves tokens, in the module that loads `memory`."""
+        """Gives an instruction that only moves tokens, in the module that loads `memory`."""
         properties = {
             "memory": LoadMemoryAttr(memory),
             "sram": integer(0),
@@ -275,7 +275,7 @@ class StoreOp(TransferOp):
 
     @staticmethod
     def nop(location: LocationAttr = UNKNOWN_LOC) -> StoreOp:
-        """An instruction that only moves tokens."""
+        """Gives an instruction that only moves tokens."""
         properties = {"sram": integer(0), "size": integers((0, 0))}
         return StoreOp.create(properties=properties, location=location)
 

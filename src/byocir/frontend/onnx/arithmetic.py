@@ -39,7 +39,7 @@ def read_mean(node: NodeReader) -> Value:
 
 
 def read_clip(node: NodeReader) -> Value:
-    """Bounds that are computed are a maximum and a minimum."""
+    """Reads a Clip; bounds that are computed become a maximum and a minimum."""
     sources = node.source(1), node.source(2)
     if not any(isinstance(source, SSAValue) for source in sources):
         bounds = {"min": p.bound(1)(node), "max": p.bound(2)(node)}
@@ -53,7 +53,7 @@ def read_clip(node: NodeReader) -> Value:
 
 
 def element(node: NodeReader) -> Attribute:
-    """The element type that the attribute `to` asks for."""
+    """Gives the element type that the attribute `to` asks for."""
     node.ignore("saturate", "round_mode")  # of 8-bit floats
     return p.element_named(node, "to", i1)
 

@@ -35,7 +35,7 @@ Types = Sequence[Attribute | None]
 def argument_type(
     node: onnx.NodeProto, index: int, declared: Attribute, inputs: Types
 ) -> Attribute:
-    """The type of an input of a loop's graph, as far as the model makes sure of it."""
+    """Gives the type of an input of a loop's graph, as far as the model makes sure of it."""
     if not isinstance(declared, UnknownType):
         return declared
     if node.op_type != "Loop":
@@ -50,7 +50,7 @@ def argument_type(
 
 
 def guess(node: onnx.NodeProto, types: Sequence[Attribute], inputs: Types) -> list[Attribute]:
-    """The same types, where the first turn has a static shape with that."""
+    """Gives the same types, where the first turn has a static shape with that."""
     first = _first_turn(node, inputs)
     return [
         known
@@ -98,8 +98,8 @@ def settled(
     inputs: Types,
     failing: Collection[Block] = (),
 ) -> list[Attribute]:
-    """The types of a node's results: those that were inferred, but for what its graphs settle.
-    Graphs that fail whenever they run settle nothing."""
+    """Gives the types of a node's results: those that were inferred, but for what its graphs
+    settle. Graphs that fail whenever they run settle nothing."""
     yields = [list(b.last_op.operand_types) for b in blocks if b.last_op is not None]
     found: list[Attribute | None] = []
     if node.op_type == "If" and len(yields) == 2:
@@ -118,12 +118,12 @@ def settled(
 
 
 def _agreed(a: Attribute, b: Attribute | None) -> Attribute | None:
-    """The type of a value that comes from one of two places, if it is one of static shape."""
+    """Gives the type of a value that comes from one of two places, if it is one of static shape."""
     return a if a == b and static_shape(a) is not None else None
 
 
 def _stack(type_: Attribute) -> Attribute | None:
-    """A value of each turn along a new axis."""
+    """Gives a value of each turn along a new axis."""
     if static_shape(type_) is None:
         return None
     return tensor(element_type_of(type_), [DYNAMIC, *shape_of(type_)])

@@ -29,7 +29,9 @@ def _shape(value: Value) -> Shape | None:
 
 
 def _recurrent(gates: int) -> Callable[[_Shapes, Mapping[str, Any]], str]:
-    """The check of an operator whose weights stand for so many gates, `[directions, rows, …]`."""
+    """Gives the check of an operator whose weights stand for so many gates, `[directions, rows,
+    …]`.
+    """
 
     def check(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
         x, w, r, bias = shapes[:4]
@@ -92,7 +94,7 @@ def _conv_transpose(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
 
 
 def _by_channel(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
-    """Every input but the first has a number for each channel."""
+    """Checks that every input but the first has a number for each channel."""
     x, *others = shapes
     if x is None or len(x) < 2:
         return ""
@@ -110,7 +112,7 @@ def _grouped(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
 
 
 def _normalised(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
-    """Scale and bias broadcast to the input."""
+    """Checks that scale and bias broadcast to the input."""
     wrong = _axis(-1)(shapes, attributes)
     x = shapes[0]
     if wrong or x is None:
@@ -144,7 +146,7 @@ def _spread(name: str, shape: Shape | None, wanted: Shape) -> str:
 
 
 def _axis(default: int) -> Callable[[_Shapes, Mapping[str, Any]], str]:
-    """The check of an operator that works along an axis of its input."""
+    """Gives the check of an operator that works along an axis of its input."""
 
     def check(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
         x, axis = shapes[0], attributes.get("axis", default)
@@ -156,7 +158,7 @@ def _axis(default: int) -> Callable[[_Shapes, Mapping[str, Any]], str]:
 
 
 def _old_axis(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
-    """Before opset 13 an axis may be behind all dimensions."""
+    """Checks an axis, which before opset 13 may be behind all dimensions."""
     x, axis = shapes[0], attributes.get("axis", 1)
     if x is None or -len(x) <= axis <= max(len(x), 1):
         return ""

@@ -25,7 +25,7 @@ MAX_DENSE = 2**26
 
 
 def graphs_in(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    """All graphs of a model, outer ones first."""
+    """Gives all graphs of a model, outer ones first."""
     yield from _graphs(model.graph)
     for function in model.functions:
         for node in function.node:
@@ -44,7 +44,7 @@ def _graphs_of_node(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def inner_graphs(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
-    """The graphs directly inside a node, with the attribute that holds them."""
+    """Gives the graphs directly inside a node, with the attribute that holds them."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.name, attribute.g
@@ -53,7 +53,7 @@ def inner_graphs(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
 
 
 def nodes_in(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """All nodes of a model, those of functions last."""
+    """Gives all nodes of a model, those of functions last."""
     for graph in graphs_in(model):
         yield from graph.node
     for function in model.functions:
@@ -61,7 +61,7 @@ def nodes_in(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
 
 
 def tensors_in(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """All tensors of a model."""
+    """Gives all tensors of a model."""
     for graph in graphs_in(model):
         yield from graph.initializer
         for sparse in graph.sparse_initializer:
@@ -137,7 +137,7 @@ class DetachedWeights:
         ]
 
     def constant(self, tensor: onnx.TensorProto) -> Array | Strings:
-        """The values of a tensor of the model; raises Unsupported."""
+        """Gives the values of a tensor of the model; raises Unsupported."""
         if tensor.data_type == onnx.TensorProto.STRING:
             values = values_of(tensor)
             return Strings(values.shape, tuple(str(text) for text in values.reshape(-1)))
@@ -151,12 +151,12 @@ class DetachedWeights:
         return self._arrays[index]
 
     def attribute(self, tensor: onnx.TensorProto) -> ArrayAttr | StringsAttr:
-        """The values of a tensor as an attribute; raises Unsupported."""
+        """Gives the values of a tensor as an attribute; raises Unsupported."""
         constant = self.constant(tensor)
         return ArrayAttr(constant) if isinstance(constant, Array) else StringsAttr(constant)
 
     def dense(self, sparse: onnx.SparseTensorProto) -> Array:
-        """The values of a sparse tensor with the zeros between; raises Unsupported."""
+        """Gives the values of a sparse tensor with the zeros between; raises Unsupported."""
         shape = tuple(sparse.dims)
         size = math.prod(shape)
         values, indices = self.constant(sparse.values), self.constant(sparse.indices)

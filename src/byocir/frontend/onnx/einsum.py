@@ -43,7 +43,7 @@ Groups = Sequence[Letters]
 
 
 def read_einsum(node: NodeReader) -> Value:
-    """Graph ops for an Einsum on static shapes; raises Unsupported."""
+    """Gives graph ops for an Einsum on static shapes; raises Unsupported."""
     count = len(node.sources)
     equation = node.text("equation", "")
     letters, output = read_equation(equation, [len(node.shape(index)) for index in range(count)])
@@ -124,7 +124,7 @@ def _shape(sizes: Sizes, groups: Groups) -> Shape:
 
 
 def _moved(node: NodeReader, value: Value, moves: Sequence[_Move]) -> Value:
-    """A value after these moves; those of a constant are made now."""
+    """Gives a value after these moves; those of a constant are made now."""
     for op, numbers in moves:
         if isinstance(value, Array):
             values = value.values()
@@ -173,7 +173,7 @@ def _diagonal(node: NodeReader, value: Value, shape: Shape, first: int, second: 
 
 
 def _summed(node: NodeReader, part: _Part, dropped: Sequence[str]) -> _Part:
-    """Sums over these letters; those of size 1 are dropped without a sum."""
+    """Gives sums over these letters; those of size 1 are dropped without a sum."""
     if not dropped:
         return part
     kept = tuple(letter for letter in part.letters if letter not in dropped)
@@ -232,7 +232,7 @@ class _Plan:
         )
 
     def emit(self, node: NodeReader) -> _Part:
-        """The product."""
+        """Gives the product."""
         sides = zip((self.lhs, self.rhs), self.groups, strict=True)
         moved = [_moved(node, part.value, _moves(part, groups)) for part, groups in sides]
         values = [node.constant(x) if isinstance(x, Array) else x for x in moved]
@@ -243,8 +243,8 @@ class _Plan:
 def _product(
     node: NodeReader, lhs: _Part, rhs: _Part, needed: set[str], output: Letters | None
 ) -> _Part:
-    """The product of two parts, without the letters that nothing needs; arranged for `output`, if
-    that is what comes next."""
+    """Gives the product of two parts, without the letters that nothing needs; arranged for
+    `output`, if that is what comes next."""
     left, right = (_alone(one, other, needed) for one, other in ((lhs, rhs), (rhs, lhs)))
     lhs, rhs = _summed(node, lhs, left), _summed(node, rhs, right)
     both = tuple(dict.fromkeys((*lhs.letters, *rhs.letters)))
@@ -256,8 +256,8 @@ def _product(
 
 
 def _alone(part: _Part, other: _Part, needed: set[str]) -> list[str]:
-    """The letters that are summed in one part alone, for the other does not have them or has them
-    once for all."""
+    """Gives the letters that are summed in one part alone, for the other does not have them or has
+    them once for all."""
     sizes, others = part.sizes, other.sizes
     return [x for x in part.letters if x not in needed and others.get(x) != sizes[x]]
 
@@ -305,8 +305,8 @@ def _contractions(
 
 
 def _matmul(lhs: _Part, rhs: _Part, letters: tuple[Letters, Letters, Letters, Letters]) -> _Plan:
-    """The product for letters of batches, rows, sums and columns; an operand that only has letters
-    of sums is a vector."""
+    """Gives the product for letters of batches, rows, sums and columns; an operand that only has
+    letters of sums is a vector."""
     outer, rows, inner, columns = letters
     left, right = _outer(outer, lhs), _outer(outer, rhs)
     m = [rows] if left or rows else []

@@ -48,7 +48,7 @@ def regular(
     read: Read | None = None,
     write: Write | None = None,
 ) -> Entry:
-    """The entry of an op that is one ONNX node with the same operands in the same order.
+    """Gives the entry of an op that is one ONNX node with the same operands in the same order.
 
     `properties` says how each property is read; all go out under their own names, those in
     `as_inputs` as constant inputs behind the operands, the others as attributes. `operands` is how
@@ -78,7 +78,7 @@ def regular(
 
 
 def _plain(value: Attribute) -> NodeAttribute:
-    """A property as ONNX's attribute has it; an element type is its number."""
+    """Gives a property as ONNX's attribute has it; an element type is its number."""
     if isinstance(value, IntegerAttr | FloatAttr):
         return value.value.data
     if isinstance(value, StringAttr):
@@ -89,7 +89,7 @@ def _plain(value: Attribute) -> NodeAttribute:
 
 
 def _array(value: Attribute) -> np.ndarray:
-    """A property as ONNX's constant input has it."""
+    """Gives a property as ONNX's constant input has it."""
     if isinstance(value, ArrayAttr):
         return value.data.values()
     return np.array(_plain(value), np.int64)

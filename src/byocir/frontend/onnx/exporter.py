@@ -35,9 +35,9 @@ Notes = Callable[[Operation, OpPlacement | None], Mapping[str, str]]
 
 
 def export_onnx(source: ModuleOp | FuncOp, notes: Notes = lambda op, place: {}) -> onnx.ModelProto:
-    """The ONNX model of a function of graph ops, or of the only function of a module. Raises
-    ByocirError B109 for an op that has no ONNX form, and for ops that no opset has together, B302
-    for a call of a function without a body."""
+    """Exports the ONNX model of a function of graph ops, or of the only function of a module.
+    Raises ByocirError B109 for an op that has no ONNX form, and for ops that no opset has together,
+    B302 for a call of a function without a body."""
     function, places = inlined(source if isinstance(source, FuncOp) else _only_function(source))
     graph = GraphWriter(notes=lambda op: notes(op, places.get(op)))
     inputs = _port_names(function.arg_attrs, "input", len(function.args))
@@ -61,7 +61,7 @@ def _only_function(module: ModuleOp) -> FuncOp:
 def _port_names(
     attributes: ArrayAttr[DictionaryAttr] | None, default: str, count: int
 ) -> list[str]:
-    """The names of inputs or outputs: `byoc.name` where it is given."""
+    """Gives the names of inputs or outputs: `byoc.name` where it is given."""
     found: list[str] = []
     for index in range(count):
         name = attributes.data[index].data.get(NAME) if attributes is not None else None
@@ -115,8 +115,8 @@ def _write_foreign(op: ForeignOp, graph: GraphWriter) -> None:
 
 
 def _write_graph(region: Region, graph: GraphWriter, name: str) -> onnx.GraphProto:
-    """A graph inside a node. Its outputs are copied where they are values of another graph, or an
-    input of its own: ONNX wants them to be made inside."""
+    """Writes a graph inside a node. Its outputs are copied where they are values of another graph,
+    or an input of its own: ONNX wants them to be made inside."""
     inner = graph.inner()
     inputs: list[onnx.ValueInfoProto] = []
     for index, argument in enumerate(region.block.args):
@@ -186,7 +186,7 @@ def _model(
 
 
 def _opsets(nodes: Sequence[Versioned]) -> list[onnx.OperatorSetIdProto]:
-    """The opset of each domain; raises ByocirError B109 if its nodes agree on none."""
+    """Gives the opset of each domain; raises ByocirError B109 if its nodes agree on none."""
     by_domain: dict[str, list[Versioned]] = {"": []}
     for node, version in nodes:
         by_domain.setdefault(node.domain, []).append((node, version))
@@ -206,8 +206,8 @@ def _opsets(nodes: Sequence[Versioned]) -> list[onnx.OperatorSetIdProto]:
 
 
 def _candidates(domain: str, nodes: Sequence[Versioned]) -> list[int]:
-    """The opsets to try, the best first: those that ONNX Runtime reads, newer rather than older
-    ones, because operators lose nothing with time but gain types."""
+    """Gives the opsets to try, the best first: those that ONNX Runtime reads, newer rather than
+    older ones, because operators lose nothing with time but gain types."""
     own = sorted({version for _, version in nodes}, reverse=True)
     if domain:
         return own if len(own) == 1 else [*own, *range(own[0], 0, -1)]
@@ -220,7 +220,7 @@ def _candidates(domain: str, nodes: Sequence[Versioned]) -> list[int]:
 
 
 def _dims(function: FuncOp) -> list[Sequence[str]]:
-    """The sizes of each input as the model wrote them, where it left some open."""
+    """Gives the sizes of each input as the model wrote them, where it left some open."""
     found: list[Sequence[str]] = []
     for index in range(len(function.args)):
         attributes = function.arg_attrs
@@ -231,7 +231,7 @@ def _dims(function: FuncOp) -> list[Sequence[str]]:
 
 
 def _port(name: str, value: SSAValue, dims: Sequence[str] = ()) -> onnx.ValueInfoProto:
-    """An input or output; sizes that are open have the names they had."""
+    """Gives an input or output; sizes that are open have the names they had."""
     port = onnx.ValueInfoProto(name=name, type=proto_of(value.type))
     for size, text in zip(port.type.tensor_type.shape.dim, dims, strict=False):
         if not size.HasField("dim_value") and text != UNNAMED:

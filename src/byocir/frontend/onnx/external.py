@@ -22,7 +22,7 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 
 
 def read_external(tensor: onnx.TensorProto, folder: Path) -> np.ndarray:
-    """The values of a tensor, read-only; raises Unsupported, one sentence."""
+    """Reads the values of a tensor, read-only; raises Unsupported, one sentence."""
     try:
         return _read(tensor, folder)
     except OSError as error:
@@ -67,7 +67,8 @@ def _number(entries: dict[str, str], key: str, default: int) -> int:
 
 
 def _contained(location: str, folder: Path) -> Path:
-    """The file that a location names; raises Unsupported unless it is a regular file inside."""
+    """Gives the file that a location names; raises Unsupported unless it is a regular file
+    inside."""
     relative = PurePosixPath(location)
     absolute = relative.is_absolute() or PureWindowsPath(location).is_absolute()
     if not location or absolute or ".." in relative.parts or "\0" in location:

@@ -62,7 +62,7 @@ LIMIT = 1024
 def fold_integers(
     node: onnx.NodeProto, sources: Sequence[Value | None], opset: int
 ) -> Array | None:
-    """The result of shape arithmetic on constants; None if this node is something else, or is
+    """Gives the result of shape arithmetic on constants; None if this node is something else, or is
     wrong."""
     if node.op_type not in OPERATORS or not sources or node.domain not in ("", "ai.onnx"):
         return None
@@ -83,7 +83,8 @@ def fold_integers(
 def _by_reference(
     node: onnx.NodeProto, feeds: Mapping[str, np.ndarray], opset: int
 ) -> np.ndarray | None:
-    """The result of a node in onnx's reference evaluator; None where that cannot compute it."""
+    """Gives the result of a node in onnx's reference evaluator; None where that cannot compute
+    it."""
     inputs = [onnx.ValueInfoProto(name=name) for name in feeds]
     outputs = [onnx.ValueInfoProto(name=node.output[0])]
     model = onnx.helper.make_model(
@@ -98,8 +99,8 @@ def _by_reference(
 
 
 def _slice(node: onnx.NodeProto, feeds: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """The result of a Slice with starts and ends as inputs; None for one that is wrong. onnx's
-    reference takes nothing where a slice steps back from before the first element."""
+    """Gives the result of a Slice with starts and ends as inputs; None for one that is wrong.
+    onnx's reference takes nothing where a slice steps back from before the first element."""
     names = [*node.input, "", ""][:5]
     data, starts, ends, axes, steps = (feeds.get(name) for name in names)
     if data is None or starts is None or ends is None or starts.ndim != 1:

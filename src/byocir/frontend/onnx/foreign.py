@@ -31,7 +31,7 @@ _Kind = onnx.AttributeProto
 
 
 def attributes_of(node: onnx.NodeProto, weights: DetachedWeights) -> dict[str, Attribute]:
-    """The attributes of a node but for its graphs; raises Unsupported."""
+    """Gives the attributes of a node but for its graphs; raises Unsupported."""
     return {
         attribute.name: _attribute(attribute, weights)
         for attribute in node.attribute
@@ -76,7 +76,7 @@ def node_of(
     name: str,
     graph: Callable[[Region], onnx.GraphProto],
 ) -> onnx.NodeProto:
-    """The ONNX node of a foreign op; `graph` writes a region."""
+    """Gives the ONNX node of a foreign op; `graph` writes a region."""
     node = onnx.helper.make_node(
         op.op_type.data, inputs, outputs, name=name, domain=op.domain.data or None
     )
@@ -124,7 +124,7 @@ def _bytes(value: StringAttr | BytesAttr) -> bytes:
 
 
 def tensor_of(value: ArrayAttr | StringsAttr) -> onnx.TensorProto:
-    """A constant as ONNX's tensor."""
+    """Gives a constant as ONNX's tensor."""
     if isinstance(value, ArrayAttr):
         return onnx.numpy_helper.from_array(value.data.values())
     shape, elements = value.data

@@ -46,7 +46,7 @@ class OperatorForm(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def form_of(op_type: str, domain: str, opset: int) -> OperatorForm | None:
-    """The form of an operator at an opset of its domain; None if it has none there."""
+    """Gives the form of an operator at an opset of its domain; None if it has none there."""
     try:
         schema = onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:
@@ -116,7 +116,7 @@ def is_newcomer(node: onnx.NodeProto, opset: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def _first(op_type: str, domain: str) -> int:
-    """The opset that an operator came with; 0 if nobody knows it."""
+    """Gives the opset that an operator came with; 0 if nobody knows it."""
     known = onnx.defs.get_all_schemas_with_history()
     named = (each for each in known if each.name == op_type and each.domain == domain)
     return min((each.since_version for each in named), default=0)
@@ -127,7 +127,9 @@ Versioned = tuple[onnx.NodeProto, int]
 
 
 def common_opset(nodes: Sequence[Versioned], candidates: Iterable[int]) -> int | None:
-    """The first of these opsets at which all nodes, of one domain, mean what they do at theirs."""
+    """Gives the first of these opsets at which all nodes, of one domain, mean what they do at
+    theirs.
+    """
     for opset in candidates:
         if all(same_form(node, version, opset) for node, version in nodes):
             return opset

@@ -46,7 +46,7 @@ Places = dict[Operation, OpPlacement]
 
 
 def function_named(module: ModuleOp, name: str) -> FuncOp:
-    """A function of a module that has a body. Raises ByocirError B302 if there is none."""
+    """Gives a function of a module that has a body. Raises ByocirError B302 if there is none."""
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
     bodies = [symbol for symbol, function in functions.items() if not function.is_declaration]
     if name in bodies:
@@ -58,7 +58,7 @@ def function_named(module: ModuleOp, name: str) -> FuncOp:
 
 
 def inlined(function: FuncOp) -> tuple[FuncOp, Places]:
-    """A copy of a function in which nothing is handed over any more, and where its ops were.
+    """Gives a copy of a function in which nothing is handed over any more, and where its ops were.
 
     Arrays are not copied. Raises ByocirError B302 for a call of a function without a body, B109 for
     one on buffers.

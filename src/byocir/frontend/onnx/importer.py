@@ -43,7 +43,7 @@ def import_onnx(
     shapes: Mapping[str, Sequence[int]] | None = None,
     operators: Sequence[Entry] = (),
 ) -> ModuleOp:
-    """The module of an ONNX model, given as a path, as bytes or as a ModelProto.
+    """Imports the module of an ONNX model, given as a path, as bytes or as a ModelProto.
 
     `shapes` pins inputs whose shape the model leaves open: input name to shape; `operators` are
     entries beyond those of the op table. Raises ByocirError
@@ -74,7 +74,7 @@ def _turns(function: FuncOp) -> dict[str, int | None]:
 
 
 def _main(graph: onnx.GraphProto, context: Context, shapes: Mapping[str, Sequence[int]]) -> FuncOp:
-    """The function `main` of the whole graph. An input with a value of its own is a constant,
+    """Gives the function `main` of the whole graph. An input with a value of its own is a constant,
     unless its shape is given."""
     own = {tensor.name: tensor for tensor in graph.initializer}
     own |= {sparse.values.name: sparse for sparse in graph.sparse_initializer}
@@ -110,7 +110,7 @@ def _defaults(
     scope: Scope,
     shapes: Mapping[str, Declared],
 ) -> dict[str, ArrayValue]:
-    """The values that inputs have of their own. Raises ByocirError B106 for other shapes."""
+    """Gives the values that inputs have of their own. Raises ByocirError B106 for other shapes."""
     found: dict[str, ArrayValue] = {}
     for name, own in tensors.items():
         value = scope.constant_of(own)
@@ -155,7 +155,8 @@ def _check_result(port: onnx.ValueInfoProto, found: Attribute) -> None:
 def _outputs(
     ports: Sequence[onnx.ValueInfoProto], results: Sequence[SSAValue]
 ) -> ArrayAttr[DictionaryAttr]:
-    """The names of outputs; with the sizes that the model gives them where those are others."""
+    """Gives the names of outputs; with the sizes that the model gives them where those are
+    others."""
     entries: list[DictionaryAttr] = []
     for port, value in zip(ports, results, strict=True):
         wanted = type_of(port.type)

@@ -25,9 +25,9 @@ SMALL = 64
 def infer_types(
     node: onnx.NodeProto, inputs: Mapping[str, Value], opsets: Mapping[str, int]
 ) -> list[Attribute]:
-    """The type of each output of a node, as far as it is known. `inputs` are the values by the
-    names that the node and its graphs use. Raises Unsupported for an element type that cannot be
-    held."""
+    """Gives the type of each output of a node, as far as it is known. `inputs` are the values by
+    the names that the node and its graphs use. Raises Unsupported for an element type that cannot
+    be held."""
     if _wrong_count(node) or _has_odd_term(node):
         return [UnknownType() for _ in node.output]
     try:
@@ -57,7 +57,7 @@ def why_invalid(
 
 
 def inferred(model: onnx.ModelProto) -> onnx.GraphProto:
-    """The graph of a model with the types of all values, as far as they are known."""
+    """Gives the graph of a model with the types of all values, as far as they are known."""
     if any(_wrong_count(node) or _has_odd_term(node) for node in model.graph.node):
         return onnx.GraphProto()
     try:
@@ -104,7 +104,7 @@ def _infer(
 
 
 def _written_out(node: onnx.NodeProto) -> onnx.NodeProto:
-    """A node with a default that inference takes for another: onnx 1.23 gives an STFT both
+    """Gives a node with a default that inference takes for another: onnx 1.23 gives an STFT both
     sides of the spectrum unless told."""
     if node.op_type != "STFT" or any(each.name == "onesided" for each in node.attribute):
         return node
@@ -115,8 +115,8 @@ def _written_out(node: onnx.NodeProto) -> onnx.NodeProto:
 
 
 def _newest(node: onnx.NodeProto, opsets: Mapping[str, int]) -> Mapping[str, int]:
-    """The newest opset at which a node of ONNX means the same: inference has been mended since old
-    ones, as of pools that round up. Types of graphs inside belong to the node's own."""
+    """Gives the newest opset at which a node of ONNX means the same: inference has been mended
+    since old ones, as of pools that round up. Types of graphs inside belong to the node's own."""
     newest = onnx.defs.onnx_opset_version()
     if node.domain not in ("", "ai.onnx") or any(True for _ in inner_graphs(node)):
         return opsets
@@ -124,7 +124,7 @@ def _newest(node: onnx.NodeProto, opsets: Mapping[str, int]) -> Mapping[str, int
 
 
 def free_names(node: onnx.NodeProto) -> Iterator[str]:
-    """The names from outside that the graphs of a node use, in order, possibly repeated."""
+    """Gives the names from outside that the graphs of a node use, in order, possibly repeated."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield from _free_in_graph(attribute.g)

@@ -75,7 +75,7 @@ def read_constant(node: NodeReader) -> Value:
 
 
 def read_shape(node: NodeReader) -> Value:
-    """All shapes are static, so a shape is a constant."""
+    """Makes a Shape a constant: all shapes are static."""
     dims = node.shape(0)[node.integer("start", 0) :]
     end = node.attribute("end", None)
     if end is not None:
@@ -188,7 +188,7 @@ def _reduce(node: NodeReader, op: type[ReduceOp]) -> Value:
 
 
 def _reduce_nothing(node: NodeReader, op: type[ReduceOp]) -> Value:
-    """A reduction along no axis: of each element alone."""
+    """Gives a reduction along no axis: of each element alone."""
     x = node.operand(0)
     if op in (ReduceL1Op, ReduceL2Op):
         return node.emit(AbsOp, x)

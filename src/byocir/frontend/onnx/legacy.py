@@ -34,8 +34,8 @@ class Adapted(NamedTuple):
 
 
 def adapt(node: onnx.NodeProto, sources: Sources, opset: int) -> Adapted | None:
-    """A node of this opset as one of the working opset, which may be too old for the operator; None
-    if it has no such form."""
+    """Gives a node of this opset as one of the working opset, which may be too old for the
+    operator; None if it has no such form."""
     if same_form(node, opset, OPSET) or is_newcomer(node, opset):
         return Adapted(node, sources)
     rule = _RULES.get(node.op_type) if node.domain in ("", "ai.onnx") and opset < OPSET else None
@@ -83,7 +83,7 @@ class _Old:
         )
 
     def rebuilt(self, sources: Sources, op_type: str = "", **changes: object) -> Adapted:
-        """The node with other inputs and attributes; an attribute that is None goes."""
+        """Gives the node with other inputs and attributes; an attribute that is None goes."""
         attributes = {**self.attributes, **changes}
         made = onnx.NodeProto(op_type=op_type or self.node.op_type, name=self.node.name)
         made.input.extend(f"input_{i}" if s is not None else "" for i, s in enumerate(sources))
@@ -94,12 +94,12 @@ class _Old:
         return Adapted(made, sources)
 
     def ints(self, name: str) -> Array | None:
-        """An attribute of integers as an input."""
+        """Gives an attribute of integers as an input."""
         value = self.attributes.get(name)
         return None if value is None else Array.of(np.atleast_1d(np.array(value, np.int64)))
 
     def scalar(self, name: str) -> Array | None:
-        """An attribute that is a number as an input of the first input's type."""
+        """Gives an attribute that is a number as an input of the first input's type."""
         value = self.attributes.get(name)
         return None if value is None else Array.of(np.array(value, self.dtype))
 
@@ -108,7 +108,7 @@ Rule = Callable[[_Old], Adapted | None]
 
 
 def _to_inputs(*names: str) -> Rule:
-    """Attributes of integers become inputs, in this order."""
+    """Turns attributes of integers into inputs, in this order."""
 
     def rule(old: _Old) -> Adapted | None:
         if len(old.sources) > 1:
@@ -160,7 +160,7 @@ def _batch_normalization(old: _Old) -> Adapted | None:
 
 
 def _resize(old: _Old) -> Adapted | None:
-    """Before opset 11 pixels were taken at the floor of index / scale."""
+    """Adapts a Resize, which before opset 11 took pixels at the floor of index / scale."""
     if old.opset > 10:
         return None
     scales = old.sources[1] if len(old.sources) > 1 else None
@@ -183,7 +183,8 @@ def _top_k(old: _Old) -> Adapted | None:
 
 
 def _binary(old: _Old) -> Adapted | None:
-    """Before opset 7 the second operand was broadcast on request only, from `axis` on."""
+    """Adapts an operator that before opset 7 broadcast its second operand on request only, from
+    `axis` on."""
     if not old.attributes.get("broadcast", 0):
         return old.rebuilt(old.sources, broadcast=None, axis=None, consumed_inputs=None)
     rhs = old.sources[1]
@@ -206,7 +207,7 @@ def _without_consumed(old: _Old) -> Adapted | None:
 
 
 def _gemm(old: _Old) -> Adapted | None:
-    """Before opset 7 the third operand was broadcast on request only."""
+    """Adapts a Gemm, which before opset 7 broadcast its third operand on request only."""
     return old.rebuilt(old.sources, broadcast=None)
 
 

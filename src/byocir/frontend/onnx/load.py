@@ -51,7 +51,7 @@ class Loaded(NamedTuple):
 
 
 def load_model(model: Model) -> Loaded:
-    """The model, checked; never the caller's own object. Raises ByocirError B101 to B105."""
+    """Loads the model, checked; never the caller's own object. Raises ByocirError B101 to B105."""
     proto, where, folder, raw = _read(model)
     if not proto.HasField("graph") or not proto.opset_import:
         raise ByocirError(
@@ -196,7 +196,7 @@ def _has_schema(op_type: str) -> bool:
 
 
 def unsupported(node: onnx.NodeProto, message: str) -> ByocirError:
-    """The error for a node that cannot be imported, with this reason."""
+    """Gives the error for a node that cannot be imported, with this reason."""
     return ByocirError("B105", message, where=_where(node))
 
 
@@ -238,7 +238,7 @@ def _check_references(proto: onnx.ModelProto) -> None:
 
 
 def _inline(proto: onnx.ModelProto, where: str) -> onnx.ModelProto:
-    """The model with its own functions in place of their calls."""
+    """Gives the model with its own functions in place of their calls."""
     count = _inlined_size(proto, where)
     most = max(ALWAYS_INLINED, MOST_TIMES * sum(1 for _ in nodes_in(proto)))
     if count > most:

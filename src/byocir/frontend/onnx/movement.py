@@ -21,13 +21,13 @@ INT64 = np.iinfo(np.int64)
 
 
 def integers(node: NodeReader, index: int) -> list[int] | None:
-    """Input `index`, constant integers; None if it is absent."""
+    """Gives input `index`, constant integers; None if it is absent."""
     values = node.known(index)
     return None if values is None else [int(value) for value in values.reshape(-1)]
 
 
 def required(node: NodeReader, index: int) -> list[int]:
-    """Input `index`, constant integers; raises Unsupported if it is absent."""
+    """Gives input `index`, constant integers; raises Unsupported if it is absent."""
     values = integers(node, index)
     if values is None:
         raise Unsupported(f"expected input {index}, found none")
@@ -35,7 +35,7 @@ def required(node: NodeReader, index: int) -> list[int]:
 
 
 def scalar(node: NodeReader, index: int) -> int:
-    """Input `index`, a constant integer."""
+    """Gives input `index`, a constant integer."""
     values = required(node, index)
     if len(values) != 1:
         raise Unsupported(f"expected one number as input {index}, found {len(values)}")

@@ -24,13 +24,13 @@ def name_nodes(model: onnx.ModelProto) -> None:
 
 
 def _inside(node: onnx.NodeProto) -> Iterator[tuple[str, list[onnx.NodeProto]]]:
-    """The way to each graph of a node, and the nodes there."""
+    """Gives the way to each graph of a node, and the nodes there."""
     for name, graph in inner_graphs(node):
         yield f"{node.name}/{name}/", list(graph.node)
 
 
 def listed_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of a graph, each followed by those inside it."""
+    """Gives the nodes of a graph, each followed by those inside it."""
     for node in graph.node:
         yield node
         for _, inner in inner_graphs(node):
@@ -50,7 +50,7 @@ def _name(nodes: list[onnx.NodeProto], path: str, taken: set[str]) -> None:
 
 
 def used_names(model: onnx.ModelProto) -> frozenset[str]:
-    """The names that some node or output of a model uses."""
+    """Gives the names that some node or output of a model uses."""
     used: set[str] = set()
     for node in nodes_in(model):
         used.update(node.input)
@@ -60,7 +60,9 @@ def used_names(model: onnx.ModelProto) -> frozenset[str]:
 
 
 def broken_text(model: onnx.ModelProto) -> bytes | None:
-    """A name of a model that is not UTF-8 (protobuf hands those out as bytes), if there is one."""
+    """Gives a name of a model that is not UTF-8 (protobuf hands those out as bytes), if there is
+    one.
+    """
     return next((text for text in _texts(model) if isinstance(text, bytes)), None)
 
 

@@ -16,22 +16,22 @@ from byocir.frontend.onnx.tensors import Unsupported, numpy_dtype, type_name
 
 
 def integer(name: str, default: int) -> Property:
-    """An attribute that holds an integer."""
+    """Gives an attribute that holds an integer."""
     return lambda node: node.integer(name, default)
 
 
 def number(name: str, default: float) -> Property:
-    """An attribute that holds a number."""
+    """Gives an attribute that holds a number."""
     return lambda node: node.number(name, default)
 
 
 def text(name: str, default: str) -> Property:
-    """An attribute that holds a string."""
+    """Gives an attribute that holds a string."""
     return lambda node: node.text(name, default)
 
 
 def element_named(node: NodeReader, name: str, default: Attribute) -> Attribute:
-    """The element type that an attribute asks for by ONNX's number."""
+    """Gives the element type that an attribute asks for by ONNX's number."""
     wanted = node.integer(name, 0)
     if not wanted:
         return default
@@ -42,19 +42,20 @@ def element_named(node: NodeReader, name: str, default: Attribute) -> Attribute:
 
 
 def axis(default: int, beyond: int = 0) -> Property:
-    """The attribute `axis`, counted from the front; it may be up to `beyond` past the last."""
+    """Gives the attribute `axis`, counted from the front; it may be up to `beyond` past the
+    last."""
     return lambda node: from_front(node.integer("axis", default), node.rank, beyond)
 
 
 def from_front(axis: int, rank: int, beyond: int = 0) -> int:
-    """An axis counted from the front; raises Unsupported if there is no such axis."""
+    """Gives an axis counted from the front; raises Unsupported if there is no such axis."""
     if not -rank <= axis < rank + beyond:
         raise Unsupported(f"expected axis from {-rank} to {rank - 1 + beyond}, found {axis}")
     return axis + rank if axis < 0 else axis
 
 
 def normal_axes(axes: Sequence[int], rank: int) -> list[int]:
-    """Axes counted from the front, in rising order; raises Unsupported for doubles."""
+    """Gives axes counted from the front, in rising order; raises Unsupported for doubles."""
     normal = sorted(from_front(axis, rank) for axis in axes)
     if len(set(normal)) < len(normal):
         raise Unsupported(f"expected each axis once, found {list(axes)}")
@@ -62,12 +63,12 @@ def normal_axes(axes: Sequence[int], rank: int) -> list[int]:
 
 
 def permutation(node: NodeReader) -> Sequence[int]:
-    """The attribute `perm`, by default the dimensions in reverse."""
+    """Gives the attribute `perm`, by default the dimensions in reverse."""
     return node.integers("perm", range(node.rank)[::-1])
 
 
 def bound(index: int) -> Property:
-    """A bound of Clip, a constant scalar input."""
+    """Gives a bound of Clip, a constant scalar input."""
 
     def read(node: NodeReader) -> ArrayAttr | None:
         values = node.known(index)
@@ -88,12 +89,13 @@ def _spatial(node: NodeReader) -> int:
 
 
 def kernel_shape(node: NodeReader) -> Sequence[int]:
-    """The attribute of pools."""
+    """Gives the attribute of pools."""
     return node.integers("kernel_shape", [])
 
 
 def conv_kernel(node: NodeReader, weight_index: int = 1) -> Sequence[int]:
-    """The kernel's shape, which is the weight's; raises Unsupported if an attribute differs."""
+    """Gives the kernel's shape, which is the weight's; raises Unsupported if an attribute
+    differs."""
     weight = list(node.shape(weight_index)[2:])
     found = node.integers("kernel_shape", weight)
     if found != weight:
@@ -112,12 +114,12 @@ def dilations(node: NodeReader) -> Sequence[int]:
 
 
 def pads(node: NodeReader) -> Sequence[int]:
-    """The attributes `pads` and `auto_pad` of a pool."""
+    """Gives the attributes `pads` and `auto_pad` of a pool."""
     return _pads(node, kernel_shape(node))
 
 
 def conv_pads(node: NodeReader, weight_index: int = 1) -> Sequence[int]:
-    """The attributes `pads` and `auto_pad` of a convolution."""
+    """Gives the attributes `pads` and `auto_pad` of a convolution."""
     return _pads(node, conv_kernel(node, weight_index))
 
 
@@ -132,7 +134,7 @@ def _pads(node: NodeReader, kernel: Sequence[int]) -> Sequence[int]:
 
 
 def ceil_mode(node: NodeReader) -> int:
-    """The attribute of pools; 0 also where rounding up gives no further window."""
+    """Gives the attribute of pools; 0 also where rounding up gives no further window."""
     if not node.integer("ceil_mode", 0):
         return 0
     window = kernel_shape(node), strides(node), pads(node), dilations(node)
@@ -165,7 +167,7 @@ def output_padding(node: NodeReader) -> Sequence[int]:
 
 
 def conv_transpose_pads(node: NodeReader) -> Sequence[int]:
-    """The attributes `pads`, `auto_pad` and `output_shape` of a transposed convolution."""
+    """Gives the attributes `pads`, `auto_pad` and `output_shape` of a transposed convolution."""
     rank, mode = _spatial(node), node.text("auto_pad", "NOTSET")
     explicit = node.integers("pads", [0] * (2 * rank))
     kernel = conv_kernel(node)

@@ -39,7 +39,7 @@ class Unusual(Exception):
 
 
 def split_weights(file: BufferedReader | BytesIO, size: int) -> SplitModel | None:
-    """The model in a file of so many bytes that was just opened; None where it is unusual."""
+    """Gives the model in a file of so many bytes that was just opened; None where it is unusual."""
     if sys.byteorder != "little":
         return None
     reader = _Reader(file)
@@ -113,7 +113,7 @@ class _Reader:
         return b"".join(parts)
 
     def _fields(self, end: int) -> Iterator[_Field]:
-        """The fields up to a place; whoever takes one reads what follows it."""
+        """Gives the fields up to a place; whoever takes one reads what follows it."""
         while self._at < end:
             head = self._varint_bytes(end)
             tag = _number(head)
@@ -129,7 +129,7 @@ class _Reader:
             yield _Field(tag >> 3, kind, head, size)
 
     def _whole(self, field: _Field, end: int) -> bytes:
-        """A field of a message that ends there."""
+        """Gives a field of a message that ends there."""
         if field.kind == VARINT:
             return field.head + self._varint_bytes(end)
         length = _varint(field.size) if field.kind == BYTES else b""

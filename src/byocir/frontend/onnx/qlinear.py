@@ -27,8 +27,8 @@ ONE = np.float32(1)
 
 
 def _grid(node: NodeReader, scale: int, zero: int, dtype: np.dtype) -> tuple[SSAValue, SSAValue]:
-    """Scale and zero point at these inputs, of one shape: scalars or vectors. Without a zero point
-    it is 0, of `dtype`."""
+    """Gives scale and zero point at these inputs, of one shape: scalars or vectors. Without a zero
+    point it is 0, of `dtype`."""
     shape = node.shape(scale)
     if len(shape) > 1:
         raise Unsupported(f"expected a scale per tensor or channel, found shape {list(shape)}")
@@ -39,7 +39,7 @@ def _grid(node: NodeReader, scale: int, zero: int, dtype: np.dtype) -> tuple[SSA
 
 
 def _shaped(node: NodeReader, index: int, shape: tuple[int, ...]) -> SSAValue:
-    """Input `index` in this shape; one value stands for all."""
+    """Gives input `index` in this shape; one value stands for all."""
     source = node.source(index)
     if isinstance(source, Array):
         values = source.values()
@@ -55,7 +55,7 @@ def _shaped(node: NodeReader, index: int, shape: tuple[int, ...]) -> SSAValue:
 
 
 def _dequantized(node: NodeReader, x: int, axis: int = 1, *, factor: np.float32 = ONE) -> SSAValue:
-    """Input `x` as floats, times a factor; its scale and zero point follow it."""
+    """Gives input `x` as floats, times a factor; its scale and zero point follow it."""
     value = node.operand(x)
     scale, zero = _grid(node, x + 1, x + 2, dtype_of(element_type_of(value.type)))
     if factor != 1:
@@ -67,8 +67,8 @@ def _dequantized(node: NodeReader, x: int, axis: int = 1, *, factor: np.float32 
 
 
 def _quantized(node: NodeReader, value: SSAValue, scale: int) -> SSAValue:
-    """A float value on the grid of the inputs `scale` and the one behind it. By default it is of
-    the type of the first input."""
+    """Gives a float value on the grid of the inputs `scale` and the one behind it. By default it is
+    of the type of the first input."""
     operands = _grid(node, scale, scale + 1, dtype_of(element_type_of(node.operand(0).type)))
     return node.emit(g.QuantizeOp, value, *operands, axis=1)
 
@@ -128,7 +128,8 @@ def _dequantized_bias(
 
 
 def read_qlinear_matmul(node: NodeReader) -> Value:
-    """A scale for each row of A, for each column of B, or one for all."""
+    """Reads a QLinearMatMul, whose scales are one for each row of A, each column of B, or for
+    all."""
     a_rank, b_rank = len(node.shape(0)), len(node.shape(3))
     a = _dequantized(node, 0, axis=max(a_rank - 2, 0))
     b = _dequantized(node, 3, axis=b_rank - 1)
@@ -191,7 +192,8 @@ def sigmoid(node: NodeReader, x: SSAValue) -> SSAValue:
 
 
 def softmax(node: NodeReader, x: SSAValue) -> SSAValue:
-    """Before opset 13 of its attribute it is over all dimensions from the axis on."""
+    """Reads a QLinearSoftmax, which before opset 13 of its attribute is over all dimensions from
+    the axis on."""
     axis = p.from_front(node.integer("axis", -1), node.rank)
     if node.integer("opset", 13) >= 13:
         return node.emit(g.SoftmaxOp, x, axis=axis)
@@ -204,14 +206,14 @@ def softmax(node: NodeReader, x: SSAValue) -> SSAValue:
 
 
 def read_qlinear_where(node: NodeReader) -> Value:
-    """The condition, X, its grid, Y, its grid, the grid of Z."""
+    """Reads a QLinearWhere of the condition, X, its grid, Y, its grid and the grid of Z."""
     chosen = node.emit(g.WhereOp, node.operand(0), _dequantized(node, 1), _dequantized(node, 4))
     operands = _grid(node, 7, 8, dtype_of(element_type_of(node.operand(1).type)))
     return node.emit(g.QuantizeOp, chosen, *operands, axis=1)
 
 
 def read_qlinear_concat(node: NodeReader) -> Value:
-    """The grid of Y, then each tensor with its own."""
+    """Reads a QLinearConcat of the grid of Y, then each tensor with its own."""
     inputs = [_dequantized(node, index) for index in range(2, len(node.sources), 3)]
     axis = p.from_front(node.integer("axis", 0), len(shape_of(inputs[0].type)))
     joined = node.emit(g.ConcatOp, *inputs, axis=axis)
@@ -270,7 +272,7 @@ def _without_zero_points(
     sums: tuple[Callable[[], SSAValue], Callable[[], SSAValue]],
     depth: int,
 ) -> SSAValue:
-    """Bytes are multiplied as they are; what their zero points p and q bring into the total is
+    """Multiplies bytes as they are; what their zero points p and q bring into the total is
     taken off: `sum (a - p)(b - q)` is `sum ab - p sum b - q sum a + depth p q`. As integers wrap
     around, that is the same number."""
     p, q = points
@@ -284,7 +286,7 @@ def _without_zero_points(
 
 
 def _zero_point(node: NodeReader, index: int) -> SSAValue | None:
-    """A zero point in 32 bits, a scalar if it is one number; None if it is known to be 0."""
+    """Gives a zero point in 32 bits, a scalar if it is one number; None if it is known to be 0."""
     source = node.source(index)
     if source is None or (isinstance(source, Array) and not source.values().any()):
         return None
@@ -296,7 +298,7 @@ def _zero_point(node: NodeReader, index: int) -> SSAValue | None:
 
 
 def _summed(node: NodeReader, value: SSAValue, axes: list[int], keep: bool) -> SSAValue:
-    """Sums of bytes in 32 bits."""
+    """Gives sums of bytes in 32 bits."""
     wide = node.emit(g.CastOp, value, to=i32)
     return node.emit(g.ReduceSumOp, wide, axes=axes, keepdims=int(keep))
 
@@ -318,7 +320,7 @@ def _window_sums(
 
 
 def _surrounded(node: NodeReader, x: SSAValue, pads: list[int], index: int) -> SSAValue:
-    """An image with the number of input `index` around it."""
+    """Gives an image with the number of input `index` around it."""
     spatial, element = len(pads) // 2, element_type_of(x.type)
     around = [0, 0, *pads[:spatial], 0, 0, *pads[spatial:]]
     point = node.source(index)
@@ -335,7 +337,7 @@ def _surrounded(node: NodeReader, x: SSAValue, pads: list[int], index: int) -> S
 
 
 def read_dynamic_quantize(node: NodeReader) -> list[Value]:
-    """The grid of 8-bit numbers that holds 0 and all values."""
+    """Reads a DynamicQuantizeLinear: its grid of 8-bit numbers holds 0 and all values."""
     x = node.operand(0)
     if element_type_of(x.type) != f32:
         raise Unsupported(f"expected a tensor of f32, found {x.type}")

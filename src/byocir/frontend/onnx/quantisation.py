@@ -65,8 +65,8 @@ def read_dequantize(node: NodeReader) -> Value:
 
 
 def _grid(node: NodeReader, dtype: np.dtype) -> tuple[SSAValue, SSAValue, int]:
-    """Scale, zero point (zeros of `dtype` if there is none) and axis, all normalised: one scale for
-    the whole tensor is a scalar, and the axis then is 1."""
+    """Gives scale, zero point (zeros of `dtype` if there is none) and axis, all normalised: one
+    scale for the whole tensor is a scalar, and the axis then is 1."""
     if node.integer("block_size", 0) != 0:
         raise Unsupported("expected one scale per tensor or channel, found a block_size")
     given = node.integer("axis", 1)
@@ -83,7 +83,7 @@ def _grid(node: NodeReader, dtype: np.dtype) -> tuple[SSAValue, SSAValue, int]:
 
 
 def _scalar(node: NodeReader, index: int) -> SSAValue:
-    """Input `index`, a scalar or a vector of one element, as a scalar."""
+    """Gives input `index`, a scalar or a vector of one element, as a scalar."""
     source = node.source(index)
     if isinstance(source, Array):
         return node.constant(source.values().reshape(()) if source.size == 1 else source)
@@ -142,7 +142,7 @@ def _integer_products(
 
 
 def _terms_of_8_bits(wide: np.ndarray) -> list[np.ndarray]:
-    """Arrays of 8 bits with this sum: [300, -5] -> [127, -5], [127, 0], [46, 0]."""
+    """Gives arrays of 8 bits with this sum: [300, -5] -> [127, -5], [127, 0], [46, 0]."""
     terms: list[np.ndarray] = []
     rest: np.ndarray = wide.astype(np.int32)
     while not terms or rest.any():
@@ -200,8 +200,8 @@ def _write_float_half_even(op: RequantizeOp, graph: GraphWriter) -> str:
 
 
 def _along_axis(scale: SSAValue, rank: int) -> tuple[np.ndarray, int] | None:
-    """A constant scale as QuantizeLinear takes it: a scalar, or a vector along one axis; None for
-    one that varies along several."""
+    """Gives a constant scale as QuantizeLinear takes it: a scalar, or a vector along one axis; None
+    for one that varies along several."""
     values = constant_values(scale)
     if values is None:
         return None

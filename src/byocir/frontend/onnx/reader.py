@@ -45,24 +45,25 @@ class NodeReader:
     # -- inputs
 
     def source(self, index: int) -> Value | None:
-        """Input `index` as it is; None if it is absent."""
+        """Gives input `index` as it is; None if it is absent."""
         self._read_inputs.add(index)
         return self.sources[index] if index < len(self.sources) else None
 
     def optional(self, index: int) -> SSAValue | None:
-        """Input `index` as a value of the program; None if it is absent."""
+        """Gives input `index` as a value of the program; None if it is absent."""
         source = self.source(index)
         return self.constant(source) if isinstance(source, Array) else source
 
     def operand(self, index: int) -> SSAValue:
-        """Input `index` as a value of the program; raises Unsupported if it is absent."""
+        """Gives input `index` as a value of the program; raises Unsupported if it is absent."""
         value = self.optional(index)
         if value is None:
             raise Unsupported(f"expected input {index}, found none")
         return value
 
     def known(self, index: int) -> np.ndarray | None:
-        """The values of input `index`, which must be known at import; None if it is absent."""
+        """Gives the values of input `index`, which must be known at import; None if it is
+        absent."""
         source = self.source(index)
         if source is None:
             return None
@@ -74,7 +75,7 @@ class NodeReader:
         return source.values()
 
     def shape(self, index: int) -> Shape:
-        """The shape of input `index`."""
+        """Gives the shape of input `index`."""
         source = self.source(index)
         if source is None:
             raise Unsupported(f"expected input {index}, found none")
@@ -88,28 +89,28 @@ class NodeReader:
     # -- attributes
 
     def attribute(self, name: str, default: Any) -> Any:
-        """An attribute as onnx gives it (strings are bytes), or the default."""
+        """Gives an attribute as onnx gives it (strings are bytes), or the default."""
         self._read_attributes.add(name)
         return self._attributes.get(name, default)
 
     def integer(self, name: str, default: int) -> int:
-        """An attribute that holds an integer."""
+        """Gives an attribute that holds an integer."""
         return int(self.attribute(name, default))
 
     def number(self, name: str, default: float) -> float:
-        """An attribute that holds a number."""
+        """Gives an attribute that holds a number."""
         return float(self.attribute(name, default))
 
     def integers(self, name: str, default: Sequence[int]) -> list[int]:
-        """An attribute that holds integers."""
+        """Gives an attribute that holds integers."""
         return [int(value) for value in self.attribute(name, default)]
 
     def text(self, name: str, default: str) -> str:
-        """An attribute that holds a string."""
+        """Gives an attribute that holds a string."""
         return self.attribute(name, default.encode()).decode()
 
     def ignore(self, *names: str) -> None:
-        """These attributes have no meaning for the values; they may be there."""
+        """Lets these attributes be there: they have no meaning for the values."""
         self._read_attributes.update(names)
 
     def check_all_read(self) -> None:
@@ -135,7 +136,7 @@ class NodeReader:
         *operands: SSAValue | None,
         **properties: PropertyValue,
     ) -> SSAValue:
-        """The only result of a new op of this class, located at the node."""
+        """Gives the only result of a new op of this class, located at the node."""
         (result,) = self.emit_all(op, *operands, **properties)
         return result
 
@@ -145,14 +146,14 @@ class NodeReader:
         *operands: SSAValue | None,
         **properties: PropertyValue,
     ) -> Sequence[SSAValue]:
-        """The results of a new op of this class, located at the node."""
+        """Emits the results of a new op of this class, located at the node."""
         new = op.make(*operands, location=self.location, **properties)
         self.insert(new)
         self.emitted.append(new)
         return new.results
 
     def constant(self, values: np.ndarray | Array) -> SSAValue:
-        """A constant of the program, located at the node that uses it."""
+        """Gives a constant of the program, located at the node that uses it."""
         new = ConstantOp.of(values, self.location)
         self.insert(new)
         return new.result

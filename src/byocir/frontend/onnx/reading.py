@@ -37,8 +37,8 @@ def read_node(
     insert: Callable[[Operation], None],
     read: Read | None,
 ) -> Made:
-    """The graph ops that stand for a node of this opset, by what reads its operator; `insert` takes
-    each as it is made. Raises one of `REFUSED`; ops may have been made by then."""
+    """Gives the graph ops that stand for a node of this opset, by what reads its operator; `insert`
+    takes each as it is made. Raises one of `REFUSED`; ops may have been made by then."""
     if read is None:
         raise NoForm("no graph op stands for this operator")
     default = node.domain in ("", "ai.onnx")
@@ -60,8 +60,8 @@ def read_node(
 def read_again(
     op: ForeignOp, sources: Sequence[Value | None]
 ) -> tuple[list[Operation], list[Value]] | None:
-    """The ops, in no block yet, that an ONNX operator without graphs becomes on these inputs, and
-    its outputs that are there; None where no graph ops stand for it then."""
+    """Gives the ops, in no block yet, that an ONNX operator without graphs becomes on these inputs,
+    and its outputs that are there; None where no graph ops stand for it then."""
     if op.graphs:
         return None
     inputs = [f"input_{i}" if source is not None else "" for i, source in enumerate(sources)]

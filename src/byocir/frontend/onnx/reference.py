@@ -30,8 +30,8 @@ class Reference:
         self.inputs = [value.name for value in model.graph.input]
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """The outputs in order for the inputs by name: arrays, lists of values for sequences, None
-        for an absent optional. Raises NotComputed."""
+        """Gives the outputs in order for the inputs by name: arrays, lists of values for sequences,
+        None for an absent optional. Raises NotComputed."""
         try:
             with _quiet_on_nothing(feeds):
                 outputs = self._evaluator.run(None, dict(feeds))  # pyright: ignore[reportUnknownMemberType]

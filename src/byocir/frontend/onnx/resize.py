@@ -44,13 +44,13 @@ def read_resize(node: NodeReader) -> Value:
 
 
 def _given(node: NodeReader, index: int) -> list[float]:
-    """The numbers of an input that must be a constant; an empty one is as good as none."""
+    """Gives the numbers of an input that must be a constant; an empty one is as good as none."""
     values = node.known(index)
     return [] if values is None else values.reshape(-1).tolist()
 
 
 def _sizes(node: NodeReader, axes: Sequence[int]) -> Mapping[str, PropertyValue]:
-    """The properties `sizes` and, if these are what the node gives, `scales`."""
+    """Gives the properties `sizes` and, if these are what the node gives, `scales`."""
     x = node.shape(0)
     given_scales, given_sizes = _given(node, 2), _given(node, 3)
     wanted = given_scales or given_sizes

@@ -59,11 +59,11 @@ class Context:
         """The types that the model itself gives for its values."""
 
     def opset(self, node: onnx.NodeProto) -> int:
-        """The opset of a node's domain."""
+        """Gives the opset of a node's domain."""
         return self.opsets.get("" if node.domain == "ai.onnx" else node.domain, 1)
 
     def declared_type(self, name: str) -> Attribute:
-        """The type that the model gives for a value."""
+        """Gives the type that the model gives for a value."""
         try:
             return type_of(self.declared.get(name, onnx.TypeProto()))
         except Unsupported:
@@ -87,7 +87,7 @@ class Scope:
         self.tensors.update((each.values.name, each) for each in graph.sparse_initializer)
 
     def add_argument(self, name: str, type_: Attribute) -> None:
-        """The next input of the graph."""
+        """Adds the next input of the graph."""
         argument = self.block.insert_arg(type_, len(self.block.args))
         argument.name_hint = name if name.isidentifier() and name.isascii() else None
         self.values[name] = argument
@@ -136,7 +136,7 @@ class Scope:
         return constant if isinstance(constant, Array) else self._strings(constant, user)
 
     def constant_of(self, tensor: onnx.TensorProto | onnx.SparseTensorProto) -> Array | Strings:
-        """The numbers or texts of an initializer."""
+        """Gives the numbers or texts of an initializer."""
         if isinstance(tensor, onnx.SparseTensorProto):
             return self.context.weights.dense(tensor)
         return self.context.weights.constant(tensor)
@@ -174,7 +174,7 @@ class Scope:
             self.values.update(zip(node.output, outputs, strict=False))
 
     def _known_at_import(self, node: onnx.NodeProto) -> Value | None:
-        """The value of a Constant node that holds a tensor."""
+        """Gives the value of a Constant node that holds a tensor."""
         if node.op_type != "Constant" or node.domain not in ("", "ai.onnx"):
             return None
         if len(node.attribute) > 1:
@@ -216,7 +216,7 @@ class Scope:
     def _read(
         self, node: onnx.NodeProto, sources: Sequence[Value | None]
     ) -> tuple[Sequence[Value] | None, str]:
-        """The outputs of a node that graph ops stand for; else None, and why."""
+        """Gives the outputs of a node that graph ops stand for; else None, and why."""
         reason = why_not_static(value.type for value in sources if value is not None)
         if reason and reader_of(node, self.context.readers) is not None:
             return None, reason
@@ -243,7 +243,8 @@ class Scope:
         return outputs, ""
 
     def _without_unused(self, node: onnx.NodeProto) -> onnx.NodeProto:
-        """A node without its last outputs that nothing uses, such as the mask of a Dropout."""
+        """Gives a node without its last outputs that nothing uses, such as the mask of a
+        Dropout."""
         kept = onnx.NodeProto()
         kept.CopyFrom(node)
         while len(kept.output) > 1 and kept.output[-1] not in self.context.used:
@@ -259,15 +260,17 @@ class Scope:
     def _checked_reason(
         self, node: onnx.NodeProto, sources: Sequence[Value | None], reason: str
     ) -> str:
-        """The reason, if the node is valid; raises ByocirError B105 if it is not. In the graph of a
-        node it may be: the branch for other inputs than those pinned does not run."""
+        """Gives the reason, if the node is valid; raises ByocirError B105 if it is not. In the
+        graph of a node it may be: the branch for other inputs than those pinned does not run."""
         inputs = {n: v for n, v in zip(node.input, sources, strict=False) if v is not None}
         if len(sources) == len(node.input) and why_invalid(node, inputs, self.context.opsets):
             self._invalid(node, reason)
         return reason
 
     def _invalid(self, node: onnx.NodeProto, reason: str) -> str:
-        """The reason that a node is not valid; raises ByocirError B105 where it is sure to run."""
+        """Gives the reason that a node is not valid; raises ByocirError B105 where it is sure to
+        run.
+        """
         if not self.depth:
             raise unsupported(node, reason)
         self.fails = True
@@ -278,7 +281,7 @@ class Scope:
     def _foreign(
         self, node: onnx.NodeProto, sources: Sequence[Value | None], reason: str
     ) -> ForeignOp:
-        """A foreign op for a node."""
+        """Gives a foreign op for a node."""
         node, sources, opset = self._newer(node, sources)
         try:
             attributes = attributes_of(node, self.context.weights)
@@ -315,15 +318,15 @@ class Scope:
         return op
 
     def _result_types(self, node: onnx.NodeProto, types: Sequence[Attribute]) -> list[Attribute]:
-        """The types of the results that a node has."""
+        """Gives the types of the results that a node has."""
         named_types = zip(node.output, types, strict=True)
         return [self._type(name, type_) for name, type_ in named_types if name]
 
     def _foreign_types(
         self, node: onnx.NodeProto, sources: Sequence[Value | None], opset: int
     ) -> list[Attribute]:
-        """The types of a node's results, as far as its inputs and what its graphs capture tell.
-        Raises Unsupported."""
+        """Gives the types of a node's results, as far as its inputs and what its graphs capture
+        tell. Raises Unsupported."""
         opsets = {**self.context.opsets, "": opset} if _is_default(node) else self.context.opsets
         inputs = {n: v for n, v in zip(node.input, sources, strict=True) if v is not None}
         for name in free_names(node):
@@ -335,8 +338,8 @@ class Scope:
     def _newer(
         self, node: onnx.NodeProto, sources: Sequence[Value | None]
     ) -> tuple[onnx.NodeProto, Sequence[Value | None], int]:
-        """A node in the form of the working opset, if it has one of its own and can be brought to
-        it: then it goes out beside graph ops."""
+        """Gives a node in the form of the working opset, if it has one of its own and can be
+        brought to it: then it goes out beside graph ops."""
         opset = self.context.opset(node)
         if opset >= OPSET or not _is_default(node) or same_form(node, opset, OPSET):
             return node, sources, opset
@@ -351,7 +354,9 @@ class Scope:
         return constant.result
 
     def _type(self, name: str, inferred: Attribute) -> Attribute:
-        """The type of a foreign op's result: what the model gives where nothing else is known."""
+        """Gives the type of a foreign op's result: what the model gives where nothing else is
+        known.
+        """
         declared = self.context.declared_type(name)
         if isinstance(inferred, UnknownType):
             return declared
@@ -362,7 +367,7 @@ class Scope:
     def _graph(
         self, node: onnx.NodeProto, graph: onnx.GraphProto, operands: Sequence[SSAValue | None]
     ) -> Scope:
-        """A graph inside a node."""
+        """Gives a graph inside a node."""
         inputs = [None if value is None else value.type for value in operands]
         types: list[Attribute] = []
         for index, value in enumerate(graph.input):
@@ -379,7 +384,7 @@ class Scope:
         return self._inner(graph, types)
 
     def _inner(self, graph: onnx.GraphProto, types: Sequence[Attribute]) -> Scope:
-        """The scope of a graph inside, imported."""
+        """Gives the scope of a graph inside, imported."""
         inner = Scope(self.context, graph, self)
         for value, type_ in zip(graph.input, types, strict=True):
             inner.add_argument(value.name, type_)

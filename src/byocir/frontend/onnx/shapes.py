@@ -19,8 +19,8 @@ Declared = list[int | str] | None
 def input_shapes(
     inputs: Sequence[onnx.ValueInfoProto], pins: Mapping[str, Sequence[int]]
 ) -> dict[str, Declared]:
-    """The shape of each of these inputs. A symbolic size pinned for one input holds for all inputs
-    that name it. Raises ByocirError B106."""
+    """Gives the shape of each of these inputs. A symbolic size pinned for one input holds for all
+    inputs that name it. Raises ByocirError B106."""
     declared = {value.name: _declared(value) for value in inputs}
     pins = _sizes(pins)
     for name in pins:

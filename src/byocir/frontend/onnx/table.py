@@ -348,7 +348,7 @@ WRITERS = {entry.op: entry.write for entry in TABLE if entry.op and entry.write}
 
 
 def readers_of(operators: Sequence[Entry]) -> Readers:
-    """The readers of the table and of these operators, whose first of a name counts."""
+    """Gives the readers of the table and of these operators, whose first of a name counts."""
     own = {each.onnx: each.read for each in reversed(operators) if each.read}
     return {**own, **READERS}
 

@@ -18,13 +18,16 @@ class NoForm(Unsupported):
 
 
 def numpy_dtype(data_type: int) -> np.dtype | None:
-    """The numpy dtype of an element type (TensorProto.DataType), if graph ops compute on it."""
+    """Gives the numpy dtype of an element type (TensorProto.DataType), if graph ops compute on
+    it."""
     dtype = any_dtype(data_type)
     return dtype if dtype is not None and is_core(dtype) else None
 
 
 def any_dtype(data_type: int) -> np.dtype | None:
-    """The numpy dtype of an element type (TensorProto.DataType), if tensors of it can be held."""
+    """Gives the numpy dtype of an element type (TensorProto.DataType), if tensors of it can be
+    held.
+    """
     if data_type in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING):
         return None
     try:
@@ -35,13 +38,13 @@ def any_dtype(data_type: int) -> np.dtype | None:
 
 
 def type_name(data_type: int) -> str:
-    """An element type as ONNX's documentation calls it."""
+    """Gives an element type as ONNX's documentation calls it."""
     known = onnx.TensorProto.DataType
     return known.Name(data_type) if data_type in known.values() else f"type {data_type}"
 
 
 def array_of(tensor: onnx.TensorProto) -> Array:
-    """The values of a tensor, without a copy where they are raw; raises Unsupported."""
+    """Gives the values of a tensor, without a copy where they are raw; raises Unsupported."""
     if any_dtype(tensor.data_type) is None:
         raise Unsupported(f"expected a tensor of numbers, found {type_name(tensor.data_type)}")
     return Array.of(values_of(tensor))
@@ -53,8 +56,8 @@ def is_packed(dtype: np.dtype) -> bool:
 
 
 def values_of(tensor: onnx.TensorProto, raw: np.ndarray | None = None) -> np.ndarray:
-    """The values of a tensor, of strings as objects; raises Unsupported if it is not complete. If
-    its bytes are not in it but in `raw`, it is of a dtype that is not packed."""
+    """Gives the values of a tensor, of strings as objects; raises Unsupported if it is not
+    complete. If its bytes are not in it but in `raw`, it is of a dtype that is not packed."""
     try:
         if raw is not None:
             return np.frombuffer(raw, any_dtype(tensor.data_type)).reshape(tuple(tensor.dims))

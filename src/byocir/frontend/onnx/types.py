@@ -32,7 +32,7 @@ from byocir.frontend.onnx.writer import onnx_type
 
 
 def type_of(proto: onnx.TypeProto) -> Attribute:
-    """The type that a TypeProto describes: sizes that it leaves open are dynamic, and what it
+    """Gives the type that a TypeProto describes: sizes that it leaves open are dynamic, and what it
     leaves out is unknown. Raises Unsupported for element types that ONNX does not have."""
     kind = proto.WhichOneof("value")
     if kind == "tensor_type":
@@ -78,7 +78,7 @@ def _element(data_type: int) -> Attribute:
 
 
 def proto_of(type_: Attribute) -> onnx.TypeProto:
-    """The TypeProto of a type; an empty one for a type that is not known."""
+    """Gives the TypeProto of a type; an empty one for a type that is not known."""
     proto = onnx.TypeProto()
     if isinstance(type_, TensorType | UnrankedTensorType):
         _fill(proto.tensor_type, cast(Attribute, type_))

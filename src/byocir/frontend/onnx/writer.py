@@ -26,22 +26,22 @@ def onnx_type(element: Attribute) -> int:
 
 
 def shape(value: SSAValue) -> Shape:
-    """The shape of a tensor."""
+    """Gives the shape of a tensor."""
     return shape_of(value.type)
 
 
 def element(value: SSAValue) -> Attribute:
-    """The element type of a tensor."""
+    """Gives the element type of a tensor."""
     return element_type_of(value.type)
 
 
 def constant_values(value: SSAValue) -> np.ndarray | None:
-    """The values of a constant; None if the value is computed."""
+    """Gives the values of a constant; None if the value is computed."""
     return value.owner.value.data.values() if isinstance(value.owner, ConstantOp) else None
 
 
 def _attribute(name: str, value: NodeAttribute) -> onnx.AttributeProto:
-    """An attribute; a list without elements is one of integers."""
+    """Gives an attribute; a list without elements is one of integers."""
     empty = isinstance(value, Sequence) and not isinstance(value, str) and not value
     kind = onnx.AttributeProto.INTS if empty else None
     return onnx.helper.make_attribute(name, value, attr_type=kind)
@@ -65,14 +65,14 @@ class GraphWriter:
         self._arrays: dict[Array, str] = {}
 
     def inner(self) -> GraphWriter:
-        """The writer of a graph inside a node: it has nodes and constants of its own, and sees all
-        names outside."""
+        """Gives the writer of a graph inside a node: it has nodes and constants of its own, and
+        sees all names outside."""
         made = GraphWriter(prefix=self.prefix, versioned=self.versioned, notes=self.notes)
         made._names, made._taken = self._names.new_child(), self._taken
         return made
 
     def fresh(self, wanted: str) -> str:
-        """A name that nothing has yet: the wanted one, numbered if need be."""
+        """Gives a name that nothing has yet: the wanted one, numbered if need be."""
         name, count = wanted, 0
         while name in self._taken:
             count += 1
@@ -85,13 +85,14 @@ class GraphWriter:
         self._names[value] = name
 
     def name(self, value: SSAValue) -> str:
-        """The ONNX name of a value; a constant becomes an initializer when it is first used."""
+        """Gives the ONNX name of a value; a constant becomes an initializer when it is first
+        used."""
         if value not in self._names and isinstance(value.owner, ConstantOp):
             self._names[value] = self.array(value.owner.value.data)
         return self._names[value]
 
     def array(self, values: np.ndarray | Array) -> str:
-        """The name of an initializer with these values; equal ones are written once."""
+        """Gives the name of an initializer with these values; equal ones are written once."""
         array = values if isinstance(values, Array) else Array.of(values)
         if array not in self._arrays:
             name = self.fresh(f"constant_{len(self._arrays)}")
@@ -100,16 +101,16 @@ class GraphWriter:
         return self._arrays[array]
 
     def node(self, op_type: str, inputs: Sequence[str], **attributes: NodeAttribute) -> str:
-        """A new node of the default domain with one output; gives its name. Inputs that are absent
-        are empty names."""
+        """Gives a new node of the default domain with one output; gives its name. Inputs that are
+        absent are empty names."""
         (output,) = self.node_of(op_type, inputs, 1, **attributes)
         return output
 
     def node_of(
         self, op_type: str, inputs: Sequence[str], outputs: int, **attributes: NodeAttribute
     ) -> Sequence[str]:
-        """A new node with so many outputs; gives their names. An operator of another domain is
-        `domain.operator`."""
+        """Gives a new node with so many outputs; gives their names. An operator of another domain
+        is `domain.operator`."""
         inputs = list(inputs)
         while inputs and not inputs[-1]:
             inputs.pop()
@@ -122,6 +123,6 @@ class GraphWriter:
         return made
 
     def add(self, node: onnx.NodeProto, opset: int) -> None:
-        """A node that is written for this opset of its domain."""
+        """Adds a node that is written for this opset of its domain."""
         self.nodes.append(node)
         self.versioned.append((node, opset))

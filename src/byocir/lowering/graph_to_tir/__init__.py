@@ -68,6 +68,6 @@ def _is_foreign(op: Operation) -> bool:
 
 
 def _target_of(top: Operation) -> TargetProtocol | None:
-    """The target whose region function this is."""
+    """Gives the target whose region function this is."""
     target = top.attributes.get(TARGET)
     return find(target) if isinstance(target, TargetAttr) else None

@@ -52,7 +52,7 @@ def lower_bodies(ctx: Context, module: ModuleOp, definitions: Definitions) -> No
 
 
 def _outermost(module: ModuleOp) -> Iterator[ForeignOp]:
-    """The control flow of the host that is in no other."""
+    """Gives the control flow of the host that is in no other."""
     for block in host_blocks(module):
         if isinstance(block.parent_op(), ForeignOp):
             continue

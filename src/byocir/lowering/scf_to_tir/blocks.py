@@ -48,7 +48,7 @@ _ANY_ORDER = (
 
 
 def ops_of(statement: Statement, indices: IndexExprs) -> list[Operation]:
-    """The block, or fill, of a statement; raises NotRaised."""
+    """Gives the block, or fill, of a statement; raises NotRaised."""
     nest = _Nest(statement, indices)
     nest.simplify()
     nest.check()
@@ -96,7 +96,8 @@ class _Nest:
         self.guards = [replaced(expr) for expr in self.guards]
 
     def _drop_unused(self) -> None:
-        """Loops that nothing follows compute the same again, unless they accumulate."""
+        """Drops iterators that no index uses: their loops compute the same again, unless they
+        accumulate."""
         if any(arg.first_use is not None for arg in self._old):
             return
         used = {dim for expr in self._exprs() for dim in expr.used_dims()}
@@ -212,7 +213,7 @@ class _Nest:
                     raise NotRaised(f"expected iterations that only write {name}, found a read")
 
     def fill(self) -> Operation | None:
-        """A fill, where all of a buffer becomes one number."""
+        """Gives a fill, where all of a buffer becomes one number."""
         last = self.statement.body.block.last_op
         assert last is not None
         if len(self.statement.outs) != 1 or self.guards:
@@ -231,7 +232,7 @@ class _Nest:
         return tir.FillOp.of(value, out.buffer, self.statement.location)
 
     def block(self) -> Operation:
-        """The block."""
+        """Gives the block."""
         parallel = [axis for axis in self.axes if self._is_parallel(axis)]
         ins, outs = self._final()
         firsts = [dim for expr in outs[0].index for dim in sorted(expr.used_dims())]
@@ -266,7 +267,7 @@ class _Nest:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """The names, with numbers where they come up again."""
+    """Gives the names, with numbers where they come up again."""
     found: list[str] = []
     for name in names:
         made, count = name, 1

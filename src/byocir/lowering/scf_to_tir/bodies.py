@@ -69,7 +69,7 @@ class Bodies:
     # What is known.
 
     def buffer(self, value: SSAValue) -> SSAValue:
-        """The buffer behind a memref."""
+        """Gives the buffer behind a memref."""
         return self._expanded[value][0] if value in self._expanded else value
 
     def expand(self, value: SSAValue, buffer: SSAValue, prefix: list[AffineExpr]) -> None:
@@ -87,7 +87,7 @@ class Bodies:
     def index(
         self, op: memref.LoadOp | memref.StoreOp | affine.LoadOp | affine.StoreOp
     ) -> list[AffineExpr]:
-        """The index of an access in its buffer; raises NotRaised."""
+        """Gives the index of an access in its buffer; raises NotRaised."""
         prefix = self._expanded[op.memref][1] if op.memref in self._expanded else []
         if isinstance(op, affine.LoadOp | affine.StoreOp):
             return [*prefix, *self._indices.mapped(op.map, list(op.indices))]
@@ -133,7 +133,7 @@ class Bodies:
             raise NotRaised("expected a condition that says when an index is inside its buffer")
 
     def reads(self, value: SSAValue) -> set[SSAValue]:
-        """The values carried by loops that a value is computed from."""
+        """Gives the values carried by loops that a value is computed from."""
         if value in self._kept:
             return {value}
         if value in self._loads or not isinstance(value.owner, Operation):
@@ -149,7 +149,7 @@ class Bodies:
         place: Nesting,
         op: Operation,
     ) -> list[Statement]:
-        """The statement that stores values in places; none where they are there already."""
+        """Gives the statement that stores values in places; none where they are there already."""
         order = self._ordered(values)
         sources = {value: found for value in order if (found := self._source(value)) is not None}
         ins = [a for a in dict.fromkeys(sources.values()) if a not in targets]
@@ -173,7 +173,7 @@ class Bodies:
         return [made]
 
     def _ordered(self, values: Sequence[SSAValue]) -> list[SSAValue]:
-        """These values and all that they are computed from, operands first."""
+        """Gives these values and all that they are computed from, operands first."""
         found: dict[SSAValue, None] = {}
 
         def visit(value: SSAValue) -> None:
@@ -208,7 +208,7 @@ class Bodies:
         loops: Sequence[SourceLoop],
         guards: Sequence[AffineExpr],
     ) -> list[Statement]:
-        """The statement of an op on memory that stands in loops."""
+        """Gives the statement of an op on memory that stands in loops."""
         if isinstance(op, tir.BlockOp):
             made = self._of_block(op)
         elif isinstance(op, tir.FillOp):
@@ -315,7 +315,7 @@ class Bodies:
                         )
 
     def time(self) -> int:
-        """The number of what was noted so far."""
+        """Gives the number of what was noted so far."""
         return self._time
 
     def forget(self, since: int) -> None:
@@ -324,7 +324,7 @@ class Bodies:
 
 
 def number_behind(value: SSAValue) -> Attribute | None:
-    """The number that a value is, in its type; None for one that is computed."""
+    """Gives the number that a value is, in its type; None for one that is computed."""
     op = value.owner
     if isinstance(op, UnrealizedConversionCastOp) and len(op.inputs) == 1:
         behind = number_behind(op.inputs[0])

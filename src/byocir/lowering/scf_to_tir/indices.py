@@ -32,25 +32,25 @@ class IndexExprs:
         self._known[value] = canonical(expr)
 
     def bounds(self, expr: AffineExpr) -> Interval:
-        """An interval that contains all values of an expression."""
+        """Gives an interval that contains all values of an expression."""
         return bounds(expr, spans([loop.extent for loop in self.loops]))
 
     def expr(self, value: SSAValue) -> AffineExpr:
-        """An index value as an expression; raises NotRaised."""
+        """Gives an index value as an expression; raises NotRaised."""
         least = self.least(value)
         if len(least) > 1:
             raise NotRaised("expected an affine index, found a minimum")
         return least[0]
 
     def number(self, value: SSAValue) -> int:
-        """An index value that is a constant; raises NotRaised."""
+        """Gives an index value that is a constant; raises NotRaised."""
         found = self.expr(value)
         if not isinstance(found, AffineConstantExpr):
             raise NotRaised("expected a constant step, found another")
         return found.value
 
     def least(self, value: SSAValue) -> list[AffineExpr]:
-        """Expressions of which an index value is the least; raises NotRaised."""
+        """Gives expressions of which an index value is the least; raises NotRaised."""
         if value in self._known:
             return [self._known[value]]
         op = value.owner
@@ -77,7 +77,7 @@ class IndexExprs:
         return kept
 
     def mapped(self, map_: AffineMapAttr, operands: Sequence[SSAValue]) -> list[AffineExpr]:
-        """The results of a map of index values; raises NotRaised."""
+        """Gives the results of a map of index values; raises NotRaised."""
         given = [self.expr(operand) for operand in operands]
         dims, symbols = given[: map_.data.num_dims], given[map_.data.num_dims :]
         try:
@@ -101,7 +101,7 @@ class IndexExprs:
         return rule(self, self.expr(op.operands[0]), self.expr(op.operands[1]))
 
     def divided(self, kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> AffineExpr:
-        """A quotient or remainder as signed division of numbers from 0 on gives them, too."""
+        """Gives a quotient or remainder as signed division of numbers from 0 on gives them, too."""
         if self.bounds(lhs)[0] < 0:
             raise NotRaised("expected an index from 0 on to divide, found one that may be less")
         return AffineBinaryOpExpr(kind, lhs, rhs)

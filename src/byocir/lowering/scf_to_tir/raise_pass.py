@@ -157,7 +157,7 @@ def _loaded(result: SSAValue, op: Operation, reader: Reader) -> SSAValue:
 
 
 def _ours(op: Operation, module: ModuleOp) -> Operation:
-    """The op of the tensor level that an op of memref is, in its place."""
+    """Gives the op of the tensor level that an op of memref is, in its place."""
     made: Operation | None = None
     if isinstance(op, memref.AllocOp | memref.AllocaOp) and not op.operands:
         made = tir.AllocOp.create(result_types=[op.memref.type], location=op.location)

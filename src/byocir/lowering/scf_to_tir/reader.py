@@ -118,8 +118,8 @@ class Reader:
             self._hand_on(op, carried)
 
     def _loop(self, op: Nests) -> tuple[SourceLoop | None, list[AffineExpr]]:
-        """The loop from 0 in steps of 1, and what must be at least 0 for an iteration to run; None
-        for a loop that never runs."""
+        """Gives the loop from 0 in steps of 1, and what must be at least 0 for an iteration to run;
+        None for a loop that never runs."""
         index = op.body.block.args[0]
         low, highs, step = self._bounds(op)
         spans = [canonical(high + low * -1) for high in highs]
@@ -170,7 +170,7 @@ class Reader:
         return found
 
     def _passed_through(self, op: Nests, position: int, init: SSAValue) -> ElementAccess | None:
-        """The place of what a loop around carries, where this one only goes on with it."""
+        """Gives the place of what a loop around carries, where this one only goes on with it."""
         outer = op.parent_op()
         if not isinstance(outer, scf.ForOp | affine.ForOp) or init not in outer.body.block.args:
             return None

@@ -27,8 +27,8 @@ from byocir.lowering.scf_to_tir.statements import ElementAccess, SourceLoop, Sta
 def unstaged(
     statements: Sequence[Statement], own: Mapping[SSAValue, Sequence[SourceLoop]]
 ) -> list[Statement]:
-    """The statements without the buffers of `own` that only stage: each has an element for each
-    iteration of these loops, which are its first indices."""
+    """Gives the statements without the buffers of `own` that only stage: each has an element for
+    each iteration of these loops, which are its first indices."""
     found = list(statements)
     for buffer, loops in own.items():
         found = _read_at_source(buffer, loops, found) or found
@@ -127,7 +127,7 @@ def _moved(
 
 
 def _at(access: ElementAccess, staged: ElementAccess, home: ElementAccess) -> ElementAccess:
-    """The element at home of one that is staged, by a copy between the two."""
+    """Gives the element at home of one that is staged, by a copy between the two."""
     used = {dim for expr in home.index for dim in expr.used_dims()}
     dims: list[AffineExpr] = [AffineExpr.constant(0)] * (max(used, default=-1) + 1)
     for expr, index in zip(staged.index, access.index, strict=True):

@@ -188,7 +188,7 @@ class _Values:
             self.current[buffer] = result
 
     def _start(self, buffer: SSAValue, arg: SSAValue, *, covered: bool) -> SSAValue:
-        """The initial value of a result: nothing where all of it is replaced."""
+        """Gives the initial value of a result: nothing where all of it is replaced."""
         if arg.first_use is not None or not covered:
             return self._held(buffer)
         empty = tir.EmptyOp.of(_tensor(buffer.type))
@@ -222,7 +222,7 @@ def _replaces(op: Operation) -> bool:
 
 
 def _box(op: Operation, buffer: SSAValue) -> tuple[slice, ...] | None:
-    """The elements of a buffer that an op surely writes; None if that is hard to say."""
+    """Gives the elements of a buffer that an op surely writes; None if that is hard to say."""
     if not isinstance(op, tir.BlockOp):
         return tuple(slice(size) for size in shape_of(buffer.type))
     if op.where is not None:
@@ -250,7 +250,7 @@ def _covers(op: tir.BlockOp, position: int) -> bool:
 
 
 def _ports(function: FuncOp, positions: Sequence[int]) -> ArrayAttr[DictionaryAttr] | None:
-    """The attributes of some arguments."""
+    """Gives the attributes of some arguments."""
     if function.arg_attrs is None:
         return None
     return ArrayAttr([function.arg_attrs.data[i] for i in positions])

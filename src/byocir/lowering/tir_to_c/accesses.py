@@ -29,7 +29,7 @@ class Inside:
 
 
 def strides_of(shape: Shape) -> list[int]:
-    """Row-major, in elements."""
+    """Gives row-major, in elements."""
     strides: list[int] = []
     step = 1
     for size in reversed(shape):
@@ -71,7 +71,7 @@ class IndexText:
         self.helpers: dict[str, str] = {}
 
     def offset(self, form: IndexForm) -> str:
-        """A linear form as a C expression."""
+        """Gives a linear form as a C expression."""
         parts = [
             self._scaled(self._names[atom] if isinstance(atom, int) else self._division(atom), c)
             for atom, c in form.terms
@@ -79,7 +79,7 @@ class IndexText:
         return self._sum(parts, form.constant)
 
     def expr(self, expr: AffineExpr) -> str:
-        """An index expression."""
+        """Gives an index expression."""
         return self.offset(form_of(expr))
 
     def condition(self, check: Inside) -> str:

@@ -62,7 +62,7 @@ _Fit = Callable[[int, Iterator[_Span]], int]
 
 
 def plan(buffers: Sequence[Lifetime]) -> Arena:
-    """The best plan of the greedy ones and the search; the same for the same buffers."""
+    """Gives the best plan of the greedy ones and the search; the same for the same buffers."""
     swept = _Sweep.over(buffers)
     if swept.pairs > MOST_PAIRS:
         return Arena(swept.offsets, swept.end, swept.most)
@@ -82,7 +82,7 @@ def plan(buffers: Sequence[Lifetime]) -> Arena:
 
 
 def lower_bound(buffers: Sequence[Lifetime]) -> int:
-    """The most bytes that are alive at one step."""
+    """Gives the most bytes that are alive at one step."""
     return _Sweep.over(buffers).most
 
 
@@ -107,7 +107,7 @@ class _Sweep:
 
     @staticmethod
     def over(buffers: Sequence[Lifetime]) -> _Sweep:
-        """The sweep of these buffers from the first step to the last."""
+        """Gives the sweep of these buffers from the first step to the last."""
         sweep, alive, room = _Sweep([0] * len(buffers)), list[tuple[int, int]](), 0
         for i in sorted(range(len(buffers)), key=lambda i: buffers[i].first):
             buffer = buffers[i]
@@ -123,7 +123,7 @@ class _Sweep:
         return sweep
 
     def _take(self, room: int) -> int:
-        """The address of as much room, which is taken."""
+        """Gives the address of as much room, which is taken."""
         if not room:
             return 0
         at = bisect_left(self._gaps, (room, 0))
@@ -180,7 +180,7 @@ class _Packing:
         self.lower_bound = max((sum(self.rooms[i] for i in step) for step in self.alive), default=0)
 
     def place(self, order: Sequence[int], fit: _Fit) -> tuple[list[int], int]:
-        """The offset of each buffer, in this order, and the bytes that all take."""
+        """Gives the offset of each buffer, in this order, and the bytes that all take."""
         offsets = [0] * len(order)
         spans: dict[int, _Span] = {}
         placed: list[_Span] = []
@@ -221,7 +221,7 @@ def _greedy(
 
 
 def _lowest(room: int, taken: Iterator[_Span]) -> int:
-    """The lowest address where it fits."""
+    """Gives the lowest address where it fits."""
     at = 0
     for begin, end, _ in taken:
         if at + room <= begin:
@@ -232,7 +232,7 @@ def _lowest(room: int, taken: Iterator[_Span]) -> int:
 
 
 def _tightest(room: int, taken: Iterator[_Span]) -> int:
-    """The start of the smallest gap where it fits, otherwise the end of all that is taken."""
+    """Gives the start of the smallest gap where it fits, otherwise the end of all that is taken."""
     at, best, least = 0, None, 0
     for begin, end, _ in taken:
         gap = begin - at

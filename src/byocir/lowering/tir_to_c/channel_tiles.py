@@ -86,7 +86,7 @@ class ChannelTile(Tile):
         return HAS_QUADS.removeprefix("#if ")
 
     def types(self, lanes: int) -> dict[str, str]:
-        """The C that the function needs, by name, for tiles of all widths."""
+        """Gives the C that the function needs, by name, for tiles of all widths."""
         made = {"": PRELUDE, " channels": _HEAD}
         for width in _WIDTHS:
             made[f" channels_{width}"] = _interleaved(width)
@@ -114,7 +114,7 @@ class ChannelTile(Tile):
         return DotStep(4, one).shifts(other)
 
     def _piece(self, at: int, width: int, heights: Sequence[int], steps: Sequence[int]) -> Nodes:
-        """The sums of `width` channels from one on, for all rows."""
+        """Gives the sums of `width` channels from one on, for all rows."""
         vector, prefix, _ = _WIDTHS[width]
         moving, still = self.factors[self._moving], self.factors[1 - self._moving]
         names = "pq"[self._moving], "pq"[1 - self._moving]

@@ -30,7 +30,7 @@ class ClampAfterCast:
     target: Attribute
 
     def statements(self, name: str, names: Mapping[SSAValue, str]) -> list[Declare]:
-        """Statements that define the integer by its name, where `names` has the float's."""
+        """Gives statements that define the integer by its name, where `names` has the float's."""
         own, low, high = c_type(self.target), f"({self.low})", f"({self.high})"
         return [
             Declare("int32_t", f"{name}_", f"(int32_t){names[self.value]}"),
@@ -40,7 +40,7 @@ class ClampAfterCast:
 
 
 def clamp_after_cast(op: Operation, known: Ranges) -> ClampAfterCast | None:
-    """The clamp before a conversion to integers, where it can come after one to 32 bits."""
+    """Gives the clamp before a conversion to integers, where it can come after one to 32 bits."""
     if not isinstance(op, arith.FPToSIOp | arith.FPToUIOp) or width_of(op.result.type) > 32:
         return None
     smaller = op.input.owner

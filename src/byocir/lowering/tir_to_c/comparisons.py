@@ -33,7 +33,7 @@ def extreme_float(op: Operation, operands: list[str]) -> str:
 
 
 def compare_integers(op: arith.CmpiOp, operands: list[str]) -> str:
-    """An integer comparison of these expressions."""
+    """Gives an integer comparison of these expressions."""
     predicate, type_ = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data], op.lhs.type
     x, y = operands
     if predicate[0] == "u" and type_ != i1:
@@ -67,7 +67,7 @@ def decided(op: Operation, sign: str, *, signed: bool) -> bool | None:
 
 
 def _range(value: SSAValue, whole: Interval) -> Interval:
-    """The numbers that a value can be, of those of its type."""
+    """Gives the numbers that a value can be, of those of its type."""
     owner = value.owner
     if not isinstance(owner, arith.ConstantOp) or not isinstance(owner.value, IntegerAttr):
         return whole
@@ -76,7 +76,7 @@ def _range(value: SSAValue, whole: Interval) -> Interval:
 
 
 def compare_floats(op: arith.CmpfOp, operands: list[str]) -> str:
-    """A comparison of floats, of which some hold for NaN."""
+    """Gives a comparison of floats, of which some hold for NaN."""
     predicate = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
     x, y = operands
     special = {

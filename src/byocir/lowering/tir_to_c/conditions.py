@@ -34,17 +34,17 @@ MOST_UNROLLED = 32
 
 
 def when(condition: str, body: Nodes) -> If:
-    """Statements, loops among them, that a condition guards."""
+    """Gives statements, loops among them, that a condition guards."""
     return If(condition, [KEPT_APART, *body])
 
 
 def either(condition: str, body: Nodes, otherwise: Nodes) -> If:
-    """Statements where a condition holds, and others where it does not."""
+    """Gives statements where a condition holds, and others where it does not."""
     return If(condition, [KEPT_APART, *body], [KEPT_APART, *otherwise])
 
 
 def loop_over(name: str, extent: int, body: Nodes, varies: bool = False) -> For:
-    """A loop from 0 on; what it does `varies` with conditions under which elements are read. Where
-    it is then inside of another, `KEPT_APART` stands before it, so that turns of the outer one are
-    not joined."""
+    """Gives a loop from 0 on; what it does `varies` with conditions under which elements are read.
+    Where it is then inside of another, `KEPT_APART` stands before it, so that turns of the outer
+    one are not joined."""
     return For(name, extent, body, is_apart=varies and extent <= MOST_UNROLLED)

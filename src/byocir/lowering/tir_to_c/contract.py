@@ -28,8 +28,8 @@ from byocir.rewrites.host.tile_shape import TileShape, tile_shape
 
 
 def kernel_of(writer: BlockWriter, host: CHost) -> Kernel:
-    """A block's function, in tiles if it is a contraction that can be tiled. Raises NoC for a body
-    without a form in C."""
+    """Gives a block's function, in tiles if it is a contraction that can be tiled. Raises NoC for a
+    body without a form in C."""
     kernel = writer.kernel()
     nest = tiling_of(writer, host)
     work = prod(writer.op.extents) // (1 if nest is None else nest.shape.lanes)
@@ -72,7 +72,7 @@ class _Roles:
 
 
 def tiling_of(writer: BlockWriter, host: CHost) -> TileNest | None:
-    """The tiles of a contraction that starts from a number, if there are any."""
+    """Gives the tiles of a contraction that starts from a number, if there are any."""
     op = writer.op
     if not is_contraction(op) or 0 not in writer.initial or not writer.reduction:
         return None
@@ -112,7 +112,7 @@ def tiling_of(writer: BlockWriter, host: CHost) -> TileNest | None:
 
 
 def _roles(writer: BlockWriter, lane: KernelLoop, host: CHost) -> _Roles | None:
-    """The rows of tiles along an iterator, if vectors, or vectors of neighbours along the
+    """Gives the rows of tiles along an iterator, if vectors, or vectors of neighbours along the
     reduction, can be read along it."""
     i, target = lane.position, writer.outs[0].offset
     fixed = {p for access in writer.ins for p in access.fixed}
@@ -159,7 +159,7 @@ def _preference(
 
 
 def _split(offset: IndexForm, writer: BlockWriter) -> tuple[IndexForm, IndexForm] | None:
-    """An offset as one that stays through the reduction and one that follows it."""
+    """Gives an offset as one that stays through the reduction and one that follows it."""
     inside = set(writer.op.reductions)
     moving, staying = offset.split(lambda atom: bool(iterators_of(atom) & inside))
     if any(not iterators_of(atom) <= inside for atom in moving.atoms):

@@ -78,7 +78,7 @@ class Dot:
         return step.shifts(self.elements[1 - self.lanes])
 
     def added(self, lanes: int, total: str, values: Sequence[str]) -> str:
-        """A sum and a step's products; `values` of the operands in their order."""
+        """Gives a sum and a step's products; `values` of the operands in their order."""
         own, other = values[self.lanes], values[1 - self.lanes]
         unsigned, signed = (own, other) if self.elements[self.lanes] == ui8 else (other, own)
         return f"{self.macro}_{lanes}({total}, {unsigned}, {signed})"
@@ -93,8 +93,8 @@ class Dot:
 
 
 def _load_of(count: int) -> str:
-    """The function that loads so many bytes as the lowest of 32 bits, which compilers know as one
-    load where there are four."""
+    """Names the function that loads so many bytes as the lowest of 32 bits, which compilers know as
+    one load where there are four."""
     parts = ["b[0]", *(f"(uint32_t)b[{i}] << {8 * i}" for i in range(1, count))]
     return (
         f"{HAS_QUADS}\nstatic inline uint32_t bytes_{count}(const void *p)\n{{\n"
@@ -105,8 +105,8 @@ def _load_of(count: int) -> str:
 def dot_of(
     ins: Sequence[BlockOperand], reduction: Sequence[KernelLoop], lane: int, description: Cpu
 ) -> Dot | None:
-    """The step that takes the innermost of the reduction iterators at once, for vectors along a
-    lane, if the processor has one."""
+    """Gives the step that takes the innermost of the reduction iterators at once, for vectors along
+    a lane, if the processor has one."""
     *others, loop = reduction
     steps = [access.offset.coefficient(loop.position) for access in ins]
     along = [access.offset.coefficient(lane) for access in ins]
@@ -126,8 +126,8 @@ def dot_of(
 
 
 def _partial(dot: Dot, checks: Sequence[Inside], loops: Sequence[KernelLoop]) -> Dot | None:
-    """The step where the other operand has too few neighbours at the last place, and nothing else
-    is outside of its array."""
+    """Gives the step where the other operand has too few neighbours at the last place, and nothing
+    else is outside of its array."""
     if len(checks) != 1 or checks[0].from_zero or checks[0].size is None:
         return None
     form, loop = linear(checks[0].expr), loops[-1]

@@ -33,8 +33,8 @@ class Epilogue:
 
 
 def epilogue_of(op: BlockOp) -> Epilogue | None:
-    """The epilogue of a reduction in value form: the one block that reads its result, once at each
-    point, with nothing reduced; none of a single number. It may leave out the end of the last
+    """Gives the epilogue of a reduction in value form: the one block that reads its result, once at
+    each point, with nothing reduced; none of a single number. It may leave out the end of the last
     dimension."""
     if len(op.outs) != 1 or op.where is not None or op.bases or not _starts_from_number(op):
         return None

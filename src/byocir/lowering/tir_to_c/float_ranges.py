@@ -45,14 +45,14 @@ Rule = Callable[..., FloatRange]
 
 
 def range_of_array(values: np.ndarray) -> FloatRange:
-    """The range of the elements of a float array."""
+    """Gives the range of the elements of a float array."""
     if not values.size or np.isnan(values).any():
         return ANY
     return FloatRange(float(values.min()), float(values.max()), False)
 
 
 def known_floats(*ops: BlockOp | None) -> dict[SSAValue, FloatRange]:
-    """The ranges of the arguments of bodies that are elements of constants of floats."""
+    """Gives the ranges of the arguments of bodies that are elements of constants of floats."""
     found: dict[SSAValue, FloatRange] = {}
     for op in ops:
         if op is None:
@@ -66,7 +66,7 @@ def known_floats(*ops: BlockOp | None) -> dict[SSAValue, FloatRange]:
 
 
 def range_of(value: SSAValue, known: Ranges) -> FloatRange:
-    """The range of a float in a body, with what is `known` of the body's arguments."""
+    """Gives the range of a float in a body, with what is `known` of the body's arguments."""
     if value in known:
         return known[value]
     op = value.owner
@@ -93,7 +93,8 @@ def _of_integers(op: arith.SIToFPOp | arith.UIToFPOp, type_: Attribute) -> Float
 
 
 def _at_ends(operation: np.ufunc) -> Rule:
-    """The range of an operation that is monotone in each operand between its zeros and poles."""
+    """Gives the range of an operation that is monotone in each operand between its zeros and
+    poles."""
 
     def rule(type_: Attribute, one: FloatRange, other: FloatRange) -> FloatRange:
         crosses = operation is np.divide and other.low <= 0 <= other.high

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 
 def _polynomial(variable: str, coefficients: Sequence[str]) -> str:
-    """A polynomial, from the constant term on, in Horner's form."""
+    """Gives a polynomial, from the constant term on, in Horner's form."""
     text = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         text = f"({text} * {variable} + {coefficient})"

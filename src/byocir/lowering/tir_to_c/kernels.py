@@ -49,7 +49,7 @@ class KernelLoop:
 
 
 def nest(loops: Sequence[KernelLoop], body: Nodes) -> Nodes:
-    """Loops around statements, the first one outermost."""
+    """Gives loops around statements, the first one outermost."""
     for loop in reversed(loops):
         body = [For(loop.name, loop.extent, body)]
     return body

@@ -9,7 +9,7 @@ from byocir.lowering.tir_to_c.steps import ARENA, Branch, Buffer, Repeat, Step, 
 
 
 def arena_of(steps: Sequence[Step]) -> Arena:
-    """The arena of a program, in which its buffers get their offsets."""
+    """Gives the arena of a program, in which its buffers get their offsets."""
     spans: dict[Buffer, tuple[int, int]] = {}
     _live(steps, 0, spans)
     arena = plan([Lifetime(b.stride * b.copies, *span) for b, span in spans.items()])

@@ -44,7 +44,8 @@ class NoC(Exception):
 
 @cache
 def c_type(type_: Attribute) -> str:
-    """The C type that values of a scalar type are computed with; raises NoC if there is none."""
+    """Gives the C type that values of a scalar type are computed with; raises NoC if there is
+    none."""
     if isinstance(type_, IndexType):
         return "int64_t"
     name = dtype_of(type_).name if has_element(type_) else str(type_)
@@ -54,7 +55,7 @@ def c_type(type_: Attribute) -> str:
 
 
 def stored_type(type_: Attribute) -> str:
-    """The C type of an array's elements; bytes for those that C cannot compute with."""
+    """Gives the C type of an array's elements; bytes for those that C cannot compute with."""
     if type_ in HALVES:
         return "uint16_t"
     try:
@@ -64,30 +65,30 @@ def stored_type(type_: Attribute) -> str:
 
 
 def loaded(type_: Attribute, element: str) -> str:
-    """The value of an element of an array."""
+    """Gives the value of an element of an array."""
     return f"{HALVES[type_]}_to_float({element})" if type_ in HALVES else element
 
 
 def stored(type_: Attribute, value: str) -> str:
-    """A value as an array holds it."""
+    """Gives a value as an array holds it."""
     return f"float_to_{HALVES[type_]}({value})" if type_ in HALVES else value
 
 
 def stored_literal(attribute: Attribute) -> str:
-    """A number attribute as a C constant as an array holds it."""
+    """Gives a number attribute as a C constant as an array holds it."""
     if getattr(attribute, "type", None) in HALVES:
         return str(int(number(attribute).view("uint16")))
     return literal(attribute)
 
 
 def unsigned_type(type_: Attribute) -> str:
-    """The unsigned C type of the same width."""
+    """Gives the unsigned C type of the same width."""
     name = c_type(type_)
     return name if name.startswith("u") else f"u{name}"
 
 
 def literal(attribute: Attribute) -> str:
-    """A number attribute as a C constant expression of its type, exact."""
+    """Gives a number attribute as a C constant expression of its type, exact."""
     if isinstance(attribute, FloatAttr):
         number = cast(FloatAttr, attribute)
         return float_literal(number.value.data, number.type)
@@ -97,7 +98,7 @@ def literal(attribute: Attribute) -> str:
 
 
 def integer_literal(value: int, type_: Attribute) -> str:
-    """An integer, wrapped around, as a constant of its type."""
+    """Gives an integer, wrapped around, as a constant of its type."""
     if type_ == i1:
         return str(value & 1)
     width = 64 if isinstance(type_, IndexType) else width_of(type_)
@@ -113,7 +114,7 @@ def integer_literal(value: int, type_: Attribute) -> str:
 
 
 def float_literal(value: float, type_: Attribute) -> str:
-    """A float, rounded to its type, as a hexadecimal constant."""
+    """Gives a float, rounded to its type, as a hexadecimal constant."""
     kind = c_type(type_)
     if math.isnan(value):
         return "NAN"
@@ -125,7 +126,7 @@ def float_literal(value: float, type_: Attribute) -> str:
 
 
 def defined_array(name: str, type_: Attribute, array: Array) -> str:
-    """The definition of a constant array."""
+    """Gives the definition of a constant array."""
     element, values = element_type_of(type_), array.values().reshape(-1)
     if element in HALVES:
         texts = [str(n) for n in values.view(np.uint16).tolist()]
@@ -138,6 +139,6 @@ def defined_array(name: str, type_: Attribute, array: Array) -> str:
 
 
 def initialiser(texts: Sequence[str], width: int) -> str:
-    """The initialiser of an array, so many elements on a line."""
+    """Gives the initialiser of an array, so many elements on a line."""
     lines = [", ".join(texts[i : i + width]) for i in range(0, len(texts), width)]
     return "{\n    " + ",\n    ".join(lines) + "\n}"

@@ -90,7 +90,7 @@ class BlockWriter:
         self.indices = self.indices_at(())
 
     def indices_at(self, starts: Collection[KernelLoop]) -> IndexText:
-        """Index expressions in C where these loops are at the start of a tile."""
+        """Gives index expressions in C where these loops are at the start of a tile."""
         names = ["0"] * len(self.op.extents)
         for i, loop in self._left.items():
             names[i] = loop.start if loop in starts else loop.name
@@ -112,7 +112,7 @@ class BlockWriter:
         return f"y{outs.index(value)}" if position in self._updated else f"x{position}"
 
     def _ranges(self) -> list[Interval]:
-        """The values of each iterator; a base may be anything."""
+        """Gives the values of each iterator; a base may be anything."""
         ranges = spans(self.op.extents)
         for i in self.based:
             low, high = self._spans.get(i, ANYWHERE)
@@ -120,8 +120,8 @@ class BlockWriter:
         return ranges
 
     def _counters(self) -> set[int]:
-        """The inputs that are constants of numbers from 0 on: bodies take the index itself. What is
-        known of other constants is noted."""
+        """Gives the inputs that are constants of numbers from 0 on: bodies take the index itself.
+        What is known of other constants is noted."""
         counters: set[int] = set()
         ranges = self.scalars.ranges
         for i, value in enumerate(self.op.ins):
@@ -205,7 +205,7 @@ class BlockWriter:
     # -- the function
 
     def kernel(self) -> Kernel:
-        """The function; raises NoC for a body without a form in C."""
+        """Gives the function; raises NoC for a body without a form in C."""
         parameters = [
             f"const {stored_type(access.element)} *restrict {access.name}"
             for access in (
@@ -243,8 +243,8 @@ class BlockWriter:
         store: Callable[[int, str], str],
         lanes: _Lanes | None = None,
     ) -> Nodes:
-        """The body at all points of loops, the lanes innermost. Each guard stands just inside the
-        innermost loop that it depends on."""
+        """Gives the body at all points of loops, the lanes innermost. Each guard stands just inside
+        the innermost loop that it depends on."""
         make: _MakeLoop = _just
         position, rest = None, list(loops)
         if lanes is not None:
@@ -271,8 +271,8 @@ class BlockWriter:
         *,
         is_nested: bool,
     ) -> Nodes:
-        """The body in the loop at `position`, which `make` puts around it. What does not depend on
-        that loop is asked before it."""
+        """Gives the body in the loop at `position`, which `make` puts around it. What does not
+        depend on that loop is asked before it."""
         guards = [guard for guard in self.guards if position in guard.used_dims()]
         before: dict[int, list[Inside]] = {}
         inside: dict[int, Sequence[Inside]] = {}
@@ -313,7 +313,9 @@ class BlockWriter:
         return f"{access.name}[{self.indices.offset(access.offset)}]"
 
     def _load(self, access: BlockOperand, checks: Sequence[Inside] | None = ()) -> str:
-        """An element where the checks hold, else what is read outside, as without checks (None)."""
+        """Gives an element where the checks hold, else what is read outside, as without checks
+        (None).
+        """
         if checks is None:
             return str(access.pad)
         element = loaded(access.element, self._place(access))
@@ -347,7 +349,7 @@ class BlockWriter:
         return dict(zip(self.op.body.block.args, [*loads, *outs], strict=True))
 
     def _point(self, arguments: dict[SSAValue, str], store: Callable[[int, str], str]) -> Nodes:
-        """The body at one point; `store` writes the value of a result."""
+        """Gives the body at one point; `store` writes the value of a result."""
         loads: list[Node] = []
         bound: dict[SSAValue, str] = {}
         for i, (argument, text) in enumerate(arguments.items()):
@@ -386,7 +388,7 @@ class BlockWriter:
         return nest(rest, body)
 
     def _lane(self) -> KernelLoop | None:
-        """The parallel iterator along which accumulators stand side by side."""
+        """Gives the parallel iterator along which accumulators stand side by side."""
         wanted = next((x for x in self.parallel if x.position == self._wanted), None)
         if wanted is not None:
             return wanted
@@ -431,7 +433,7 @@ class BlockWriter:
         return [Block([*head, *make(first, False), *walked, *ends])]
 
     def _finish(self, lanes: _Lanes | None, make: _MakeLoop) -> Nodes:
-        """The epilogue, left out where it does not reach the end of the last dimension."""
+        """Gives the epilogue, left out where it does not reach the end of the last dimension."""
         late = self.finished("acc0" if lanes is None else "acc0[j]")
         block = Block(late)
         if self.end is None:
@@ -450,7 +452,7 @@ class BlockWriter:
         return self.epilogue.extent
 
     def finished(self, element: str) -> Nodes:
-        """The epilogue at one point, for this element of the reduction."""
+        """Gives the epilogue at one point, for this element of the reduction."""
         assert self.epilogue is not None
         op, position = self.epilogue.op, self.epilogue.position
         args = op.body.block.args
@@ -473,7 +475,7 @@ class _Lanes:
     start: str = ""
 
     def around(self, body: Nodes, varies: bool) -> Nodes:
-        """A loop over the lanes; what it does `varies` with conditions that depend on it."""
+        """Gives a loop over the lanes; what it does `varies` with conditions that depend on it."""
         place = Declare("ptrdiff_t", self.loop.name, f"{self.start} + j" if self.start else "j")
         return [loop_over("j", self.count, [place, *body], varies)]
 
@@ -483,7 +485,7 @@ _MakeLoop = Callable[[Nodes, bool], Nodes]
 
 
 def _just(body: Nodes, varies: bool) -> Nodes:
-    """The statements where there is no loop to put around them."""
+    """Gives the statements where there is no loop to put around them."""
     return [*([KEPT_APART] if varies else []), *body]
 
 

@@ -36,9 +36,9 @@ UNEVEN = 1 / 32
 
 
 def shared_for(counts: Sequence[int], threads: int, *, waits: bool = True) -> str:
-    """The directive before a loop that threads share, with as many of the loops directly inside it
-    (`counts` tells the iterations of each) as even pieces need. Without `waits` threads go on when
-    they are done."""
+    """Gives the directive before a loop that threads share, with as many of the loops directly
+    inside it (`counts` tells the iterations of each) as even pieces need. Without `waits` threads
+    go on when they are done."""
     wastes: list[float] = []
     for depth in range(1, len(counts) + 1):
         count = prod(counts[:depth])
@@ -51,7 +51,7 @@ def shared_for(counts: Sequence[int], threads: int, *, waits: bool = True) -> st
 
 
 def alone(nodes: Nodes, *, waits: bool = True) -> Nodes:
-    """Statements for one thread of a team."""
+    """Gives statements for one thread of a team."""
     body = nodes if len(nodes) == 1 else [Block(nodes)]
     return ["OMP(single)" if waits else "OMP(single nowait)", *body]
 
@@ -89,7 +89,7 @@ def _counts(node: Node) -> list[int]:
 
 
 def teamed(steps: Sequence[Step], threads: int, write: Callable[[Step], Nodes]) -> Nodes:
-    """The statements of steps as threads run them; `write` gives those of one step."""
+    """Gives the statements of steps as threads run them; `write` gives those of one step."""
     nodes: list[Node] = []
     pending: list[Step] = []
     for step in [*steps, None]:
@@ -130,7 +130,7 @@ def _work(step: Step) -> int:
 
 
 def _inside(steps: Sequence[Step], write: Callable[[Step], Nodes]) -> Nodes:
-    """The statements of steps that all threads of a team reach."""
+    """Gives the statements of steps that all threads of a team reach."""
     nodes: list[Node] = []
     serial: list[Node] = []
     for step in steps:

@@ -72,9 +72,9 @@ from byocir.rewrites.liveness import Liveness, hand_on, starts_block
 
 
 def program_of(function: FuncOp, host: CHost) -> CProgram:
-    """The program of a function on tensors: blocks, constants, fills, and what runs elsewhere; or
-    of a function in memory, as it is scheduled. Raises NoC for one of these without a form in C,
-    and for one that takes numbers of type `index`."""
+    """Gives the program of a function on tensors: blocks, constants, fills, and what runs
+    elsewhere; or of a function in memory, as it is scheduled. Raises NoC for one of these without a
+    form in C, and for one that takes numbers of type `index`."""
     if any(isinstance(type_, IndexType) for type_ in function.function_type.inputs):
         raise NoC("an input of type index")
     if is_in_memory(function):
@@ -83,7 +83,7 @@ def program_of(function: FuncOp, host: CHost) -> CProgram:
 
 
 def in_memory(function: FuncOp, host: CHost, text_of: TextOf = lambda op: None) -> CProgram:
-    """The program of a function in memory, as it is scheduled; `text_of` gives the C of its
+    """Gives the program of a function in memory, as it is scheduled; `text_of` gives the C of its
     instructions. Raises NoC for one without a form in C."""
     inputs, outputs = ports_of(function)
     program = CProgram()
@@ -115,7 +115,7 @@ class _Builder:
         self._liveness = Liveness(*self._blocks, postponed=self._early)
 
     def _called(self, block: Block) -> Iterator[Block]:
-        """A block, and those of the functions that it calls."""
+        """Gives a block, and those of the functions that it calls."""
         yield block
         for op in (inner for top in block.ops for inner in ops_around(top)):
             if isinstance(op, FuncCallOp) and (callee := self._body(op)) is not None:
@@ -179,7 +179,7 @@ class _Builder:
             self._call(op)
 
     def _start(self, op: FillOp | EmptyOp) -> None:
-        """A buffer of its own only for what is more than the start of a block."""
+        """Gives a value a buffer of its own only if it is more than the start of a block."""
         result = op.results[0]
         if all(starts_block(use) for use in result.uses):
             return
@@ -248,8 +248,8 @@ class _Builder:
         return self._owned(start, op, [*op.ins, *op.outs, *read])
 
     def _owned(self, value: SSAValue, op: Operation, used: Sequence[SSAValue]) -> Buffer:
-        """A buffer that holds a value and that an op, which uses these, may change: the value's own
-        if nobody needs it any more."""
+        """Gives a buffer that holds a value and that an op, which uses these, may change: the
+        value's own if nobody needs it any more."""
         held = self._held(value)
         is_ours = held.place == ARENA and not is_given(value)
         if is_ours and self._liveness.may_overwrite(op, value, used):
@@ -289,8 +289,8 @@ class _Builder:
     # -- branches
 
     def _inline(self, op: FuncCallOp, body: Block) -> None:
-        """The steps of a function. What it is given is changed by none of them, and each result has
-        a buffer of its own."""
+        """Writes the steps of a function. What it is given is changed by none of them, and each
+        result has a buffer of its own."""
         given = [self._held(value) for value in op.operands]
         self.buffers.update(zip(body.args, given, strict=True))
         for inner in body.ops:
@@ -340,7 +340,8 @@ class _Builder:
     def _scheduled(
         self, op: Operation, inputs: Sequence[Buffer], outputs: Sequence[Buffer]
     ) -> list[Step] | None:
-        """The steps of a region function in memory, for which there is no code of its target."""
+        """Gives the steps of a region function in memory, for which there is no code of its
+        target."""
         body = self._functions.get(op.callee.string_value()) if isinstance(op, CallOp) else None
         if body is None or body.is_declaration or not is_in_memory(body):
             return None
@@ -356,14 +357,14 @@ class _Builder:
         self._steps.append(Extern(routine, *ports, numbers, names(op.location)))
 
     def _ports(self, op: Operation) -> tuple[list[Buffer], list[Buffer]]:
-        """The buffers that an op reads, and new ones for its results."""
+        """Gives the buffers that an op reads, and new ones for its results."""
         inputs = [self._held(value) for value in read_by(op)]
         outputs = [buffer_of(result) for result in op.results]
         self.buffers.update(zip(op.results, outputs, strict=True))
         return inputs, outputs
 
     def _held(self, value: SSAValue) -> Buffer:
-        """The buffer of a value, also of a start that a block could have begun from, or of an
+        """Gives the buffer of a value, also of a start that a block could have begun from, or of an
         index."""
         if value in self._numbers:
             made = Buffer(tensor(i64, []), ARENA)

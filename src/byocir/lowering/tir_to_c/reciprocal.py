@@ -50,7 +50,9 @@ def as_product(op: arith.DivfOp, known: Ranges) -> tuple[float, float] | None:
 
 
 def _clamp(value: SSAValue) -> tuple[int, int] | None:
-    """The whole numbers between which all that uses a value clamps it, when it has rounded it."""
+    """Gives the whole numbers between which all that uses a value clamps it, when it has rounded
+    it.
+    """
     rounded = _only_user(value, math.RoundEvenOp)
     larger = _only_user(rounded, arith.MaximumfOp)
     smaller = _only_user(larger, arith.MinimumfOp)
@@ -82,8 +84,8 @@ def _constant(value: SSAValue) -> float | None:
 
 @cache
 def reciprocal_of(divisor: float, low: int, high: int) -> tuple[float, float] | None:
-    """Two f32 whose sum times x, fused, rounds to the same integer from `low` to `high` as x over
-    this f32, for every finite f32 x; None if what 1 / divisor is nearest to does not."""
+    """Gives two f32 whose sum times x, fused, rounds to the same integer from `low` to `high` as x
+    over this f32, for every finite f32 x; None if what 1 / divisor is nearest to does not."""
     y = np.float32(divisor)
     first = np.float32(1.0 / float(y))
     rest = np.float32((1.0 - float(first) * float(y)) / float(y))

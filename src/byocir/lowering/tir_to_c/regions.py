@@ -37,7 +37,7 @@ def region_in_c(function: FuncOp, name: str, parameters: str, text_of: TextOf) -
 
 
 def _functions(name: str, parameters: str, body: Nodes, size: int) -> str:
-    """The function of a body, with memory where its buffers need some."""
+    """Gives the function of a body, with memory where its buffers need some."""
     if not size:
         return definition(f"int {name}({parameters})", body)
     inner = definition(f"static int {name}_in({parameters}, unsigned char *const m)", body)
@@ -56,13 +56,13 @@ def _kind(type_: Attribute) -> str:
 
 
 def _once(text: str) -> str:
-    """A text that takes effect once, however many functions of a file bring it along."""
+    """Gives a text that takes effect once, however many functions of a file bring it along."""
     guard = f"BYOCIR_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     return f"#ifndef {guard}\n#define {guard}\n{text}#endif\n"
 
 
 def _constants(program: CProgram, name: str) -> list[tuple[str, str]]:
-    """The name and the definition of each constant."""
+    """Gives the name and the definition of each constant."""
     used = [b for step in all_steps(program.steps) for b in buffers_of(step)]
     types = {buffer.index: buffer.type for buffer in used if buffer.place == CONSTANT}
     arrays = [array for _, array in program.constants]

@@ -21,8 +21,8 @@ THREAD = {
 
 
 def repeated(step: Repeat, inner: Nodes, condition: str = "") -> Nodes:
-    """The loop of a step, given what it repeats and what must hold for that. Threads have memory
-    of their own in what is called `thread`; a loop that is unrolled has a C block for each
+    """Gives the loop of a step, given what it repeats and what must hold for that. Threads have
+    memory of their own in what is called `thread`; a loop that is unrolled has a C block for each
     iteration."""
     if step.kind is LoopKind.UNROLL and not condition:
         size = sum(1 for _ in printed(live(inner)))

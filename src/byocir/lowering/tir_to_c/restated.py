@@ -40,8 +40,8 @@ class Based:
 
 
 def block_of_copy(op: CopyOp) -> Based:
-    """The block that moves a box as a copy does; iterators of one point bring the box's begin into
-    the maps."""
+    """Gives the block that moves a box as a copy does; iterators of one point bring the box's begin
+    into the maps."""
     rank = len(op.box)
     iterators = [IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, n) for i, n in enumerate(op.box)]
     bases: list[Linear[SSAValue]] = [Linear()] * rank
@@ -74,7 +74,7 @@ def block_of_copy(op: CopyOp) -> Based:
 
 
 def calls_of(op: IntrinsicOp) -> list[IntrinsicOp]:
-    """An instruction as an op for each call that it stands for; as it is where it is one."""
+    """Gives an instruction as an op for each call that it stands for; as it is where it is one."""
     first, block = op.body.block.first_op, op.body.block.last_op
     if op.cut is None or not isinstance(first, BlockOp) or not isinstance(block, BlockOp):
         return [op]
@@ -89,8 +89,8 @@ def calls_of(op: IntrinsicOp) -> list[IntrinsicOp]:
 
 
 def with_lane(op: BlockOp, loop: ForOp) -> tuple[Based, int] | None:
-    """The block for all iterations of the loop around it, as one more parallel iterator, whose
-    position comes with it; None where the block does not move evenly with the loop."""
+    """Gives the block for all iterations of the loop around it, as one more parallel iterator,
+    whose position comes with it; None where the block does not move evenly with the loop."""
     sums = base_sums(op.bases, len(op.extents))
     steps = [base.coefficient(loop.index) for base in sums]
     rest = [base.without(loop.index) for base in sums]
@@ -121,5 +121,5 @@ def _made(op: BlockOp, parts: Parts) -> BlockOp:
 
 
 def _fresh(names: Sequence[str]) -> str:
-    """A name that no iterator has."""
+    """Gives a name that no iterator has."""
     return next(name for i in range(len(names) + 1) if (name := f"lane{i}") not in names)

@@ -12,7 +12,7 @@ _INCLUDE = re.compile(r'^#include "(.*)"\n+', re.MULTILINE)
 
 @cache
 def with_includes(name: str) -> dict[str, str]:
-    """A file and those of byocir that it includes, by name, each behind what it includes."""
+    """Gives a file and those of byocir that it includes, by name, each behind what it includes."""
     text = (FOLDER / name).read_text(encoding="utf-8")
     files: dict[str, str] = {}
     for included in _INCLUDE.findall(text):

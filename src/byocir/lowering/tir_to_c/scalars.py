@@ -114,7 +114,7 @@ class Scalars:
         """Tells if a statement may return from the function, with OUTSIDE."""
 
     def rounded(self, type_: Attribute, value: str) -> str:
-        """A float of C as a value of a float type, which may have 16 bits."""
+        """Gives a float of C as a value of a float type, which may have 16 bits."""
         if type_ not in HALVES:
             return value
         self.helpers |= HALF
@@ -127,9 +127,9 @@ class Scalars:
         values: Sequence[SSAValue],
         letter: str = "v",
     ) -> tuple[list[Node], list[str]]:
-        """Statements that compute `values` from a block's arguments, given as C expressions, and
-        the expressions of the values. Variables are called by the letter and a number. Raises NoC
-        for an op without a form in C."""
+        """Gives statements that compute `values` from a block's arguments, given as C expressions,
+        and the expressions of the values. Variables are called by the letter and a number. Raises
+        NoC for an op without a form in C."""
         names, lines = dict(arguments), list[Node]()
         ops = list(sources(block, values))
         clamps = {op: clamp for op in ops if (clamp := clamp_after_cast(op, self.floats))}
@@ -279,7 +279,7 @@ class Scalars:
         return f"({own}){name}(({wide}){operands[0]}, ({wide}){operands[1]})"
 
     def _divide(self, remainder: bool, type_: Attribute, operands: list[str]) -> str:
-        """Towards zero; by zero it is 0, and the least number by -1 itself."""
+        """Divides towards zero; x / 0 is 0, and the least number by -1 is itself."""
         own, wide = c_type(type_), unsigned_type(type_)
         name = f"{'rem' if remainder else 'div'}_{own}"
         negated = "0" if remainder else f"({own})(0 - ({wide})x)"
@@ -291,8 +291,8 @@ class Scalars:
         return f"{name}({', '.join(operands)})"
 
     def _inside(self, op: arith.FPToSIOp | arith.FPToUIOp, value: str) -> str | None:
-        """The integer of a float of which it is known that it fits, or else that it is no number,
-        for which stands the least."""
+        """Gives the integer of a float of which it is known that it fits, or else that it is no
+        number, for which stands the least."""
         source, target = op.input.type, op.result.type
         signed, width = isinstance(op, arith.FPToSIOp), width_of(target)
         known = range_of(op.input, self.floats)
@@ -312,7 +312,8 @@ class Scalars:
         return f"({own}){value}" if signed else f"({own})({converted}){value}"
 
     def to_signed(self, source: Attribute, target: Attribute, value: str) -> str:
-        """Towards zero; what does not fit is the nearest number that does, NaN the least."""
+        """Converts towards zero; what does not fit becomes the nearest number that does, NaN the
+        least."""
         if target == i1:
             raise NoC("fptosi")
         source = f64 if source == f64 else f32  # those of 16 bits are held as such

@@ -79,9 +79,9 @@ def steps_in_memory(
     host: CHost,
     text_of: TextOf = lambda op: None,
 ) -> list[Step]:
-    """The steps of a function on memrefs, given the buffers of its arguments, of which those behind
-    the inputs are written. What it may see of them before holds zeros. `text_of` gives the C of its
-    instructions. Raises NoC for what has no form in C."""
+    """Gives the steps of a function on memrefs, given the buffers of its arguments, of which those
+    behind the inputs are written. What it may see of them before holds zeros. `text_of` gives the C
+    of its instructions. Raises NoC for what has no form in C."""
     block = function.body.block
     writer = _Writer(program, host, text_of)
     writer.buffers = dict(zip(block.args, buffers, strict=True))
@@ -133,7 +133,7 @@ class _Writer:
             self._enclosing(op)
 
     def _enclosing(self, op: Operation) -> None:
-        """An op around others."""
+        """Reads an op around others."""
         if isinstance(op, IntrinsicOp):
             self._instruction(op)
         elif isinstance(op, byoc.CompositeOp | byoc.RegionOp) and not op.results:
@@ -278,7 +278,7 @@ class _Writer:
     # -- indices
 
     def _text(self, value: Linear[SSAValue]) -> str:
-        """An index as a C expression."""
+        """Gives an index as a C expression."""
         parts = [f"{c} * {self._atom(v)}" if c != 1 else self._atom(v) for v, c in value.terms]
         parts += [str(value.constant)] if value.constant or not parts else []
         return " + ".join(f"({part})" if part.startswith("-") else part for part in parts)
@@ -297,14 +297,14 @@ class _Writer:
 
 
 def _kind(op: ForOp) -> LoopKind:
-    """The kind of a loop in C: lanes cannot have buffers of their own."""
+    """Gives the kind of a loop in C: lanes cannot have buffers of their own."""
     kind = op.kind.data
     own = any(isinstance(inner, AllocOp) for inner in op.walk())
     return LoopKind.SERIAL if kind is LoopKind.VECTORIZE and own else kind
 
 
 def _function(op: Operation, name: str) -> FuncOp | None:
-    """The function of this name in the module around an op."""
+    """Gives the function of this name in the module around an op."""
     top = op
     while (parent := top.parent_op()) is not None:
         top = parent
@@ -331,7 +331,9 @@ def _in_place(op: BlockOp) -> bool:
 
 
 def _block_after(fill: FillOp) -> BlockOp | None:
-    """The reduction right behind a fill that starts from its number and writes the whole buffer."""
+    """Gives the reduction right behind a fill that starts from its number and writes the whole
+    buffer.
+    """
     after = fill.next_op
     while after is not None and (
         is_index_arithmetic(after) or isinstance(after, AllocOp | ConstantOp)
@@ -351,7 +353,7 @@ def _block_after(fill: FillOp) -> BlockOp | None:
 
 
 def _fill_before(op: BlockOp) -> FillOp | None:
-    """The fill whose number a block starts from, as `_block_after` finds it."""
+    """Gives the fill whose number a block starts from, as `_block_after` finds it."""
     before = op.prev_op if op.parent is not None else None
     while before is not None and not isinstance(before, FillOp):
         if not is_index_arithmetic(before) and not isinstance(before, AllocOp | ConstantOp):

@@ -116,7 +116,7 @@ def emit_host(function: FuncOp, name: str = "model", host: CHost = ANY) -> HostC
 
 
 def _ports(names: Sequence[str], buffers: Iterable[Buffer]) -> list[CPort]:
-    """Those that are arrays."""
+    """Gives the values among these that are arrays."""
     ports: list[CPort] = []
     taken: set[str] = set()
     for name, buffer in zip(names, buffers, strict=True):
@@ -242,7 +242,7 @@ class _Writer:
         return calls
 
     def _function(self, head: Sequence[str], body: Nodes) -> str:
-        """A function that does some of the steps, and gives 0 or what ends the run."""
+        """Gives a function that does some of the steps, and gives 0 or what ends the run."""
         given = [
             "const void *const *const w = constants;",
             "unsigned char *const m = arena;",

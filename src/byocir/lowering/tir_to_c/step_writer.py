@@ -72,7 +72,7 @@ class StepWriter:
         return [*directives, *helpers, *self.files.values()]
 
     def nodes(self, steps: Sequence[Step]) -> Nodes:
-        """The statements of steps, on several threads as a team runs them."""
+        """Gives the statements of steps, on several threads as a team runs them."""
         if self.threads > 1:
             return teamed(steps, self.threads, self._step)
         return [node for step in steps for node in self._step(step)]
@@ -161,7 +161,7 @@ class StepWriter:
         return [Block([*pointers, *step.text.splitlines()], comment(step.nodes))]
 
     def _arrays(self, buffers: Sequence[Buffer]) -> str:
-        """Rows of a table of arrays."""
+        """Gives rows of a table of arrays."""
         rows: list[str] = []
         for buffer in buffers:
             shape, kind = shape_of(buffer.type), dtype_of(element_type_of(buffer.type)).name.upper()
@@ -187,7 +187,7 @@ class StepWriter:
         return f"({kind} *)(void *)(m + {buffer.index}{own})"
 
     def _kernel(self, kernel: Kernel) -> str:
-        """The name of a kernel's function; equal ones share one."""
+        """Gives the name of a kernel's function; equal ones share one."""
         text = definition(f"({', '.join(kernel.parameters)})", kernel.body)
         if text not in self._kernels:
             made = self._kernels[text] = f"{self.prefix}{len(self._kernels)}"
@@ -198,11 +198,11 @@ class StepWriter:
 
 
 def checked(call: str) -> Nodes:
-    """A call whose code, if it is not 0, ends the run."""
+    """Gives a call whose code, if it is not 0, ends the run."""
     return [Declare("int", "code", call), "if (code != 0) return code;"]
 
 
 def comment(nodes: Sequence[str]) -> str:
-    """Names in a comment, without what would end it, nest it or be a trigraph."""
+    """Gives names in a comment, without what would end it, nest it or be a trigraph."""
     text = re.sub(r"[^ -~]|[?\\\\]", "_", ", ".join(nodes))
     return text.replace("*/", "* /").replace("/*", "/ *")

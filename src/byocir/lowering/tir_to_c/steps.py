@@ -77,7 +77,7 @@ class Fill:
 
 
 def all_of(buffer: Buffer) -> list[Runs]:
-    """The elements of a buffer, as the only run."""
+    """Gives the elements of a buffer, as the only run."""
     return [Runs(0, buffer.count)]
 
 
@@ -169,7 +169,7 @@ Step = Branch | Compute | Fill | Copy | CallStep | Extern | Instruct | Repeat | 
 
 
 def buffers_of(step: Step) -> list[Buffer]:
-    """All buffers that a step touches, but for those of the steps inside it."""
+    """Gives all buffers that a step touches, but for those of the steps inside it."""
     named = _named(step)
     return [*named, *(buffer.sizes for buffer in named if buffer.sizes is not None)]
 
@@ -193,14 +193,14 @@ def _named(step: Step) -> list[Buffer]:
 
 
 def inside(step: Step) -> list[list[Step]]:
-    """The lists of steps inside a step."""
+    """Gives the lists of steps inside a step."""
     if isinstance(step, Branch):
         return [step.steps, step.otherwise]
     return [step.steps] if isinstance(step, Repeat) else []
 
 
 def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
-    """The steps and those inside them, in order."""
+    """Gives the steps and those inside them, in order."""
     for step in steps:
         yield step
         for inner in inside(step):
@@ -221,7 +221,7 @@ class CProgram:
     _numbers: dict[Array, int] = field(default_factory=dict[Array, int])
 
     def constant(self, array: Array, type_: Attribute) -> Buffer:
-        """The buffer of a constant; equal ones share one."""
+        """Gives the buffer of a constant; equal ones share one."""
         if array not in self._numbers:
             self._numbers[array] = len(self.constants)
             offset = -(-self.constant_bytes // ALIGN) * ALIGN

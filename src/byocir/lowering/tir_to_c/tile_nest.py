@@ -58,7 +58,7 @@ class TileNest:
         )
 
     def body(self, threads: int) -> Nodes:
-        """The kernel's body, for so many threads that all call it; what it calls is then in
+        """Gives the kernel's body, for so many threads that all call it; what it calls is then in
         `helpers`."""
         columns, positions = self._around()
         chunks, rows = self._chunks(), self._rows()
@@ -74,8 +74,8 @@ class TileNest:
         return body
 
     def _around(self) -> tuple[list[_Range], list[_Range]]:
-        """The other loops: those along which the vectors of the operand that rows share change, and
-        the rest."""
+        """Gives the other loops: those along which the vectors of the operand that rows share
+        change, and the rest."""
         others = [
             loop for loop in self.writer.parallel if loop is not self.lane and loop not in self.rows
         ]
@@ -91,8 +91,8 @@ class TileNest:
         return columns, positions
 
     def _chunks(self) -> list[_Range]:
-        """The lane in tiles of full width, then in narrower ones; the last may begin earlier and
-        compute some elements a second time."""
+        """Gives the lane in tiles of full width, then in narrower ones; the last may begin earlier
+        and compute some elements a second time."""
         lanes, extent = self.shape.lanes, self.lane.extent
         chunks: list[_Range] = []
         done = 0
@@ -107,7 +107,7 @@ class TileNest:
         return chunks
 
     def _rows(self) -> list[list[_Range]]:
-        """The rows in tiles of even heights."""
+        """Gives the rows in tiles of even heights."""
         extents = [row.extent for row in self.rows]
         pieces: list[list[_Range]] = [[]]
         for row, height in zip(self.rows, heights_of(extents, self.shape.rows), strict=True):
@@ -128,7 +128,7 @@ class TileNest:
     def _nested(
         self, ranges: Sequence[_Range], inner: Nodes, threads: int, *, waits: bool
     ) -> Nodes:
-        """Loops over tiles, the outer ones shared by threads."""
+        """Gives loops over tiles, the outer ones shared by threads."""
         looped = [r for r in ranges if r.count > 1]
         fixed = [r for r in ranges if r.count == 1]
         body: Nodes = [*(Declare("ptrdiff_t", r.name, str(r.start)) for r in fixed), *inner]
@@ -168,7 +168,7 @@ class TileNest:
         return f"{name}({', '.join(arguments)});"
 
     def _finish(self, heights: list[int], steps: Sequence[int], width: int) -> Nodes:
-        """The epilogue over a tile, whose elements are in `t`."""
+        """Gives the epilogue over a tile, whose elements are in `t`."""
         lane = self.lane
         terms = [f"{step} * r{i}" for i, step in enumerate(steps) if heights[i] > 1]
         inner = self.writer.finished(f"t[{' + '.join([*terms, 'j'])}]")
@@ -187,9 +187,9 @@ class TileNest:
         return body
 
     def _within(self) -> tuple[str | None, str | None]:
-        """Bounds the epilogue where not all elements of the tile have one: gives the number along
-        the lane that do, if neighbours along the lane are neighbours in the last dimension, else
-        the condition that each must meet, which comes first."""
+        """Bounds the epilogue where not all elements of the tile have one: gives the number
+        along the lane that do, if neighbours along the lane are neighbours in the last dimension,
+        else the condition that each must meet, which comes first."""
         writer = self.writer
         if writer.end is None:
             return None, None

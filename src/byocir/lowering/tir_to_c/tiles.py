@@ -68,7 +68,7 @@ class Tile:
     """The way in which each step takes several neighbours along the reduction, if it does."""
 
     def needs(self, lanes: int) -> str:
-        """The condition under which a compiler can build it."""
+        """Gives the condition under which a compiler can build it."""
         return "VECTORS" if self.dot is None else f"VECTORS && defined({self.dot.macro}_{lanes})"
 
     @property
@@ -78,8 +78,8 @@ class Tile:
     def function(
         self, lanes: int, vectors: int, heights: Sequence[int], steps: Sequence[int]
     ) -> tuple[str, str]:
-        """The name and text of a tile's function, whose results lie `steps` elements apart along
-        the row iterators."""
+        """Gives the name and text of a tile's function, whose results lie `steps` elements apart
+        along the row iterators."""
         places = [()] if not heights else _places(heights)
         vec = self._vector(lanes)
         zero = self.number in ("0", float_literal(0, f32))
@@ -98,7 +98,7 @@ class Tile:
         return self._defined(lanes, body)
 
     def _defined(self, lanes: int, body: Nodes) -> tuple[str, str]:
-        """The name and text of a function, of which the name tells the text."""
+        """Gives the name and text of a function, of which the name tells the text."""
         parameters = [
             f"const {c_type(factor.access.element)} *restrict {name}"
             for factor, name in zip(self.factors, "pq", strict=True)
@@ -131,7 +131,8 @@ class Tile:
         return self.number if self.is_float else f"(uint32_t){self.number}"
 
     def _excess(self, vec: str, vectors: int) -> Nodes:
-        """Sums of what shifted bytes have too much, and the number that they are shifted by."""
+        """Gives sums of what shifted bytes have too much, and the number that they are shifted
+        by."""
         if self.dot is None or not self.dot.shifts:
             return []
         return [
@@ -140,7 +141,8 @@ class Tile:
         ]
 
     def _walk(self, places: Sequence[tuple[int, ...]], lanes: int, vectors: int) -> Nodes:
-        """All steps of the reduction; the last along a dot's iterator may be a smaller one."""
+        """Gives all steps of the reduction; the last along a dot's iterator may be a smaller
+        one."""
         dot = self.dot
         if dot is None or dot.left == dot.count:
             return nest(self.reduction, self._step(places, lanes, vectors))
@@ -155,8 +157,8 @@ class Tile:
     def _step(
         self, places: Sequence[tuple[int, ...]], lanes: int, vectors: int, left: int | None = None
     ) -> Nodes:
-        """One step of the reduction, for all accumulators; `left` are the neighbours of a dot that
-        there are."""
+        """Gives one step of the reduction, for all accumulators; `left` are the neighbours of a dot
+        that there are."""
         at = [self.indices.offset(factor.inner) for factor in self.factors]
         lines: list[Node] = [
             Declare(f"{c_type(factor.access.element)} *const", f"{name}i", f"{name} + {offset}")
@@ -224,8 +226,8 @@ class Tile:
 
 
 def _widened(factor: TileFactor) -> list[str]:
-    """The types of an integer operand in memory and on its way to 32 bits: gcc has vectors of twice
-    the width by one instruction, and of four times the width element by element."""
+    """Gives the types of an integer operand in memory and on its way to 32 bits: gcc has vectors of
+    twice the width by one instruction, and of four times the width element by element."""
     kind = c_type(factor.access.element)
     return [kind, kind.replace("8", "16")] if SIZES[kind] == 1 else [kind]
 

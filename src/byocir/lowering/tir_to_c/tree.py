@@ -79,7 +79,7 @@ def live(nodes: Nodes) -> list[Node]:
 
 
 def _live(nodes: Nodes) -> tuple[list[Node], set[str]]:
-    """The nodes that are left, and the names that they read."""
+    """Gives the nodes that are left, and the names that they read."""
     kept: list[Node] = []
     read: set[str] = set()
     for node in reversed(nodes):
@@ -108,7 +108,7 @@ def _alive(node: Node) -> tuple[Node, set[str]]:
 
 
 def printed(nodes: Nodes, indent: str = "") -> Iterator[str]:
-    """The lines of nodes; those of the preprocessor begin at the margin."""
+    """Gives the lines of nodes; those of the preprocessor begin at the margin."""
     inner = indent + TAB
     for node in nodes:
         match node:
@@ -140,6 +140,6 @@ def _head(loop: For) -> str:
 
 
 def definition(head: str, body: Nodes) -> str:
-    """A function in C, given all that comes before its body."""
+    """Gives a function in C, given all that comes before its body."""
     lines = "\n".join(printed(live(body), TAB))
     return f"{head}\n{{\n{lines}\n}}\n"

@@ -56,7 +56,7 @@ def writes_apart(op: BlockOp, index: int) -> bool:
 
 
 def _left(op: BlockOp, index: int) -> list[Runs] | None:
-    """The elements that a block does not write, in order; None where they are not told."""
+    """Gives the elements that a block does not write, in order; None where they are not told."""
     found = _written(op, index)
     if found is None:
         return None

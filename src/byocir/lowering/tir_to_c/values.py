@@ -14,7 +14,7 @@ from byocir.lowering.tir_to_c.steps import ARENA, KEPT, Buffer
 
 
 def buffer_of(value: OpResult) -> Buffer:
-    """A new buffer for what an op makes."""
+    """Gives a new buffer for what an op makes."""
     op = value.op
     bound = op.bound(value.index) if isinstance(op, ExternOp) else None
     if bound is not None and static_shape(value.type) is None:
@@ -34,7 +34,7 @@ def is_given(value: SSAValue) -> bool:
 
 
 def functions_of(function: FuncOp) -> dict[str, FuncOp]:
-    """The functions that a function can call, by name."""
+    """Gives the functions that a function can call, by name."""
     module = function.parent_op()
     found = [op for op in module.walk() if isinstance(op, FuncOp)] if module else []
     return {other.sym_name.data: other for other in found}

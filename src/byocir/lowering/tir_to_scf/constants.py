@@ -46,7 +46,7 @@ class Constants:
             )
 
     def read(self, op: tir.ConstantOp, numbers: Numbers) -> SSAValue:
-        """The memref of a constant, emitted."""
+        """Emits the memref of a constant."""
         array = op.value.data
         element = element_of(array.dtype)
         stored = _stored_type(array, element)
@@ -80,7 +80,7 @@ class Constants:
 
 
 def _stored_type(array: Array, element: IntegerType | AnyFloat) -> IntegerType | AnyFloat:
-    """The type of the global that holds an array."""
+    """Gives the type of the global that holds an array."""
     if element == i1:
         return IntegerType(8)
     plain = not is_float(element) or (

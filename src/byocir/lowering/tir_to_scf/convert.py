@@ -134,7 +134,7 @@ def _strip_ports(function: FuncOp, name: str) -> None:
 
 
 def _plain(type_: Attribute) -> Attribute:
-    """The type in main memory."""
+    """Gives the type in main memory."""
     return buffer(element_type_of(type_), shape_of(type_)) if _is_memref(type_) else type_
 
 

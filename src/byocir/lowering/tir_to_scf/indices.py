@@ -56,14 +56,14 @@ class NestPoint:
         self._known: dict[AffineExpr, SSAValue] = {}
 
     def bounds(self, expr: AffineExpr) -> Interval | None:
-        """An interval that contains the values of an expression, if one is known."""
+        """Gives an interval that contains the values of an expression, if one is known."""
         used = expr.used_dims()
         if any(self._intervals[i] is None for i in used):
             return None
         return bounds(expr, [interval or Interval.at(0) for interval in self._intervals])
 
     def index(self, expr: AffineExpr) -> SSAValue:
-        """The value of an expression."""
+        """Gives the value of an expression."""
         expr = canonical(expr)
         if expr not in self._known:
             self._known[expr] = self._emit(expr)
@@ -88,7 +88,8 @@ class NestPoint:
         return emit(arith.MuliOp(value, self._numbers.index(factor))).result
 
     def _division(self, expr: AffineExpr) -> SSAValue:
-        """A quotient or remainder; signed division rounds as affine maps do only from 0 on."""
+        """Gives a quotient or remainder; signed division rounds as affine maps do only from 0
+        on."""
         assert isinstance(expr, AffineBinaryOpExpr)
         dividend, divisor = division_of(expr)
         if expr.kind is AffineBinaryOpKind.CeilDiv:

@@ -23,7 +23,7 @@ AtPoint = Callable[[list[SSAValue]], None]
 
 
 def write_fill(op: tir.FillOp, target: SSAValue, numbers: Numbers) -> None:
-    """Loops that set every element to a number."""
+    """Writes loops that set every element to a number."""
     value = number_of(op.value, element_type_of(target.type))
 
     def store(indices: list[SSAValue]) -> None:
@@ -34,7 +34,7 @@ def write_fill(op: tir.FillOp, target: SSAValue, numbers: Numbers) -> None:
 
 
 def write_copy(op: tir.CopyOp, numbers: Numbers) -> None:
-    """Loops over the box that is copied."""
+    """Writes loops over the box that is copied."""
     rank = len(op.box)
 
     def move(indices: list[SSAValue]) -> None:
@@ -50,7 +50,7 @@ def write_copy(op: tir.CopyOp, numbers: Numbers) -> None:
 
 
 def write_block(op: tir.BlockOp, numbers: Numbers) -> None:
-    """Loops around the block's body, in the order of its iterators."""
+    """Writes loops around the block's body, in the order of its iterators."""
 
     def point(indices: list[SSAValue]) -> None:
         intervals = _intervals(op.extents, based=bool(op.bases))
@@ -91,7 +91,7 @@ def _at_point(op: tir.BlockOp, point: NestPoint) -> None:
 
 
 def _read(point: NestPoint, array: SSAValue, map_: AffineMap, pad: Attribute | None) -> SSAValue:
-    """The element that a map selects or, where that is outside, the pad."""
+    """Reads the element that a map selects or, where that is outside, the pad."""
     outside: list[AffineExpr] = []
     if pad is not None:
         for expr, size in zip(map_.results, shape_of(array.type), strict=True):
@@ -113,7 +113,7 @@ def _read(point: NestPoint, array: SSAValue, map_: AffineMap, pad: Attribute | N
 def write_nest(
     numbers: Numbers, extents: Sequence[int], names: Sequence[str], inner: AtPoint
 ) -> None:
-    """Loops from 0 to each extent, the first outermost."""
+    """Writes loops from 0 to each extent, the first outermost."""
 
     def nest(indices: list[SSAValue]) -> None:
         depth = len(indices)
@@ -141,6 +141,6 @@ def _intervals(extents: Sequence[int], *, based: bool) -> Sequence[Interval | No
 
 
 def number_of(value: Attribute, type_: Attribute) -> SSAValue:
-    """A number in the type of the array's elements; arith knows signless integers only."""
+    """Gives a number in the type of the array's elements; arith knows signless integers only."""
     made = emit(number_op(number(value).item(), signless(type_)))
     return Emitted(made.result).cast(type_).value

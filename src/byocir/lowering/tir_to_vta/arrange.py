@@ -75,7 +75,7 @@ def _check(function: FuncOp) -> None:
 
 @dataclass(frozen=True)
 class _Ports:
-    """In which order the dimensions of a function's arguments and results are now."""
+    """The order in which the dimensions of a function's arguments and results are now."""
 
     inputs: Sequence[Order]
     outputs: Sequence[Order]
@@ -117,7 +117,7 @@ def _permuted(type_: Attribute, order: Order) -> TensorType:
 
 
 def _transposed(value: SSAValue, order: Order, location: LocationAttr) -> list[Operation]:
-    """An array with its dimensions in this order."""
+    """Gives an array with its dimensions in this order."""
     shape, dims = shape_of(value.type), axes(len(order))
     index = [dims[order.index(axis)] for axis in range(len(order))]
     return moved(value, tuple(shape[axis] for axis in order), index, location)
@@ -152,7 +152,9 @@ def _order(orders: Mapping[SSAValue, Order], value: SSAValue) -> Order:
 
 
 def _orders(function: FuncOp) -> dict[SSAValue, Order]:
-    """The order of the dimensions of each array of a function whose lanes count one dimension."""
+    """Gives the order of the dimensions of each array of a function whose lanes count one
+    dimension.
+    """
     roles: dict[SSAValue, Role] = {}
     free: list[CompositeOp] = []
     for composite in composites_of(function):

@@ -78,7 +78,7 @@ class _Border:
     behind: tuple[int, ...]
 
     def joined(self, other: _Border | None) -> _Border:
-        """As wide as both, which have the same number."""
+        """Gives the border that is as wide as both, which have the same number."""
         if other is None:
             return self
         pairs = (
@@ -89,12 +89,12 @@ class _Border:
         return _Border(self.number, before, behind)
 
     def around(self, shape: Shape) -> Shape:
-        """The shape with the border."""
+        """Gives the shape with the border."""
         sides = zip(shape, self.before, self.behind, strict=True)
         return tuple(size + before + behind for size, before, behind in sides)
 
     def inside(self, map_: AffineMap) -> list[AffineExpr]:
-        """The index of the same element in the array with the border."""
+        """Gives the index of the same element in the array with the border."""
         return [expr + n for expr, n in zip(map_.results, self.before, strict=True)]
 
 
@@ -111,7 +111,7 @@ class _Read:
         return number_around(self.block, self.operand)
 
     def border(self, number: IntegerAttr) -> _Border:
-        """The border that holds all that is read outside."""
+        """Gives the border that holds all that is read outside."""
         op = self.block
         exprs = op.in_maps[self.operand].results
         reach = beyond(exprs, shape_of(self.array.type), spans(op.extents))
@@ -213,7 +213,7 @@ def _reads(function: FuncOp) -> Iterator[_Read]:
 
 
 def _written(function: FuncOp) -> set[SSAValue]:
-    """The arrays that the composites of a function write."""
+    """Gives the arrays that the composites of a function write."""
     written: set[SSAValue] = set()
     for composite in composites_of(function):
         arguments: list[SSAValue] = list(composite.body.block.args)
@@ -268,7 +268,7 @@ def _restate_call(call: CallOp, borders: Sequence[_Border | None]) -> None:
 
 
 def _surrounded(call: CallOp, value: SSAValue, border: _Border, block: Block) -> SSAValue:
-    """A value with its border; what packed it does that, too."""
+    """Gives a value with its border; what packed it does that, too."""
     packing, shape = value.owner, border.around(shape_of(value.type))
     dims = [AffineExpr.dimension(i) - n for i, n in enumerate(border.before)]
     source, index = value, dims

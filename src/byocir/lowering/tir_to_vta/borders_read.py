@@ -15,8 +15,8 @@ from byocir.dialects.tir import BlockOp
 
 
 def numbers_around(composite: CompositeOp) -> dict[int, int]:
-    """The number that a composite reads around each of its inputs, by their order, where it reads
-    outside. A maximum over windows does as well with a guard and needs none."""
+    """Gives the number that a composite reads around each of its inputs, by their order, where it
+    reads outside. A maximum over windows does as well with a guard and needs none."""
     arguments: list[SSAValue] = list(composite.body.block.args)
     return {
         arguments.index(value): number
@@ -27,7 +27,7 @@ def numbers_around(composite: CompositeOp) -> dict[int, int]:
 
 
 def _read_around(op: Operation) -> Iterator[tuple[SSAValue, int]]:
-    """The operands that an op reads with a number around them, and the number."""
+    """Gives the operands that an op reads with a number around them, and the number."""
     if isinstance(op, PadOp):
         yield op.input, 0 if op.value is None else int(op.value.data.values())
     elif isinstance(op, ConvOp | SumPoolOp) and any(int_tuple(op.pads)):

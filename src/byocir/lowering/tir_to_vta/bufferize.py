@@ -58,8 +58,8 @@ class _AluUpdates(Updates):
         return not liveness.needed_after(start, op)
 
     def copied(self, source: SSAValue, target: SSAValue, op: Operation) -> Sequence[Operation]:
-        """A fill and an addition over the parallel iterators of the block that updates the copy.
-        They come first in VTA form, so the result's index needs no others."""
+        """Gives a fill and an addition over the parallel iterators of the block that updates the
+        copy. They come first in VTA form, so the result's index needs no others."""
         assert isinstance(op, BlockOp)
         iterators = [op.iterators.data[i] for i in op.parallels]
         maps = [AffineMap(len(iterators), 0, op.out_maps[0].results)] * 2

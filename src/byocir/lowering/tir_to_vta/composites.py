@@ -19,7 +19,7 @@ from byocir.patterns.targets import machine_of
 
 
 def vta_functions(module: ModuleOp) -> list[FuncOp]:
-    """The functions of a module that were handed to VTA."""
+    """Gives the functions of a module that were handed to VTA."""
     return [op for op in module.ops if isinstance(op, FuncOp) and _is_for_vta(op)]
 
 
@@ -30,7 +30,7 @@ def _is_for_vta(function: FuncOp) -> bool:
 
 
 def composites_of(function: FuncOp) -> list[CompositeOp]:
-    """The composites of a function, in order."""
+    """Gives the composites of a function, in order."""
     return [op for op in function.body.block.ops if isinstance(op, CompositeOp)]
 
 
@@ -60,7 +60,7 @@ def number_around(block: BlockOp, operand: int) -> IntegerAttr | None:
 
 
 def unsupported(code: str, message: str, op: Operation, *, help: str = "") -> ByocirError:
-    """The error that VTA cannot do what this op of a composite asks for."""
+    """Gives the error that VTA cannot do what this op of a composite asks for."""
     return ByocirError(code, message, where=_where(op), help=help)
 
 

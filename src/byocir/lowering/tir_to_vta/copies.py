@@ -51,7 +51,7 @@ class Transfer:
 
 
 def transfers(dimensions: Sequence[Dimension]) -> list[Transfer]:
-    """The instructions that move a box; `dimensions` run from the outermost to the innermost.
+    """Gives the instructions that move a box; `dimensions` run from the outermost to the innermost.
 
     Strides of the scratchpad must be those of a dense array or of a box inside one.
     """
@@ -60,7 +60,8 @@ def transfers(dimensions: Sequence[Dimension]) -> list[Transfer]:
 
 
 def zeros(sram: int, count: int) -> Iterator[Transfer]:
-    """Instructions that clear `count` consecutive elements: a row of padding around no rows."""
+    """Gives instructions that clear `count` consecutive elements: a row of padding around no
+    rows."""
     for start in range(0, count, MAX_SIZE):
         size = min(MAX_SIZE, count - start)
         yield Transfer(sram + start, 0, 0, size, size, (1, 0, 0, 0))
@@ -116,7 +117,7 @@ def _split(dimensions: list[Dimension], sram: int, dram: int) -> Iterator[Transf
 
 
 def _emptied(dimensions: Sequence[Dimension]) -> list[Dimension]:
-    """The same positions, all of them zeros."""
+    """Gives the same positions, all of them zeros."""
     emptied = [replace(d, size=0, before=d.extent, after=0) for d in dimensions]
     return emptied or [Dimension(0, 1, 1, before=1)]
 
@@ -139,7 +140,7 @@ def _is_dense(dimensions: Sequence[Dimension]) -> bool:
 
 
 def _as_one(dimensions: list[Dimension]) -> Transfer | None:
-    """The instruction for up to two dimensions, with offsets 0; None when none can do it."""
+    """Gives the instruction for up to two dimensions, with offsets 0; None when none can do it."""
     if len(dimensions) > 2:
         return None
     one = Dimension(1, 1, 1)

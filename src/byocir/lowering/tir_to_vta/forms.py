@@ -51,7 +51,7 @@ def widening() -> Region:
 
 
 def narrowing() -> Region:
-    """The low 8 bits of i32."""
+    """Gives the low 8 bits of i32."""
 
     def body(x: Emitted, _: Emitted) -> Emitted:
         return x.to(i8)
@@ -60,8 +60,8 @@ def narrowing() -> Region:
 
 
 def alu(name: str) -> Region:
-    """An operation of the accumulator with an operand; `name` is as in `Scalar.binary`. The operand
-    of shl is a distance below 0."""
+    """Gives an operation of the accumulator with an operand; `name` is as in `Scalar.binary`. The
+    operand of shl is a distance below 0."""
 
     def body(x: Emitted, acc: Emitted) -> Emitted:
         return acc.binary(name, x.constant(0) - x if name == "shl" else x)
@@ -70,7 +70,7 @@ def alu(name: str) -> Region:
 
 
 def alu_immediate(name: str, number: int) -> Region:
-    """An operation of the accumulator with a number."""
+    """Gives an operation of the accumulator with a number."""
 
     def body(acc: Emitted) -> Emitted:
         return acc.binary(name, number)

@@ -53,7 +53,7 @@ def weights_of(block: BlockOp) -> int:
 
 
 def roles_of(composite: CompositeOp) -> Roles | None:
-    """The roles in a composite of blocks; None for one that VTA cannot take."""
+    """Gives the roles in a composite of blocks; None for one that VTA cannot take."""
     blocks = [op for op in composite.body.block.ops if isinstance(op, BlockOp)]
     reducing = next((op for op in blocks if op.reductions), None)
     arguments = composite.body.block.args
@@ -76,8 +76,8 @@ def roles_of(composite: CompositeOp) -> Roles | None:
 
 
 def _roles_of_product(composite: CompositeOp, product: MatmulOp) -> Roles:
-    """The roles in a composite of the graph level: the last dimension counts features and outputs,
-    as that of the blocks that the product becomes."""
+    """Gives the roles in a composite of the graph level: the last dimension counts features and
+    outputs, as that of the blocks that the product becomes."""
     last = len(shape_of(product.result.type)) - 1
     columns = len(shape_of(product.rhs.type)) - 1
     factors: dict[SSAValue, Role] = {product.rhs: Weights(columns, max(columns - 1, 0))}
@@ -86,8 +86,8 @@ def _roles_of_product(composite: CompositeOp, product: MatmulOp) -> Roles:
 
 
 def contraction_roles(block: BlockOp) -> tuple[Data, Weights, Data] | None:
-    """The roles of the input, the weights and the result of a contraction; None where more than one
-    dimension would count outputs, or input and result are not laid out alike."""
+    """Gives the roles of the input, the weights and the result of a contraction; None where more
+    than one dimension would count outputs, or input and result are not laid out alike."""
     found = _Contraction(block)
     channels = found.channels()
     inputs = None if channels is None else found.summed(channels)
@@ -109,7 +109,7 @@ class _Contraction:
         self.of_x, self.of_w = _used(self.x), _used(self.w)
 
     def channels(self) -> int | None:
-        """The dimension of the result that counts the outputs of the weights."""
+        """Gives the dimension of the result that counts the outputs of the weights."""
         if len(self.out) < 2:
             return None
         own = [i for i in self.block.parallels if i in self.of_w and i not in self.of_x]
@@ -125,7 +125,7 @@ class _Contraction:
         return lost[-1] if lost else None
 
     def summed(self, channels: int) -> int | None:
-        """The dimension of the input that it sums over along with the weights."""
+        """Gives the dimension of the input that it sums over along with the weights."""
         sums = {i for i in self.block.reductions if i in self.of_w}
         if channels < len(self.x):
             used = self.x[channels].used_dims()
@@ -144,7 +144,7 @@ class _Contraction:
         return units or (len(dims) == 1 and None not in dims and all(e.used_dims() for e in first))
 
     def weights(self, channels: int, inputs: int) -> Weights | None:
-        """The dimensions of weights; those that are computed have both."""
+        """Gives the dimensions of weights; those that are computed have both."""
         free = [axis for axis, expr in enumerate(self.w) if not expr.used_dims()]
         outputs = _axis_of(self.w, self.out[channels], free)
         summed = _axis_of(self.w, self.x[inputs], free)
@@ -158,7 +158,7 @@ class _Contraction:
 
 
 def _axis_of(index: Sequence[AffineExpr], expr: AffineExpr, free: list[int]) -> int | None:
-    """The dimension that is indexed alike, else one of size 1 that nothing indexes."""
+    """Gives the dimension that is indexed alike, else one of size 1 that nothing indexes."""
     if expr in index and expr.used_dims():
         return index.index(expr)
     return free.pop() if free else None
@@ -173,6 +173,6 @@ def _dim(expr: AffineExpr) -> int | None:
 
 
 def order_of(channels: int, rank: int) -> list[int]:
-    """The dimensions of an array in the order in which VTA's passes have them: [N, C, …]."""
+    """Gives the dimensions of an array in the order in which VTA's passes have them: [N, C, …]."""
     first, *others = (axis for axis in range(rank) if axis != channels)
     return [first, channels, *others]

@@ -118,7 +118,7 @@ def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Interval], config: 
 
 
 def _steps(lanes: list[Lane], composite: CompositeOp, config: VTAConfig) -> list[Lane]:
-    """The lanes in operations that this VTA has."""
+    """Gives the lanes in operations that this VTA has."""
     try:
         batch, _, *space = shape_of(composite.outputs[0].type)
         points = prod([batch, *space])
@@ -175,7 +175,7 @@ class _Reader:
         self.widened: dict[tuple[SSAValue, AffineMap], Widened] = {}
 
     def results(self) -> list[Lane]:
-        """The lanes of what the composite yields."""
+        """Gives the lanes of what the composite yields."""
         last = self.composite.body.block.last_op
         assert isinstance(last, YieldOp)
         for op in list(self.composite.body.block.ops):
@@ -253,8 +253,8 @@ def _is_constant(value: SSAValue) -> bool:
 
 
 def _view(map_: AffineMap, extents: Shape, shape: Shape) -> AffineMap | None:
-    """The map [N, C, …] → [N, C, …] that this one is when only batch and channel are larger than 1
-    or nothing moves; None when elements move otherwise."""
+    """Gives the map [N, C, …] → [N, C, …] that this one is when only batch and channel are larger
+    than 1 or nothing moves; None when elements move otherwise."""
     rank = len(extents)
     dims = tuple(AffineExpr.dimension(i) for i in range(rank))
     same = len(shape) == rank and all(

@@ -49,7 +49,7 @@ class LaneEmitter:
         self.made: dict[Lane, SSAValue] = {}
 
     def narrowed(self, lanes: Sequence[Lane]) -> list[SSAValue]:
-        """The i8 tensors of these lanes."""
+        """Gives the i8 tensors of these lanes."""
         self.uses = count_uses(lanes)
         return [self._narrow(lane) for lane in lanes]
 
@@ -74,7 +74,7 @@ class LaneEmitter:
         return self._add(BlockOp(self.iterators, ins, [out], maps, body, location=location))
 
     def _read(self, lane: Lane) -> SSAValue:
-        """The tensor of a lane, for one of its uses."""
+        """Gives the tensor of a lane, for one of its uses."""
         value = self._make(lane)
         self.uses[lane] -= 1
         return value
@@ -101,7 +101,7 @@ class LaneEmitter:
         return self._with_lane(lane, lane.rhs)
 
     def _pool(self, lane: Pooled) -> SSAValue:
-        """The maxima over windows of a lane, which is computed in its own shape."""
+        """Gives the maxima over windows of a lane, which is computed in its own shape."""
         inner = LaneEmitter(self.block, lane.shape)
         inner.uses = self.uses
         source = inner._read(lane.operand)
@@ -120,7 +120,7 @@ class LaneEmitter:
         return next(iter(others), None), [product for _, product in both if product is not None]
 
     def _product(self, lane: Lane) -> _Product | None:
-        """A lane that is read once as a byte times a byte."""
+        """Gives a lane that is read once as a byte times a byte."""
         factor = 1
         if isinstance(lane, Step) and lane.name == "mul" and isinstance(lane.rhs, Constant):
             if lane.rhs.number is None or self.uses[lane] > 1:
@@ -172,8 +172,8 @@ class LaneEmitter:
         return self._block([source], [map_], target, forms.alu(name), location)
 
     def _constant(self, constant: Constant, location: LocationAttr) -> tuple[SSAValue, AffineMap]:
-        """An i32 constant without the dimensions it does not depend on, and its index map. Numbers
-        that depend on none are spread over the channels."""
+        """Gives an i32 constant without the dimensions it does not depend on, and its index map.
+        Numbers that depend on none are spread over the channels."""
         values = constant.values
         if constant.number is not None:
             spread = [1] * len(self.shape)

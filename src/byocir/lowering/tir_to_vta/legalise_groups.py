@@ -126,8 +126,8 @@ def _joins(form: Linear[int], group: int, inner: int | None, count: int) -> bool
 
 
 def regrouped(op: BlockOp, block: int) -> BlockOp:
-    """A grouped contraction with one iterator over all output channels and one over the inputs of
-    the groups that share a block; other blocks stay as they are."""
+    """Gives a grouped contraction with one iterator over all output channels and one over the
+    inputs of the groups that share a block; other blocks stay as they are."""
     units = {i for x in range(len(op.ins)) for i in _counting(op, x) if op.extents[i] == 1}
     op = without_units(op, units)
     found = _Groups.of(op)
@@ -167,7 +167,7 @@ class _Regrouping:
         return [i for i in self.op.reductions if i != self.found.summed]
 
     def made(self) -> BlockOp:
-        """The new block, in front of the old one."""
+        """Gives the new block, in front of the old one."""
         op, found, block = self.op, self.found, self.op.parent
         assert block is not None
         constant = Array.of(self._weights(self.inputs, self.kernel))
@@ -234,6 +234,6 @@ class _Regrouping:
 def _with_channel(
     map_: AffineMap, dims: Sequence[AffineExpr], count: int, channel: AffineExpr
 ) -> AffineMap:
-    """A map [N, C, …] in other iterators, with this index for C."""
+    """Gives a map [N, C, …] in other iterators, with this index for C."""
     exprs = [expr.replace_dims_and_symbols(list(dims), []) for expr in map_.results]
     return AffineMap(count, 0, (exprs[0], channel, *exprs[2:]))

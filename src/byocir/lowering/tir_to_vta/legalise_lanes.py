@@ -149,13 +149,13 @@ def step(
     location: LocationAttr,
     known: Interval | None = None,
 ) -> Step:
-    """An ALU operation on i32, which wraps; `known` is its range where that is known better than
-    from the ranges of the operands."""
+    """Gives an ALU operation on i32, which wraps; `known` is its range where that is known better
+    than from the ranges of the operands."""
     return Step(known or _range(name, lhs.range, rhs.range), location, name, lhs, rhs)
 
 
 def ends_of(lane: Lane) -> Ends:
-    """The least and the greatest values of a lane, for each channel where those are known."""
+    """Gives the least and the greatest values of a lane, for each channel where those are known."""
     if isinstance(lane, Reduced) and lane.ends is not None:
         return lane.ends
     if isinstance(lane, Pooled) and lane.range == lane.operand.range:
@@ -169,7 +169,7 @@ def ends_of(lane: Lane) -> Ends:
 
 
 def _range(name: str, lhs: Interval, rhs: Interval) -> Interval:
-    """The range of an operation on values in these; all of i32 when it may wrap."""
+    """Gives the range of an operation on values in these; all of i32 when it may wrap."""
     found = lhs.corners(rhs, _EXACT[name])
     return found if name in ("max", "min") or I32_RANGE.contains(found) else I32_RANGE
 
@@ -185,7 +185,7 @@ _EXACT: dict[str, Callable[[int, int], int]] = {
 
 
 def operands(lane: Lane) -> list[Lane]:
-    """The lanes that a lane is computed from."""
+    """Gives the lanes that a lane is computed from."""
     if isinstance(lane, Step):
         return [lane.lhs, *([lane.rhs] if isinstance(lane.rhs, Lane) else [])]
     return [lane.operand] if isinstance(lane, Requantised | Pooled) else []
@@ -206,7 +206,7 @@ def count_uses(roots: Sequence[Lane]) -> Counter[Lane]:
 
 
 def merge_clamps(roots: Sequence[Lane]) -> list[Lane]:
-    """The same values with relu and clip merged into the requantise between them.
+    """Gives the same values with relu and clip merged into the requantise between them.
 
     Rescaling by a multiplier that is not negative is monotone and takes 0 to the zero point, so a
     relu before it and a clip after it only narrow the range that its result is clamped to.

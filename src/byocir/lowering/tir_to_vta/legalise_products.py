@@ -35,8 +35,8 @@ def is_shifts(factors: np.ndarray) -> bool:
 
 
 def without_products(roots: Sequence[Lane]) -> list[Lane]:
-    """These lanes with every product by numbers as shifts and additions; raises NeedsProduct for
-    other products."""
+    """Rewrites every product by numbers in these lanes as shifts and additions; raises NeedsProduct
+    for other products."""
     made: dict[Lane, Lane] = {}
 
     def rewritten(lane: Lane) -> Lane:

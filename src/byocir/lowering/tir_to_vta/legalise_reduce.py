@@ -38,7 +38,7 @@ HAND_OVER = "let the target's patterns decline this op, so that another target t
 
 
 def reduced(block: BlockOp, ranges: dict[SSAValue, Interval]) -> Reduced:
-    """The lane of a block with reductions; `ranges` knows the values of i8 tensors.
+    """Gives the lane of a block with reductions; `ranges` knows the values of i8 tensors.
 
     Raises ByocirError B322 for a reduction that is neither a contraction of i8 with constant i8
     weights nor a window sum or maximum of i8.
@@ -62,8 +62,8 @@ def reduced(block: BlockOp, ranges: dict[SSAValue, Interval]) -> Reduced:
 
 
 def pooled(block: BlockOp, lane: Lane) -> Lane:
-    """The maxima of a lane over windows: of the sums that it is computed from, where each step from
-    these keeps their order and is the same at all points of a window:
+    """Gives the maxima of a lane over windows: of the sums that it is computed from, where each
+    step from these keeps their order and is the same at all points of a window:
 
         max(clamp((sum * 3) >> 8))  →  clamp((max(sum) * 3) >> 8)
 
@@ -84,7 +84,7 @@ def pooled(block: BlockOp, lane: Lane) -> Lane:
 
 
 def _pushed(pool: Pooled) -> Lane:
-    """The same with the maxima taken as early as they can be."""
+    """Gives the same with the maxima taken as early as they can be."""
     lane = pool.operand
     if isinstance(lane, Requantised) and _keeps_order("mul", lane.multiplier):
         early = replace(pool, operand=lane.operand, range=lane.operand.range)
@@ -129,7 +129,7 @@ _BODIES: dict[str, Callable[..., ScalarPattern]] = {
 
 
 def _initial(block: BlockOp) -> int:
-    """The number that a reduction starts from."""
+    """Gives the number that a reduction starts from."""
     owner = block.outs[0].owner
     number = owner.value if isinstance(owner, FillOp) else None
     if len(block.outs) != 1 or not isinstance(number, IntegerAttr):
@@ -138,8 +138,8 @@ def _initial(block: BlockOp) -> int:
 
 
 def _check_space(block: BlockOp) -> None:
-    """The result is [N, C, …], indexed by the parallel iterators in order, and all inputs are
-    whole."""
+    """Checks that the result is [N, C, …], indexed by the parallel iterators in order, and all
+    inputs are whole."""
     plain = [AffineExpr.dimension(i) for i in block.parallels]
     if list(block.out_maps[0].results) != plain or len(plain) < 2:
         raise unsupported(
@@ -154,7 +154,7 @@ def _dim(expr: AffineExpr) -> int | None:
 
 
 def _summed(x_map: AffineMap) -> int | None:
-    """The iterator over input channels."""
+    """Gives the iterator over input channels."""
     grouped = GroupedChannel.of(x_map.results[1])
     return _dim(x_map.results[1]) if grouped is None else grouped.summed
 
@@ -189,7 +189,7 @@ class _Contraction:
         return Reduced(found, self.block.location, initial, self._make, ends)
 
     def _weights(self) -> np.ndarray | None:
-        """The numbers of weights that are known."""
+        """Gives the numbers of weights that are known."""
         owner = self.block.ins[self.w].owner
         return owner.value.data.values() if isinstance(owner, ConstantOp) else None
 
@@ -213,7 +213,7 @@ class _Contraction:
         )
 
     def _range(self, x: Interval, initial: int) -> Interval:
-        """The values of a product with weights that are not known."""
+        """Gives the values of a product with weights that are not known."""
         low, high = _with_pad(x, self.block, self.x)
         farthest = math.prod(self.block.extents[i] for i in self.block.reductions)
         farthest *= 128 * max(-low, high)
@@ -268,7 +268,7 @@ class _Window:
         return plain and inside and all(linear(expr) is not None for expr in index)
 
     def of_sums(self, source: SSAValue, start: SSAValue) -> BlockOp:
-        """The block that takes maxima of sums over the points of windows that are inside."""
+        """Gives the block that takes maxima of sums over the points of windows that are inside."""
         block, guards = self.block, tuple(self._guards())
         return BlockOp(
             list(block.iterators),
@@ -321,7 +321,7 @@ class _Window:
             raise unsupported("B322", f"expected pad {initial}, found {pad.value.data}", self.block)
 
     def _guards(self) -> list[AffineExpr]:
-        """The conditions, each `expr >= 0`, that a read is inside; without those that always
+        """Gives the conditions, each `expr >= 0`, that a read is inside; without those that always
         hold."""
         known = spans(self.block.extents)
         guards: list[AffineExpr] = []
@@ -359,7 +359,7 @@ _PAD_ZERO = IntegerAttr(0, i8)
 
 
 def _with_pad(x: Interval, block: BlockOp, operand: int) -> Interval:
-    """The range of what a block reads from an input in this range, the number around it
+    """Gives the range of what a block reads from an input in this range, the number around it
     included; arrays that are copied to VTA have zeros in lanes without a channel."""
     pad = number_around(block, operand)
     number = 0 if pad is None else pad.value.data
@@ -380,7 +380,7 @@ def _touches(expr: AffineExpr, size: int, block: BlockOp) -> bool:
 def _values(
     terms: Sequence[tuple[int, int]], iterators: Sequence[int], extents: Sequence[int]
 ) -> np.ndarray:
-    """The values that the terms of these iterators take together."""
+    """Gives the values that the terms of these iterators take together."""
     values = np.zeros(1, np.int64)
     for iterator, coefficient in terms:
         if iterator in iterators:

@@ -49,7 +49,9 @@ class NeedsMoreBits(Exception):
 
 
 def expand(lane: Requantised, longest_shift: int = WIDEST_SHIFT) -> Lane:
-    """The steps that compute a requantise; raises NeedsMoreBits when i32 is too narrow for it."""
+    """Gives the steps that compute a requantise; raises NeedsMoreBits when i32 is too narrow for
+    it.
+    """
     steps = _Steps(lane, longest_shift if lane.rounding == "floor" else WIDEST_SHIFT)
     result = steps.clamp_before()
     if lane.shift:
@@ -61,9 +63,9 @@ def expand(lane: Requantised, longest_shift: int = WIDEST_SHIFT) -> Lane:
 
 
 def with_late_bias(lane: Requantised) -> Lane | None:
-    """The steps of a requantise of `x + bias` that clamp x, multiply it, and add what the bias
-    brings there together with the rounding term and the zero point; None where that number is not
-    known or a sum may wrap. The product alone may: the sum brings it back."""
+    """Gives the steps of a requantise of `x + bias` that clamp x, multiply it, and add what the
+    bias brings there together with the rounding term and the zero point; None where that number is
+    not known or a sum may wrap. The product alone may: the sum brings it back."""
     biased = lane.operand
     if not isinstance(biased, Step) or not isinstance(biased.rhs, Constant) or not lane.shift:
         return None
@@ -98,7 +100,7 @@ _CLAMPS = {"max": np.maximum, "min": np.minimum}
 def expand_all(
     roots: Sequence[Lane], *, has_products: bool = True, points: int = MANY
 ) -> list[Lane]:
-    """These lanes, for so many points of each channel, with every requantise expanded; raises
+    """Expands every requantise in these lanes, for so many points of each channel; raises
     NeedsMoreBits. Where the machine has products, sums are gathered into them, a bias may come
     after one, and shifts are longer."""
     made, uses = dict[Lane, Lane](), count_uses(roots)
@@ -135,8 +137,9 @@ def _expanded(
 
 
 def _eased(found: ShiftedSum, uses: Counter[Lane]) -> ShiftedSum:
-    """The same sum with less to do for a term that is requantised itself and read nowhere else:
-    the clamps that the sum's own make idle are gone, and its bias brings the number inside."""
+    """Gives the same sum with less to do for a term that is requantised itself and read nowhere
+    else: the clamps that the sum's own make idle are gone, and its bias brings the number
+    inside."""
     multiplier = found.lane.multiplier.number
     assert multiplier is not None
     for term, factor in found.terms.factors.items():
@@ -151,7 +154,7 @@ def _eased(found: ShiftedSum, uses: Counter[Lane]) -> ShiftedSum:
 
 
 def _without_clamps(found: ShiftedSum, term: Requantised, factor: int) -> Requantised:
-    """A term of a sum, not clamped on a side where the result would be anyway:
+    """Gives a term of a sum, not clamped on a side where the result would be anyway:
 
         max((clamp(x, -128, 127) * 2 + y) >> 1, 0)  →  max((min(x, 127) * 2 + y) >> 1, 0)
 
@@ -169,7 +172,8 @@ def _without_clamps(found: ShiftedSum, term: Requantised, factor: int) -> Requan
 
 
 def _unclamped(lane: Requantised) -> Interval | None:
-    """The results of a requantise before they are clamped; None where its operand has to be."""
+    """Gives the results of a requantise before they are clamped; None where its operand has to
+    be."""
     steps = _Steps(lane)
     ends = ends_of(lane.operand)
     return steps.results(*ends) if all(map(steps.fits, ends)) else None
@@ -193,7 +197,7 @@ def _raised(lane: Requantised, number: int) -> Requantised | None:
 
 
 def _shifted(found: ShiftedSum, expanded: Callable[[Lane], Lane]) -> Lane:
-    """The steps of a sum that is shifted twice."""
+    """Gives the steps of a sum that is shifted twice."""
     rank, location = found.lane.multiplier.values.ndim, found.location
     multiplier = found.lane.multiplier.number
     assert multiplier is not None
@@ -235,7 +239,7 @@ class _Steps:
         self.value = step(name, self.value, rhs, self.lane.location, known)
 
     def made(self) -> list[tuple[str, Constant]]:
-        """The steps on the operand so far, all with constants, first to last."""
+        """Gives the steps on the operand so far, all with constants, first to last."""
         found: list[tuple[str, Constant]] = []
         value = self.value
         while value is not self.lane.operand:
@@ -293,7 +297,7 @@ class _Steps:
         return ends
 
     def results(self, low: np.ndarray, high: np.ndarray) -> Interval:
-        """The range of the results of operands between these ends."""
+        """Gives the range of the results of operands between these ends."""
         lane = self.lane
         factors, shift = lane.multiplier.values, lane.shift
         ends = [rescale(end, factors, shift, lane.rounding) + lane.zero for end in (low, high)]
@@ -305,8 +309,9 @@ class _Steps:
             self.apply("mul", self.lane.multiplier, known)
 
     def multiply_and_add(self, result: Interval) -> None:
-        """The product and the zero point, without rounding. A zero point that is a multiple of the
-        multiplier is added first, for what it is a multiple by is the smaller number."""
+        """Adds the steps of the product and the zero point, without rounding. A zero point that is
+        a multiple of the multiplier is added first, for what it is a multiple by is the smaller
+        number."""
         factor, zero = self.lane.multiplier.number, self.lane.zero
         if factor and zero % factor == 0:
             self.add(zero // factor)
@@ -330,8 +335,8 @@ class _Steps:
 
     @property
     def last_shift(self) -> int:
-        """By how much the last step of rounding half up shifts: as far that the rounding term, and
-        a zero point that joins it, are an immediate."""
+        """The bits that the last step of rounding half up shifts by: as many that the rounding
+        term, and a zero point that joins it, are an immediate."""
         last = min(self.lane.shift, WIDEST_SHIFT)
         while last and not IMMEDIATE.holds(self._term(last)):
             last -= 1

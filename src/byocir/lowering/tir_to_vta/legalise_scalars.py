@@ -93,7 +93,9 @@ class _Reader:
             self._read_step(op)
 
     def unknown(self, otherwise: Operation) -> Exception:
-        """The error that names the first op whose result is not known though its operands are."""
+        """Gives the error that names the first op whose result is not known though its operands
+        are.
+        """
         for op in self.block.body.block.ops:
             known = all(operand in self.values for operand in op.operands)
             if known and any(result not in self.values for result in op.results):
@@ -132,7 +134,7 @@ class _Reader:
         self._set(op, value, op.result.type)
 
     def _requantised(self, op: arith.TruncIOp) -> Lane | None:
-        """The requantise that this op narrows, or None."""
+        """Gives the requantise that this op narrows, or None."""
         for numbers, x, multiplier, rounding in _requantise_forms(op.result):
             operand, factor = self.values.get(x), self.values.get(multiplier)
             if isinstance(operand, Constant):
@@ -194,7 +196,8 @@ class _Captured(ScalarPattern):
 def _requantise_forms(
     value: SSAValue,
 ) -> Iterator[tuple[Numbers, SSAValue, SSAValue, Rounding]]:
-    """The ways in which a narrowed scalar is a requantise: its numbers, operand, multiplier."""
+    """Gives the ways in which a narrowed scalar is a requantise: its numbers, operand,
+    multiplier."""
     x, m = _Captured(), _Captured()
     term, shift, zero = number("term"), number("shift"), number("zero")
     plain: list[tuple[ScalarPattern, Rounding]] = [

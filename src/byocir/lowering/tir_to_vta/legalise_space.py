@@ -18,22 +18,24 @@ _ZERO = AffineExpr.constant(0)
 
 
 def evaluated(map_: AffineMap, extents: Sequence[int]) -> list[np.ndarray]:
-    """The indices at every point, with size 1 along iterators they do not depend on."""
+    """Gives the indices at every point, with size 1 along iterators they do not depend on."""
     grids = np.meshgrid(*(np.arange(extent) for extent in extents), indexing="ij", sparse=True)
     exprs = map_.results
     return [np.asarray(expr.eval(grids, [])) for expr in exprs]  # pyright: ignore[reportArgumentType]
 
 
 def spread(values: np.ndarray, map_: AffineMap, extents: Shape) -> np.ndarray:
-    """The elements that a block reads, int64, with size 1 along iterators it does not depend on."""
+    """Gives the elements that a block reads, int64, with size 1 along iterators it does not depend
+    on.
+    """
     index = tuple(evaluated(map_, extents))
     read = np.asarray(values[index] if index else values, np.int64)
     return read.reshape(read.shape or (1,) * len(extents))
 
 
 def without_units(op: BlockOp, units: Collection[int]) -> BlockOp:
-    """The same block with 0 for these iterators of extent 1 where an index computes with them. A
-    block without such indices stays; else the new one takes its place."""
+    """Gives the same block with 0 for these iterators of extent 1 where an index computes with
+    them. A block without such indices stays; else the new one takes its place."""
     count = len(op.extents)
     dims = [_ZERO if i in units else AffineExpr.dimension(i) for i in range(count)]
     old = [*op.in_maps, *op.out_maps]
@@ -48,7 +50,8 @@ def _without(expr: AffineExpr, dims: Sequence[AffineExpr]) -> AffineExpr:
 
 
 def normalise(op: BlockOp) -> BlockOp:
-    """The same block with its parallel iterators as its result is indexed, then the reductions.
+    """Gives the same block with its parallel iterators as its result is indexed, then the
+    reductions.
 
     Iterators of extent 1 that a map may have lost are there again: for each dimension of the
     result and for the channels of a contraction. A block that already is so, or whose result is
@@ -126,7 +129,7 @@ class _Space:
         return space
 
     def unit(self, kind: IteratorKind) -> IteratorAttr:
-        """A new iterator of extent 1."""
+        """Gives a new iterator of extent 1."""
         return IteratorAttr.of(f"unit{len(self.iterators)}", kind, 1)
 
     def is_of(self, op: BlockOp) -> bool:

@@ -49,7 +49,7 @@ class Sum:
         return Interval(low, high)
 
     def plus(self, other: Sum) -> Sum:
-        """The sum of both, with each lane once."""
+        """Gives the sum of both, with each lane once."""
         factors = Counter(self.factors)
         factors.update(other.factors)
         constant = self.constant + other.constant
@@ -61,7 +61,7 @@ class Sum:
         return replace(self, factors=factors, constant=self.constant * factor + constant)
 
     def values(self) -> np.ndarray | None:
-        """All values, int64, without the constant; None where there are too many."""
+        """Gives all values, int64, without the constant; None where there are too many."""
         values = np.zeros(1, np.int64)
         for lane, factor in self.factors.items():
             if values.size * lane.range.size > MOST_VALUES:
@@ -88,7 +88,7 @@ class ShiftedSum:
 
     @property
     def location(self) -> LocationAttr:
-        """That of the requantise and of what leads to it."""
+        """The location of the requantise and of what leads to it."""
         return fuse(self.terms.location, self.lane.location)
 
     @property
@@ -103,8 +103,8 @@ class ShiftedSum:
         return ((value + self.number >> self.first) + self.above) >> self.last
 
     def with_term(self, term: Lane, other: Lane, inside: int) -> ShiftedSum:
-        """The same sum with another lane in the place of a term and another number inside; itself
-        where a number on the way would leave i32."""
+        """Gives the same sum with another lane in the place of a term and another number inside;
+        itself where a number on the way would leave i32."""
         factors = {other if lane is term else lane: f for lane, f in self.terms.factors.items()}
         made = replace(self, terms=replace(self.terms, factors=factors), inside=inside)
         low, high = made.terms.range
@@ -166,7 +166,7 @@ def _fits(terms: Sum) -> bool:
 
 
 def _ways(lane: Requantised, terms: Sum, added: int) -> Iterator[ShiftedSum]:
-    """The ways to add a number before the last shift, that of fewest steps first. The later
+    """Gives the ways to add a number before the last shift, that of fewest steps first. The later
     immediates are added, the more of its bits count."""
     whole = ShiftedSum(lane, terms, added, lane.shift)
     for last in range(min(lane.shift, WIDEST_SHIFT), 0, -1):

@@ -22,7 +22,8 @@ MOST_BYTES = 3
 
 
 def bytes_of(values: np.ndarray) -> list[np.ndarray]:
-    """As few arrays of int8 as can be that add up to this one."""
+    """Splits an array into as few arrays of int8 as can be that add up to it: [300] → [127], [127],
+    [46]."""
     parts, rest = list[np.ndarray](), values.astype(np.int64)
     while rest.any() or not parts:
         part = np.clip(rest, -128, 127)
@@ -32,7 +33,7 @@ def bytes_of(values: np.ndarray) -> list[np.ndarray]:
 
 
 def with_bytes_as_weights(op: BlockOp) -> BlockOp:
-    """A contraction with constant weights of i16 as one with bytes; other blocks stay as they
+    """Gives a contraction with constant weights of i16 as one with bytes; other blocks stay as they
     are."""
     wide = [i for i, value in enumerate(op.ins) if element_type_of(value.type) == i16]
     if len(op.ins) != 2 or len(wide) != 1 or not op.reductions or op.bases or op.where is not None:

@@ -51,7 +51,7 @@ UNIT = Axis(1, (0, 0, 0))
 def nests(
     axes: tuple[Axis, ...], points: tuple[Offsets, ...], config: VTAConfig, *, gemm: bool
 ) -> tuple[MicroOpNest, ...]:
-    """The instructions for all points of `axes`, at each of the given offsets.
+    """Gives the instructions for all points of `axes`, at each of the given offsets.
 
     One, unless its micro-ops would not fit the UOP memory. `gemm` tells whether src is INP.
     """
@@ -70,7 +70,7 @@ def nests(
 
 
 def _upwards(axes: Sequence[Axis]) -> tuple[list[Axis], Offsets]:
-    """Axes that do not step downwards, and where they then start; an axis that steps in both
+    """Gives axes that do not step downwards, and where they then start; an axis that steps in both
     directions stays."""
     result: list[Axis] = []
     start = [0, 0, 0]

@@ -26,7 +26,7 @@ class MicroOpMemory:
         self._size = 0
 
     def number(self, kernel: NDArray[np.uint32]) -> int:
-        """The number of a kernel, which is stored when it is new."""
+        """Gives the number of a kernel, which is stored when it is new."""
         found = self._numbers.setdefault(kernel.tobytes(), len(self._kernels))
         if found == len(self._kernels):
             self._kernels.append(kernel)
@@ -56,5 +56,5 @@ class MicroOpMemory:
         return start
 
     def table(self) -> NDArray[np.int32]:
-        """All kernels, one behind the other."""
+        """Gives all kernels, one behind the other."""
         return np.concatenate([np.zeros(0, np.uint32), *self._kernels]).view(np.int32)

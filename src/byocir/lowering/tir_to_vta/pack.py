@@ -93,7 +93,7 @@ def _pack_function(function: FuncOp, lanes: Lanes) -> dict[int, list[int]]:
 
 
 def _weights(function: FuncOp) -> dict[int, list[int]]:
-    """The arguments that composites read as weights, by the order of their dimensions."""
+    """Gives the arguments that composites read as weights, by the order of their dimensions."""
     arguments: list[SSAValue] = list(function.body.block.args)
     found: dict[int, list[int]] = {}
     for composite in composites_of(function):
@@ -111,7 +111,7 @@ def _weights(function: FuncOp) -> dict[int, list[int]]:
 
 
 def _set_type(value: SSAValue, lanes: Lanes) -> SSAValue:
-    """The value that takes the place of this one, with the packed type."""
+    """Gives the value that takes the place of this one, with the packed type."""
     return Rewriter.replace_value_with_new_type(value, packed(value.type, lanes))
 
 
@@ -189,8 +189,8 @@ def _names(rank: int) -> list[str]:
 def _packing(
     value: SSAValue, weights: Sequence[int] | None, lanes: Lanes, location: LocationAttr
 ) -> list[Operation]:
-    """The ops that pack an argument, which has [N, C, …] or is of weights, whose dimensions have
-    this order. Zeros stand where there is no channel."""
+    """Gives the ops that pack an argument, which has [N, C, …] or is of weights, whose dimensions
+    have this order. Zeros stand where there is no channel."""
     shape = shape_of(value.type)
     if weights is None:
         layout = layout_of(value.type, lanes)

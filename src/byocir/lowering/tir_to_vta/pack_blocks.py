@@ -51,19 +51,19 @@ def layout_of_weights(shape: Shape, block: int) -> TiledLayout:
 
 
 def packed(type_: Attribute, lanes: Lanes) -> TensorType:
-    """The type of [N, C, …] in blocks."""
+    """Gives the type of [N, C, …] in blocks."""
     return tensor(element_type_of(type_), layout_of(type_, lanes).packed)
 
 
 def packed_weights(type_: Attribute, order: Sequence[int], block: int) -> TensorType:
-    """The type of [O, I, …], in this order of dimensions, in blocks."""
+    """Gives the type of [O, I, …], in this order of dimensions, in blocks."""
     ordered = tuple(shape_of(type_)[axis] for axis in order)
     return tensor(element_type_of(type_), layout_of_weights(ordered, block).packed)
 
 
 def computed_weights(op: BlockOp) -> list[int] | None:
-    """The order of the dimensions of a contraction's weights (`order_of_weights`) where these are
-    computed; None for other blocks."""
+    """Gives the order of the dimensions of a contraction's weights (`order_of_weights`) where these
+    are computed; None for other blocks."""
     if len(op.ins) != 2 or not op.reductions or isinstance(op.ins[1].owner, ConstantOp):
         return None
     packer = BlockPacker(op, Lanes(1))
@@ -114,7 +114,7 @@ class BlockPacker:
             self.dims[c] = group * self.per_group + self.dims[c]
 
     def _summed_channel(self) -> int | None:
-        """The reduction over the input channels of a contraction."""
+        """Gives the reduction over the input channels of a contraction."""
         if not self.op.reductions:
             return None
         if self.grouped is not None:
@@ -156,8 +156,8 @@ class BlockPacker:
         return made
 
     def _numbers_as_weights(self) -> np.ndarray | None:
-        """The weights of which a product with a constant input is the number of each channel that a
-        block adds; None for blocks that do not, for few points, and for larger numbers."""
+        """Gives the weights of which a product with a constant input is the number of each channel
+        that a block adds; None for blocks that do not, for few points, and for larger numbers."""
         op = self.op
         adds = len(op.ins) == 1 and not op.reductions and len(op.body.block.ops) == 2
         if not adds or not isinstance(op.body.block.first_op, arith.AddiOp) or self.has_rows:
@@ -207,7 +207,7 @@ class BlockPacker:
         return made
 
     def _over_blocks(self, iterator: IteratorAttr) -> list[IteratorAttr]:
-        """The iterators over the blocks of the result's channels."""
+        """Gives the iterators over the blocks of the result's channels."""
         counted = self._counted(iterator, self.channel)
         if self.per_group == 1:
             return [counted]
@@ -226,7 +226,7 @@ class BlockPacker:
         return IteratorAttr.of(name, kind, count or self.block)
 
     def _lane_of(self, channel: int | None) -> AffineExpr:
-        """The position in a block, for the iterator over channels."""
+        """Gives the position in a block, for the iterator over channels."""
         return AffineExpr.dimension(self.lane if channel == self.channel else self.count - 1)
 
     def _map(self, exprs: Sequence[AffineExpr]) -> AffineMap:
@@ -235,7 +235,7 @@ class BlockPacker:
         )
 
     def _activation(self, map_: AffineMap) -> AffineMap:
-        """The map of [N, C, …] as that of [N, C / block, …, block]."""
+        """Gives the map of [N, C, …] as that of [N, C / block, …, block]."""
         n, channel, *spatial = map_.results
         position = channel.position if isinstance(channel, AffineDimExpr) else None
         if self.grouped is not None and GroupedChannel.of(channel) == self.grouped:
@@ -247,7 +247,7 @@ class BlockPacker:
         return AffineMap(self.count, 0, (n, channel, *spatial, *lanes))
 
     def _rows(self) -> list[AffineExpr]:
-        """The position in the batch of an element, where it has one."""
+        """Gives the position in the batch of an element, where it has one."""
         return [AffineExpr.dimension(self.lane - 1)] if self.has_rows else []
 
     def _block_of_group(self, grouped: GroupedChannel) -> AffineExpr:
@@ -286,14 +286,14 @@ class BlockPacker:
 
 
 def input_of_numbers(block: int) -> np.ndarray:
-    """The input whose products with weights are numbers: digits to the base of 127, many of the
-    higher one, as weights are no greater either."""
+    """Gives the input whose products with weights are numbers: digits to the base of 127, many of
+    the higher one, as weights are no greater either."""
     return np.array([*[127] * (block - 1), 1], np.int8)
 
 
 def weights_of_numbers(numbers: np.ndarray) -> np.ndarray | None:
-    """The weights, i8 with one more dimension, whose products with `input_of_numbers` are these;
-    None where one is too large for that."""
+    """Gives the weights, i8 with one more dimension, whose products with `input_of_numbers` are
+    these; None where one is too large for that."""
     count = numbers.shape[-1] - 1
     higher = np.rint(numbers / 127).astype(np.int64)
     lower = numbers.astype(np.int64) - 127 * higher
@@ -305,7 +305,8 @@ def weights_of_numbers(numbers: np.ndarray) -> np.ndarray | None:
 
 
 def order_of_weights(map_: AffineMap, channel: int, summed: int | None) -> list[int]:
-    """The dimensions of weights: that of output channels, that of input channels, the others."""
+    """Gives the dimensions of weights: that of output channels, that of input channels, the
+    others."""
     assert summed is not None
     exprs = list(map_.results)
     first = [exprs.index(AffineExpr.dimension(i)) for i in (channel, summed)]

@@ -43,8 +43,8 @@ class Placer:
         self._before: dict[str, list[Placed]] = {scope: [] for scope in MEMORIES}
 
     def places(self, body: Block) -> Places:
-        """The addresses of the buffers of a composite's body; raises ByocirError B331 where they
-        find no room, and B335 for one in another scope."""
+        """Gives the addresses of the buffers of a composite's body; raises ByocirError B331 where
+        they find no room, and B335 for one in another scope."""
         lives = self._meetings.of(body)
         found: dict[AllocOp, list[int]] = {}
         for scope in MEMORIES:
@@ -53,7 +53,7 @@ class Placer:
         return {op: [at[i % len(at)] for i in range(len(lives[op]))] for op, at in found.items()}
 
     def _placed(self, scope: str, own: Mapping[AllocOp, Lives]) -> dict[AllocOp, list[int]]:
-        """The addresses between which each buffer of a scratchpad alternates."""
+        """Gives the addresses between which each buffer of a scratchpad alternates."""
         depth, before = self._config.depth(MEMORIES[scope]), self._before[scope]
         for count in (SLOTS, max(map(len, own.values()), default=SLOTS)):
             buffers = [op for op, met in own.items() for _ in met[:count]]
@@ -84,7 +84,7 @@ class _Meetings:
         self._ends: dict[Block, Mapping[Operation, Sequence[AllocOp]]] = {}
 
     def of(self, block: Block) -> dict[AllocOp, list[Life]]:
-        """The lives of the buffers of a block that runs now, in order."""
+        """Gives the lives of the buffers of a block that runs now, in order."""
         found: dict[AllocOp, list[Life]] = {}
         self._run(block, found)
         self._ends.clear()
@@ -112,7 +112,7 @@ class _Meetings:
 
 
 def _slots(met: Lives, count: int) -> Lives:
-    """The lives of so many places between which a buffer alternates."""
+    """Gives the lives of so many places between which a buffer alternates."""
     return [replace(life, last=met[i::count][-1].last) for i, life in enumerate(met[:count])]
 
 

@@ -92,8 +92,8 @@ class _Separator:
                 _copy(value, places)
 
     def _chosen(self, composite: CompositeOp) -> Data:
-        """The layout of a composite that may have any: that of what it reads or, where that comes
-        from the host, of a composite that reads its result."""
+        """Gives the layout of a composite that may have any: that of what it reads or, where that
+        comes from the host, of a composite that reads its result."""
         for value in composite.inputs:
             if value in self.made:
                 return self.made[value]

@@ -105,8 +105,8 @@ class _Box:
         return _Box(starts, sizes, local_map(op, map_))
 
     def map_in(self, held: _Box) -> AffineMap:
-        """The index map in the coordinates of a buffer that holds another box: at the border of an
-        array less than what windows reach."""
+        """Gives the index map in the coordinates of a buffer that holds another box: at the border
+        of an array less than what windows reach."""
         pairs = zip(self.starts, held.starts, strict=True)
         offsets = [start.substituted(sum_of) - other.substituted(sum_of) for start, other in pairs]
         assert not any(offset.terms for offset in offsets), "boxes move together"
@@ -116,7 +116,7 @@ class _Box:
 
 
 def _base(value: SSAValue) -> Linear[SSAValue]:
-    """A base as it is, not as what it is made of: that is there already."""
+    """Gives a base as it is, not as what it is made of: that is there already."""
     known = sum_of(value)
     return known if not known.terms else Linear(((value, 1),))
 
@@ -183,7 +183,7 @@ class _Stager:
         return [self.indices.value(start, block, before) for start in box.starts]
 
     def _tile_buffer(self, op: BlockOp) -> SSAValue:
-        """A fresh buffer for the tile that a block writes in whole."""
+        """Gives a fresh buffer for the tile that a block writes in whole."""
         box = _Box.of(op, op.out_maps[0])
         alloc = AllocOp.of(i32, box.sizes, ACC)
         self._insert(alloc, op)
@@ -235,7 +235,7 @@ class _Stager:
         self._insert(made, op)
 
     def _load(self, op: BlockOp, operand: int, box: _Box) -> SSAValue:
-        """The buffer with the box of an input, filled as far out as it does not change."""
+        """Gives the buffer with the box of an input, filled as far out as it does not change."""
         source = op.ins[operand]
         before = self._anchor(op, box, is_one=source not in self.moving)
         block = before.parent
@@ -262,15 +262,16 @@ class _Stager:
         starts: Sequence[SSAValue],
         pad: IntegerAttr | None,
     ) -> Sequence[Operation]:
-        """The ops that fill a buffer with a box of an array, bytes in accumulators widened."""
+        """Gives the ops that fill a buffer with a box of an array, bytes in accumulators
+        widened."""
         widens = element_type_of(source.type) != element_type_of(target.type)
         if widens and not self.config.acc_8bit:
             return self.widening.ops(source, target, box, starts, pad)
         return [CopyOp.of(source, target, box, source_bases=starts, pad=pad)]
 
     def _anchor(self, op: BlockOp, box: _Box, *, is_one: bool) -> Operation:
-        """The op in front of which a box is loaded: the block, or the outermost loop around it
-        that the box does not depend on. Unrolled tiles keep their own, unless it `is_one` for
+        """Gives the op in front of which a box is loaded: the block, or the outermost loop around
+        it that the box does not depend on. Unrolled tiles keep their own, unless it `is_one` for
         all."""
         values = [value for start in box.starts for value, _ in start.terms]
         loops = [loop for value in values for loop in loops_behind(value)]
@@ -321,12 +322,12 @@ def _moving(tiles: Sequence[BlockOp]) -> set[SSAValue]:
 
 
 def _unrolled_around(op: Operation) -> list[ForOp]:
-    """The nearest loop around an op that stands for one unrolled tile, if there is one."""
+    """Gives the nearest loop around an op that stands for one unrolled tile, if there is one."""
     return [loop for loop in loops_of(op) if loop.kind.data is LoopKind.UNROLL][-1:]
 
 
 def _filled(op: BlockOp) -> IntegerAttr | None:
-    """The number that a block sets its result to, or None."""
+    """Gives the number that a block sets its result to, or None."""
     owner = op.yielded[0].owner
     if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
         return owner.value
@@ -340,7 +341,7 @@ def _moves(op: BlockOp) -> bool:
 
 
 def _without_widening(op: BlockOp) -> Region:
-    """A block's body on what is staged: only contractions still read i8."""
+    """Gives a block's body on what is staged: only contractions still read i8."""
     types = [i32 if memory_of(op, i) is Memory.ACC else i8 for i in range(len(op.ins))]
     body = op.body.clone()
     for argument, type_ in zip(list(body.block.args), types, strict=False):
@@ -357,7 +358,7 @@ def _without_widening(op: BlockOp) -> Region:
 
 
 def _local_guard(op: BlockOp) -> AffineMap | None:
-    """The guard of a tile in its coordinates, without what always holds."""
+    """Gives the guard of a tile in its coordinates, without what always holds."""
     if op.where is None:
         return None
     kept: list[AffineExpr] = []

@@ -43,15 +43,15 @@ class Widening:
         starts: Sequence[SSAValue],
         pad: IntegerAttr | None,
     ) -> Sequence[Operation]:
-        """The ops that bring a box of i8 in main memory to a buffer of i32 in "vta.acc": a load of
-        inputs, zeros, and the inputs times ones added to them."""
+        """Gives the ops that bring a box of i8 in main memory to a buffer of i32 in "vta.acc": a
+        load of inputs, zeros, and the inputs times ones added to them."""
         inputs = AllocOp.of(i8, box, SCOPES[Memory.INP])
         copy = CopyOp.of(source, inputs.result, box, source_bases=starts, pad=pad)
         zeros = FillOp.of(IntegerAttr(0, i32), target)
         return [inputs, copy, zeros, self.product(inputs.result, target, box, 1)]
 
     def product(self, inputs: SSAValue, target: SSAValue, box: Shape, factor: int) -> BlockOp:
-        """The block that adds a box of inputs, times a factor, to accumulators."""
+        """Gives the block that adds a box of inputs, times a factor, to accumulators."""
         rank = len(box)
         names = [*(f"d{i}" for i in range(rank - 1)), "l"]
         iterators = [
@@ -68,7 +68,7 @@ class Widening:
         return BlockOp(iterators, ins, [target], maps, forms.contraction())
 
     def _diagonal(self, factor: int) -> SSAValue:
-        """The buffer of weights with a factor on its diagonal."""
+        """Gives the buffer of weights with a factor on its diagonal."""
         if factor not in self.diagonals:
             numbers = Array.of(np.int8(factor) * np.eye(self.block, dtype=np.int8))
             known = ConstantOp.of(numbers, buffer(i8, (self.block,) * 2))

@@ -94,7 +94,7 @@ def _is_last(op: Operation, value: SSAValue) -> bool:
 
 
 def _fill_of(op: BlockOp) -> FillOp | None:
-    """The fill of a block's destination, if nothing else writes that before."""
+    """Gives the fill of a block's destination, if nothing else writes that before."""
     before = op.prev_op
     while before is not None:
         if any(op.outs[0] in inner.operands for inner in before.walk()):
@@ -147,12 +147,12 @@ def _guards(op: BlockOp) -> list[Linear[int]]:
 
 
 def _at(form: Linear[int], axis: _Axis, tap: int) -> Linear[int]:
-    """A form where the iterator over a window's elements stands at one of them."""
+    """Gives a form where the iterator over a window's elements stands at one of them."""
     return form.without(axis.reduction) + form.coefficient(axis.reduction) * tap
 
 
 def _guards_of(op: BlockOp, axis: _Axis, tap: int) -> list[Linear[int]]:
-    """The guards along an axis that leave out some of these elements of windows."""
+    """Gives the guards along an axis that leave out some of these elements of windows."""
     along = {axis.parallel, axis.reduction}
     own = [_at(form, axis, tap) for form in _guards(op) if along & {*form.atoms}]
     return [form for form in own if form.interval(spans(op.extents).__getitem__).low < 0]
@@ -169,7 +169,7 @@ def _cycles(op: BlockOp, order: Sequence[_Axis]) -> int:
 
 
 def _sizes(op: BlockOp, later: Sequence[_Axis]) -> list[int]:
-    """The extents of the parallel iterators while all elements along later axes are there."""
+    """Gives the extents of the parallel iterators while all elements along later axes are there."""
     whole = {axis.parallel: shape_of(op.ins[0].type)[axis.dimension] for axis in later}
     return [whole.get(i, op.extents[i]) for i in op.parallels]
 
@@ -204,7 +204,8 @@ def _split(op: BlockOp, order: Sequence[_Axis]) -> None:
 
 
 def _index(op: BlockOp, later: Sequence[_Axis], taps: dict[_Axis, int]) -> AffineMap:
-    """The elements of the source: those at these taps of windows, and all along later axes."""
+    """Gives the elements of the source: those at these taps of windows, and all along later
+    axes."""
     exprs: list[AffineExpr] = []
     whole = {axis.dimension: axis.parallel for axis in later}
     at = {axis.dimension: (axis, tap) for axis, tap in taps.items()}
@@ -227,7 +228,7 @@ def _step(
     guards: Sequence[Linear[int]],
     later: Sequence[_Axis],
 ) -> BlockOp:
-    """An ALU operation of each accumulator at `place` with one of the source's."""
+    """Gives an ALU operation of each accumulator at `place` with one of the source's."""
     iterators = [
         IteratorAttr.of(op.names[i], IteratorKind.PARALLEL, size)
         for i, size in zip(op.parallels, _sizes(op, later), strict=True)

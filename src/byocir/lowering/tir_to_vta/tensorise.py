@@ -124,7 +124,7 @@ class _Walker:
             rule(op)
 
     def _yield(self, op: YieldOp) -> None:
-        """A composite on buffers has no results."""
+        """Does nothing: on buffers a composite has no results."""
 
     def _for(self, op: ForOp) -> None:
         for i in range(op.extent.value.data):
@@ -134,7 +134,7 @@ class _Walker:
             self._tile.pop()
 
     def _intrinsic(self, op: IntrinsicOp) -> None:
-        """An instruction is chosen by what it does, whatever a schedule called it."""
+        """Lowers an instruction by what it does, whatever a schedule called it."""
         self._run(op.body.block)
 
     def _constant(self, op: arith.ConstantOp) -> None:

@@ -43,7 +43,7 @@ MEMORIES = {"vta.inp": Memory.INP, "vta.wgt": Memory.WGT, "vta.acc": Memory.ACC}
 
 
 def element_shape(scope: str, config: VTAConfig) -> tuple[int, ...]:
-    """The trailing dimensions of a buffer of this scope that are inside one SRAM element."""
+    """Gives the trailing dimensions of a buffer of this scope that are inside one SRAM element."""
     lanes = (config.block_out if scope == "vta.wgt" else config.batch, config.block_out)
     return lanes[-element_rank(MEMORIES[scope], config) :]
 
@@ -71,7 +71,7 @@ class Work:
 
 
 def work_of(op: BlockOp, config: VTAConfig) -> Work:
-    """The work of a block in buffer form; raises ByocirError B333 and B334."""
+    """Gives the work of a block in buffer form; raises ByocirError B333 and B334."""
     if op.bases:
         raise _unsupported("a block in local coordinates, found one with bases", op)
     if len(op.outs) != 1 or any(pad is not None for pad in op.pad_values):
@@ -99,7 +99,9 @@ def _unsupported(expected: str, op: Operation) -> ByocirError:
 
 
 def _gemm_operands(op: BlockOp) -> tuple[int, int] | None:
-    """The positions of the input and the weights when the body is `acc + x.to(i32) * w.to(i32)`."""
+    """Gives the positions of the input and the weights when the body is `acc + x.to(i32) *
+    w.to(i32)`.
+    """
     if len(op.ins) != 2:
         return None
     *_, acc = op.body.block.args
@@ -123,7 +125,9 @@ def _gemm_operands(op: BlockOp) -> tuple[int, int] | None:
 
 
 def _alu_step(op: BlockOp) -> tuple[AluKind, int | None, int | None]:
-    """The operation of a body `acc = acc <op> source`, and its number or its source's position."""
+    """Gives the operation of a body `acc = acc <op> source`, and its number or its source's
+    position.
+    """
     *_, acc = op.body.block.args
     step = op.yielded[0].owner
     if isinstance(step, Block) or type(step) not in ALU_OPS or acc not in step.operands:
@@ -148,7 +152,7 @@ def _alu_step(op: BlockOp) -> tuple[AluKind, int | None, int | None]:
 
 
 def _source(op: BlockOp, value: SSAValue) -> int:
-    """The position of the one input, which is this value of the body."""
+    """Gives the position of the one input, which is this value of the body."""
     if len(op.ins) != 1 or value is not op.body.block.args[0]:
         raise _unsupported("one source buffer", op)
     found = op.ins[0].type
@@ -187,7 +191,9 @@ def _immediate(step: Operation, number: int, op: BlockOp) -> int:
 def _indices(
     op: BlockOp, operands: Sequence[int], config: VTAConfig
 ) -> tuple[list[Linear[int]], set[int]]:
-    """The SRAM element of each operand as a function of the iterators, and the lane iterators."""
+    """Gives the SRAM element of each operand as a function of the iterators, and the lane
+    iterators.
+    """
     values, maps = [*op.ins, *op.outs], [*op.in_maps, *op.out_maps]
     accesses = [(values[position], maps[position]) for position in operands]
     lanes = [
@@ -211,7 +217,7 @@ def _indices(
 
 
 def _lanes(op: BlockOp, map_: AffineMap, shape: Shape) -> list[int]:
-    """The iterators that run over the lanes of an element of this shape."""
+    """Gives the iterators that run over the lanes of an element of this shape."""
     result: list[int] = []
     for expr, size in zip(map_.results[-len(shape) :], shape, strict=True):
         form = linear(expr)
@@ -226,7 +232,8 @@ def _lanes(op: BlockOp, map_: AffineMap, shape: Shape) -> list[int]:
 
 
 def _index(op: BlockOp, map_: AffineMap, shape: Shape, lanes: set[int]) -> Linear[int]:
-    """The SRAM element, relative to a buffer of this shape, that an operand is accessed at."""
+    """Gives the SRAM element, relative to a buffer of this shape, that an operand is accessed
+    at."""
     element: Linear[int] = Linear()
     pitch = 1
     exprs = map_.results[: len(shape)]
@@ -242,7 +249,7 @@ def _index(op: BlockOp, map_: AffineMap, shape: Shape, lanes: set[int]) -> Linea
 def _nests(
     op: BlockOp, indices: Sequence[Linear[int]], lanes: set[int], config: VTAConfig
 ) -> tuple[MicroOpNest, ...]:
-    """The instructions for the points of a block that its guard admits."""
+    """Gives the instructions for the points of a block that its guard admits."""
     guards = _guards(op, lanes)
     extents = [1 if i in lanes else extent for i, extent in enumerate(op.extents)]
     spelled = spelled_iterators(guards, op.reductions)

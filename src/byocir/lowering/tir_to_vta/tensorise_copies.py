@@ -40,7 +40,7 @@ class Movement:
 def movement(
     op: CopyOp, source_bases: Sequence[int], destination_bases: Sequence[int], config: VTAConfig
 ) -> Movement:
-    """The instructions of a copy with these bases; raises ByocirError B332."""
+    """Gives the instructions of a copy with these bases; raises ByocirError B332."""
     source, destination = op.source.type, op.destination.type
     scopes = (scope_of(source), scope_of(destination))
     if scopes == ("vta.acc", "") and element_type_of(destination) == i8 and op.pad is None:
@@ -74,8 +74,8 @@ def movement(
 def _dimensions(
     op: CopyOp, box: Shape, bases: Sequence[int], shape: Shape, local_shape: Shape
 ) -> tuple[list[Dimension], int]:
-    """The dimensions of the box, with what of it is outside as padding, and the offset of its first
-    element inside."""
+    """Gives the dimensions of the box, with what of it is outside as padding, and the offset of its
+    first element inside."""
     dimensions: list[Dimension] = []
     first = 0
     columns = (box, bases, shape, _pitches(shape), _pitches(local_shape))
@@ -95,7 +95,7 @@ def _dimensions(
 
 
 def _pitches(shape: Shape) -> list[int]:
-    """The stride of each dimension of a dense array."""
+    """Gives the stride of each dimension of a dense array."""
     return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
 
@@ -108,7 +108,7 @@ def _check_pad(op: CopyOp) -> None:
 def _check_elements(
     op: CopyOp, types: Sequence[Attribute], lanes: Shape, bases: Sequence[int]
 ) -> None:
-    """Whole SRAM elements are moved."""
+    """Checks that whole SRAM elements are moved."""
     rank = len(lanes)
     inner = {shape_of(type_)[-rank:] for type_ in types} | {op.box[-rank:]}
     if inner != {lanes} or any(bases):

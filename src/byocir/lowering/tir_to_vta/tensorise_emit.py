@@ -52,7 +52,7 @@ class InstructionEmitter:
         self._micro_ops = MicroOpMemory(config)
 
     def move(self, moved: Movement, local: int, dram: SSAValue, location: LocationAttr) -> None:
-        """The loads or stores of a copy; the scratchpad buffer is at address `local`."""
+        """Emits the loads or stores of a copy; the scratchpad buffer is at address `local`."""
         for part in moved.transfers:
             sram, offset = local + moved.sram + part.sram, moved.dram + part.dram
             size = (part.rows, part.columns)
@@ -95,7 +95,7 @@ class InstructionEmitter:
         bases: Offsets,
         location: LocationAttr,
     ) -> None:
-        """One ALU operation over these nests, with a number or with other accumulators."""
+        """Emits one ALU operation over these nests, with a number or with other accumulators."""
         for nest in steps:
             properties = self._nest(nest, bases, location)
             properties["kind"] = AluKindAttr(kind)
@@ -123,7 +123,8 @@ class InstructionEmitter:
         return True
 
     def finish(self, location: LocationAttr) -> tuple[list[ConstantOp], list[InstructionOp]]:
-        """The constants that the instructions need, and all instructions, ending in FINISH."""
+        """Gives the constants that the instructions need, and all instructions, ending in
+        FINISH."""
         table = self._micro_ops.table()
         tables: list[ConstantOp] = []
         if table.size:
@@ -150,7 +151,7 @@ class InstructionEmitter:
     def _nest(
         self, nest: MicroOpNest, bases: Offsets, location: LocationAttr
     ) -> dict[str, Attribute]:
-        """The properties of an instruction over a nest, once its micro-ops are in place."""
+        """Gives the properties of an instruction over a nest, once its micro-ops are in place."""
         dst, src, wgt = (nest.micro_ops + np.array(bases)).T
         kernel = encode_uops(dst, src, wgt, self.config)
         number, count = self._micro_ops.number(kernel), len(kernel)

@@ -35,7 +35,7 @@ def spelled_iterators(guards: Sequence[Linear[int]], preferred: Sequence[int]) -
 def boxes(
     extents: Sequence[int], guards: Sequence[Linear[int]], spelled: Sequence[int]
 ) -> list[Box]:
-    """The boxes that hold the points at which no guard is negative.
+    """Gives the boxes that hold the points at which no guard is negative.
 
     `spelled` comes from `spelled_iterators`. Points that have the same box in the other iterators
     are put together.
@@ -55,8 +55,8 @@ def boxes(
 def _ranges(
     extents: Sequence[int], guards: Sequence[Linear[int]], known: dict[int, int]
 ) -> tuple[tuple[int, int], ...] | None:
-    """The range of each iterator under the guards, [0, 1) for those that are known; None when it
-    is empty."""
+    """Gives the range of each iterator under the guards, [0, 1) for those that are known; None when
+    it is empty."""
     ranges = [(0, 1) if i in known else (0, extent) for i, extent in enumerate(extents)]
     for guard in guards:
         left = guard.substituted(

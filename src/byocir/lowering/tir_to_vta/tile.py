@@ -67,13 +67,17 @@ def tile_function(function: FuncOp, config: VTAConfig) -> None:
 
 
 def tile_names(composite: CompositeOp, nest: CompositeNest) -> dict[str, int]:
-    """The iterators of a nest that can be tiled, by name: as knobs of the composite's schedule."""
+    """Gives the iterators of a nest that can be tiled, by name: as knobs of the composite's
+    schedule.
+    """
     names = Spaces.of(composite).names
     return {names[i]: i for i in nest.loops}
 
 
 def _given(composite: CompositeOp, nest: CompositeNest, config: VTAConfig) -> Shape | None:
-    """The tiles that a composite's schedule asks for. Raises ByocirError B261 for none that fit."""
+    """Gives the tiles that a composite's schedule asks for. Raises ByocirError B261 for none that
+    fit.
+    """
     if composite.schedule is None:
         return None
     known, given = tile_names(composite, nest), knobs_of(composite)

@@ -37,7 +37,7 @@ WIDENING_CYCLES = 2
 
 
 def element_cycles(memory: Memory, config: VTAConfig) -> int:
-    """Cycles to load an element from main memory, or to write one after it is read."""
+    """Gives cycles to load an element from main memory, or to write one after it is read."""
     moved = -(-config.element_bytes(memory) // BUS_BYTES)
     return moved + 1 if memory is Memory.OUT else moved
 
@@ -130,9 +130,9 @@ def memory_of(block: BlockOp, operand: int) -> Memory:
 
 
 def nest_of(composite: CompositeOp, config: VTAConfig) -> CompositeNest:
-    """The loop nest of a composite in buffer form, for this VTA. Raises ByocirError B327 unless all
-    its blocks run over the same parallel iterators, but for those in front of a max pool, and at
-    most one of them reduces over more than lanes."""
+    """Gives the loop nest of a composite in buffer form, for this VTA. Raises ByocirError B327
+    unless all its blocks run over the same parallel iterators, but for those in front of a max
+    pool, and at most one of them reduces over more than lanes."""
     spaces = Spaces.of(composite)
     for steps in (spaces.before, {*spaces.steps} - spaces.before):
         blocks = [op for op in spaces.steps if op in steps and isinstance(op, BlockOp)]
@@ -198,13 +198,13 @@ def _buffers(composite: CompositeOp, spaces: Spaces, outer: int, config: VTAConf
 
 
 def _index_of_tile(buffer: AllocOp, spaces: Spaces, outer: int) -> tuple[Linear[int], ...]:
-    """The iterators over a tile of what steps compute in a buffer."""
+    """Gives the iterators over a tile of what steps compute in a buffer."""
     writer = next(op for op in spaces.steps if target_of(op) is buffer.result)
     return _over(writer, spaces, outer)
 
 
 def _over(step: Step, spaces: Spaces, outer: int) -> tuple[Linear[int], ...]:
-    """The first iterators of a step, which count no lanes."""
+    """Gives the first iterators of a step, which count no lanes."""
     if step is spaces.pool:
         return tuple(Linear(((i, 1),)) for i in range(outer))
     return tuple(spaces.form(step, i) for i in range(outer))
@@ -224,7 +224,7 @@ def _loaded(
 
 
 def _work(step: Step, spaces: Spaces, outer: int) -> tuple[tuple[Linear[int], ...], int]:
-    """The box that a step runs over, and its cycles for each point."""
+    """Gives the box that a step runs over, and its cycles for each point."""
     over = _over(step, spaces, outer)
     if isinstance(step, FillOp):
         return over, 1

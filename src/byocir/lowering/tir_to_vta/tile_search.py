@@ -51,13 +51,13 @@ class NoTiles(Exception):
 
 
 def best_tiles(nest: CompositeNest, config: VTAConfig) -> Shape:
-    """The tile size of every iterator of a nest (its extent where it is not tiled); errors as
+    """Gives the tile size of every iterator of a nest (its extent where it is not tiled); errors as
     `ranked_tiles`."""
     return ranked_tiles(nest, config, 1)[0]
 
 
 def ranked_tiles(nest: CompositeNest, config: VTAConfig, most: int) -> list[Shape]:
-    """At most so many tile sizes of a nest's iterators, the cheapest first.
+    """Gives at most so many tile sizes of a nest's iterators, the cheapest first.
 
     A buffer that is loaded more than once must fit its memory twice, so that the next tile can be
     loaded while the last one is used. Reductions are cut into equal parts, and only those over
@@ -107,7 +107,7 @@ def _candidates(nest: CompositeNest, reductions: Sequence[int]) -> Ints:
 
 
 def _tile_sizes(extent: int) -> list[int]:
-    """The smallest size for each number of tiles."""
+    """Gives the smallest size for each number of tiles."""
     return sorted({-(-extent // count) for count in range(1, extent + 1)})
 
 
@@ -126,7 +126,7 @@ class _Costs:
         return _Costs(nest, tiles, -(-extents // tiles))
 
     def _box(self, index: Sequence[Linear[int]]) -> list[Ints]:
-        """The sizes of the box that an index reaches, an array over the candidates for each
+        """Gives the sizes of the box that an index reaches, an array over the candidates for each
         dimension: what `schedule.access.reach` tells of one tile."""
         ones = np.ones_like(self.tiles[0])
         return [
@@ -149,7 +149,7 @@ class _Costs:
         return times
 
     def _used(self) -> dict[Memory, Ints]:
-        """The elements of each memory that the buffers take."""
+        """Gives the elements of each memory that the buffers take."""
         used = {memory: np.zeros_like(self.tiles[0]) for memory in MEMORIES}
         for buffer in self.nest.buffers:
             if buffer.occupies:
@@ -169,11 +169,11 @@ class _Costs:
         return np.logical_and.reduce(fits)
 
     def least(self) -> dict[Memory, int]:
-        """The fewest elements of each memory that any candidate takes."""
+        """Gives the fewest elements of each memory that any candidate takes."""
         return {memory: int(used.min()) for memory, used in self._used().items()}
 
     def cycles(self, config: VTAConfig) -> NDArray[np.float64]:
-        """The estimated time of each candidate."""
+        """Gives the estimated time of each candidate."""
         zero = np.zeros_like(self.tiles[0])
         load, compute, first = zero, zero, zero
         for buffer in self.nest.buffers:
@@ -198,7 +198,7 @@ class _Costs:
         return (queues + alone.sum(axis=0) - alone).max(axis=0) + TILE_OVERHEAD * count
 
     def _store(self, covered: Ints, config: VTAConfig) -> Ints:
-        """The cycles of all stores; `covered` is how far the tiles of each iterator reach."""
+        """Gives the cycles of all stores; `covered` is how far the tiles of each iterator reach."""
         elements = covered[: self.nest.outer].prod(axis=0)
         row = self.tiles[self.nest.outer - 1]
         bursts = elements // row * -(-row * config.element_bytes(Memory.OUT) // BURST_BYTES)

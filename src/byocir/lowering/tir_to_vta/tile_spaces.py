@@ -73,18 +73,18 @@ class Spaces:
         return self.result.names[: self.parallels] + self.widest.names[self.parallels :]
 
     def block_like(self, step: Step) -> BlockOp:
-        """A block that runs over the parallel iterators of a step."""
+        """Gives a block that runs over the parallel iterators of a step."""
         return self.widest if step in self.before else self.result
 
     def form(self, step: Step, iterator: int) -> Linear[int]:
-        """An iterator of a step as a form of the nest's."""
+        """Gives an iterator of a step as a form of the nest's."""
         if step is self.pool:
             return Linear(((self._of_pool(iterator), 1),))
         return self._reached[iterator] if step in self.before else Linear(((iterator, 1),))
 
     def index(self, map_: AffineMap, step: BlockOp) -> tuple[Linear[int], ...]:
-        """An index map of a step as linear forms of the nest's iterators; raises ByocirError B327
-        for one that divides."""
+        """Gives an index map of a step as linear forms of the nest's iterators; raises ByocirError
+        B327 for one that divides."""
         return tuple(
             form.substituted(lambda i: self.form(step, i)) for form in index_of(map_, step)
         )
@@ -107,13 +107,14 @@ class Spaces:
         return found
 
     def _of_pool(self, iterator: int) -> int:
-        """The nest's iterator that one of the pool is."""
+        """Gives the nest's iterator that one of the pool is."""
         behind = iterator >= self.parallels
         return iterator - self.parallels + len(self.widest.extents) if behind else iterator
 
 
 def steps_of(composite: CompositeOp) -> list[Step]:
-    """The fills and blocks of a composite, in order; raises ByocirError B327 for other ops."""
+    """Gives the fills and blocks of a composite, in order; raises ByocirError B327 for other
+    ops."""
     steps: list[Step] = []
     for op in composite.body.block.ops:
         if isinstance(op, FillOp | BlockOp):
@@ -124,12 +125,12 @@ def steps_of(composite: CompositeOp) -> list[Step]:
 
 
 def target_of(step: Step) -> object:
-    """The buffer that a step writes."""
+    """Gives the buffer that a step writes."""
     return step.destination if isinstance(step, FillOp) else step.outs[0]
 
 
 def index_of(map_: AffineMap, op: BlockOp) -> tuple[Linear[int], ...]:
-    """An index map as linear forms; raises ByocirError B327 for one that divides."""
+    """Gives an index map as linear forms; raises ByocirError B327 for one that divides."""
     forms: list[Linear[int]] = []
     for expr in map_.results:
         form = linear(expr)

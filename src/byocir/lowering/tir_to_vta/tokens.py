@@ -37,14 +37,14 @@ class VtaInsertTokensPass(ModulePass):
 
 
 def vta_ordering() -> Ordering:
-    """An ordering of load, compute and store. No queue joins load and store: such a pair is ordered
-    by way of a compute instruction between them."""
+    """Gives an ordering of load, compute and store. No queue joins load and store: such a pair is
+    ordered by way of a compute instruction between them."""
     pairs = [(fifo.producer, fifo.consumer) for fifo in TOKEN_FIFOS]
     return Ordering(len(Queue), pairs, Queue.COMPUTE)
 
 
 def tokens_of(step: OrderedStep) -> set[str]:
-    """The dependency flags of a step."""
+    """Gives the dependency flags of a step."""
     pushes = {f.push for f in TOKEN_FIFOS if f.producer == step.unit and f.consumer in step.pushes}
     return pushes | {
         f.pop for f in TOKEN_FIFOS if f.consumer == step.unit and f.producer in step.pops

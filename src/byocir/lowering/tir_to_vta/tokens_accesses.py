@@ -37,7 +37,7 @@ class AccessReader:
         self._sets: dict[tuple[object, ...], Elements] = {}
 
     def access(self, op: InstructionOp) -> Effects:
-        """The access of the next instruction."""
+        """Gives the access of the next instruction."""
         if isinstance(op, TransferOp):
             return self._transfer(op)
         if isinstance(op, NestOp):
@@ -60,7 +60,7 @@ class AccessReader:
         return Effects(op.queue, scratchpad, self._dram(op))
 
     def _dram(self, op: TransferOp) -> Touched:
-        """The window in DRAM, in units of the smallest element that is stored."""
+        """Gives the window in DRAM, in units of the smallest element that is stored."""
         if op.dram is None or op.dram not in self._shared:
             return ()
         fields, unit = op.operation_fields(), self._config.element_bytes(Memory.OUT)
@@ -96,7 +96,7 @@ class AccessReader:
         return Effects(op.queue, (*written, (acc, self._set(fields, "src"))), written)
 
     def _set(self, fields: dict[str, int], operand: str) -> Elements:
-        """The elements that an operand of a nest takes; all of them if its micro-ops are not
+        """Gives the elements that an operand of a nest takes; all of them if its micro-ops are not
         known."""
         uops = slice(fields["uop_bgn"], fields["uop_end"])
         if not self._uops_known[uops].all():
@@ -113,7 +113,7 @@ class AccessReader:
 
 
 def _spread(start: NDArray[np.int64], loops: Sequence[int], factors: Sequence[int]) -> Elements:
-    """All sums of a start and the steps of the loops."""
+    """Gives all sums of a start and the steps of the loops."""
     for count, factor in zip(loops, factors, strict=True):
         if factor:
             start = np.unique(start[:, None] + np.arange(count) * factor)
@@ -121,7 +121,7 @@ def _spread(start: NDArray[np.int64], loops: Sequence[int], factors: Sequence[in
 
 
 def compact(index: NDArray[np.int64]) -> Elements:
-    """A range if the sorted, distinct indices are one."""
+    """Gives a range if the sorted, distinct indices are one."""
     if index.size and int(index[-1]) - int(index[0]) == index.size - 1:
         return slice(int(index[0]), int(index[-1]) + 1)
     return index

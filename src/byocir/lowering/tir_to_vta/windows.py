@@ -168,8 +168,8 @@ class _Read:
         return windows
 
     def _index(self) -> list[AffineExpr]:
-        """The index of the image by the dimensions [n, k, …] of windows, k counting channels first:
-        with a 7x7 window, c = k floordiv 49, r = (k floordiv 7) mod 7, s = k mod 7."""
+        """Gives the index of the image by the dimensions [n, k, …] of windows, k counting channels
+        first: with a 7x7 window, c = k floordiv 49, r = (k floordiv 7) mod 7, s = k mod 7."""
         op = self.op
         n, k, *positions = axes(len(op.parallels))
         exprs: list[AffineExpr] = [n, n, *positions, *(k for _ in op.reductions)]
@@ -181,7 +181,7 @@ class _Read:
         return [expr.replace_dims_and_symbols(exprs, []) for expr in op.in_maps[0].results]
 
     def _summed(self) -> list[int]:
-        """The iterators that are summed over in the order in which weights become one row."""
+        """Gives the iterators that are summed over in the order in which weights become one row."""
         order = order_of_weights(self.op.in_maps[1], self.op.parallels[1], self.op.reductions[0])
         found = [self.op.in_maps[1].results[axis] for axis in order[1:]]
         return [expr.position for expr in found if isinstance(expr, AffineDimExpr)]

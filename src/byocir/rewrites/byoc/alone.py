@@ -42,7 +42,7 @@ def alone(composite: CompositeOp, schedule: str = "", around: int = 0) -> Module
 
 
 def _region(composites: Sequence[CompositeOp], target: TargetAttr) -> RegionOp:
-    """A region of copies of these composites, which gives all their results."""
+    """Gives a region of copies of these composites, which gives all their results."""
     results = [result for each in composites for result in each.outputs]
     inputs = list(dict.fromkeys(value for each in composites for value in each.inputs))
     inputs = [value for value in inputs if value not in results]

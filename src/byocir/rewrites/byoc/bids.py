@@ -51,7 +51,7 @@ class Offer:
     costs: CostTable = NONE
 
     def refusal(self, state: State) -> str:
-        """The reason why the target cannot run a match; empty if it can."""
+        """Gives the reason why the target cannot run a match; empty if it can."""
         found: Any = ask(self.bidder, "refusal", list(state.ops))
         expect_given(self.bidder, "refusal", isinstance(found, str), "text", found)
         return found
@@ -61,7 +61,7 @@ class Offer:
         return self._bid([(a, a.composite.name) for a in attempts], objective)
 
     def as_host(self, attempt: Attempt, objective: str) -> Bid:
-        """The cost of what a target would take, on the host, whose offer this is: its work is
+        """Gives the cost of what a target would take, on the host, whose offer this is: its work is
         measured and told under its own name."""
         return self._bid([(attempt, self.target)], objective)
 
@@ -115,7 +115,7 @@ def bids(attempt: Attempt, offers: Sequence[Offer], objective: str, blocked: Blo
 
 
 def cheapest(found: Sequence[Bid]) -> Bid:
-    """The bid that wins: the first at a tie, and where the first tells no cost."""
+    """Gives the bid that wins: the first at a tie, and where the first tells no cost."""
     if found[0].cost is None:
         return found[0]
     return min(found, key=lambda bid: inf if bid.cost is None else bid.cost)
@@ -144,7 +144,7 @@ def _cover(ops: Sequence[Operation], offer: Offer, blocked: Blocked) -> list[Att
 
 
 def told(best: Bid, found: Sequence[Bid], objective: str) -> str:
-    """The decision among these bids as a sentence; empty where there was only one."""
+    """Gives the decision among these bids as a sentence; empty where there was only one."""
     silent = [bid.offer.target for bid in found if bid.cost is None]
     if len(found) < 2:
         return ""

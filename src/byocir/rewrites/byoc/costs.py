@@ -54,7 +54,7 @@ class CostTable:
         return self.entries.get(work_of(composite, ops), {}) if self.entries else {}
 
     def to_json(self) -> str:
-        """The table as text, as `read_costs` reads it; the same table gives the same text."""
+        """Gives the table as text, as `read_costs` reads it; the same table gives the same text."""
         rows = [
             {"composite": composite, "ops": [*ops], **dict(sorted(costs.items()))}
             for (composite, ops), costs in sorted(self.entries.items())
@@ -67,13 +67,13 @@ NONE = CostTable()
 
 
 def work_of(composite: str, ops: Iterable[Operation]) -> Work:
-    """The name of a composite with the matched ops as text."""
+    """Gives the name of a composite with the matched ops as text."""
     return composite, tuple(sorted(text_of(op) for op in ops if not is_constant(op)))
 
 
 def read_costs(text: str, where: str = "") -> CostTable:
-    """The table that a text holds; raises ByocirError B249, with the entry, for one that does not
-    have the form."""
+    """Reads the table that a text holds; raises ByocirError B249, with the entry, for one that does
+    not have the form."""
     entries: dict[Work, Mapping[str, float]] = {}
     for row, work, place in _FORM.entries(_FORM.read(text, where), where):
         _FORM.expect(work not in entries, "each composite on the same ops once", work[0], place)
@@ -108,6 +108,6 @@ def set_costs(module: ModuleOp, table: CostTable) -> None:
 
 
 def costs_of(module: ModuleOp) -> CostTable:
-    """The table that a module carries; raises ByocirError B249 for one without the form."""
+    """Gives the table that a module carries; raises ByocirError B249 for one without the form."""
     attribute = module.attributes.get(COSTS)
     return read_costs(attribute.data) if isinstance(attribute, StringAttr) else NONE

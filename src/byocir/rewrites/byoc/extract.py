@@ -49,7 +49,7 @@ def extract_composite(
 
 
 def _with_graphs(op: Operation) -> Iterable[Operation]:
-    """An op and, of an ONNX operator, those in its graphs."""
+    """Gives an op and, of an ONNX operator, those in its graphs."""
     return op.walk() if isinstance(op, ForeignOp) else (op,)
 
 
@@ -93,7 +93,7 @@ def enclose(
 def _moved(
     ops: Sequence[Operation], inputs: Sequence[SSAValue], constants: Sequence[Operation]
 ) -> Block:
-    """A body that takes these inputs, with copies of the constants and the ops themselves."""
+    """Gives a body that takes these inputs, with copies of the constants and the ops themselves."""
     body = enclosing_body([v.type for v in inputs])
     replacements: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=True))
     for constant in constants:

@@ -39,7 +39,7 @@ def group_nodes(
 
 
 def _of_kind(kind: Merge, colours: Sequence[Colour], merge: Sequence[Merge]) -> list[Colour]:
-    """The colours that are merged this way, None for all others."""
+    """Gives the colours that are merged this way, None for all others."""
     return [c if c is not None and merge[c] == kind else None for c in colours]
 
 
@@ -68,7 +68,7 @@ def _gather(
 
 
 def _waves(quotient: QuotientGraph, colours: Sequence[Colour]) -> list[list[int]]:
-    """All groups, in runs of one colour (or None) that can go one after the other."""
+    """Gives all groups, in runs of one colour (or None) that can go one after the other."""
     order = quotient.order()
     waiting = {group: len(quotient.before(group)) for group in order}
     depth = _changes(quotient, colours, order)
@@ -91,7 +91,7 @@ def _waves(quotient: QuotientGraph, colours: Sequence[Colour]) -> list[list[int]
 
 
 def _next_colour(ready: Mapping[Colour, deque[int]], depth: Mapping[int, int]) -> Colour:
-    """The host as long as it can go on, else the colour that most changes are waiting for."""
+    """Gives the host as long as it can go on, else the colour that most changes are waiting for."""
     if ready.get(None):
         return None
     free = sorted(colour for colour, queue in ready.items() if queue and colour is not None)
@@ -113,7 +113,7 @@ def _changes(
 
 
 def components(members: Sequence[int], neighbours: Mapping[int, Sequence[int]]) -> list[list[int]]:
-    """The parts of a group that edges among its members connect, by the lowest member."""
+    """Gives the parts of a group that edges among its members connect, by the lowest member."""
     inside, parts = set(members), list[list[int]]()
     for start in sorted(members):
         if start not in inside:
@@ -186,7 +186,7 @@ def _nearest(known: _Upstream, other: _Upstream) -> None:
 
 
 def _told(entering: Sequence[tuple[Edge, tuple[int, Edge] | None]]) -> list[GroupCut]:
-    """One cut for each node from which a path of the nearest group comes in."""
+    """Gives one cut for each node from which a path of the nearest group comes in."""
     nearest = max((entry[0] for _, entry in entering if entry is not None), default=None)
     told: dict[int, GroupCut] = {}
     for (last, enters), entry in entering:

@@ -98,11 +98,12 @@ class _Network:
         self._values = dict.fromkeys(v for each in placed for v in crossing(each.attempt.matched))
 
     def most_crossing(self, i: int) -> float:
-        """The cost of all that goes into a match and comes out of it, if all of it crosses."""
+        """Gives the cost of all that goes into a match and comes out of it, if all of it
+        crosses."""
         return sum(self._price(value) for value in crossing(self._placed[i].attempt.matched))
 
     def on_host(self, costs: Mapping[int, tuple[float, float]]) -> set[int]:
-        """The matches that cost less on the host, of those with costs there and here."""
+        """Gives the matches that cost less on the host, of those with costs there and here."""
         edges: list[Edge] = []
         for i in range(len(self._placed)):
             if i in costs:
@@ -122,9 +123,9 @@ class _Network:
         return {node - 2 for node in sink_side(count, edges) if 2 <= node < 2 + len(self._placed)}
 
     def _edges_of(self, value: SSAValue, spare: int, always: int) -> list[Edge]:
-        """The edges of a value: it goes out of a target once if the host or another target reads
-        it, and into each target once that does not make it itself. `spare` and the next node stand
-        for both."""
+        """Gives the edges of a value: it goes out of a target once if the host or another target
+        reads it, and into each target once that does not make it itself. `spare` and the next node
+        stand for both."""
         price = _units(self._price(value))
         maker = self._node_of(value.owner)
         target = self._target(maker)

@@ -16,22 +16,22 @@ from byocir.dialects.walk import ops_in
 
 
 def host_functions(module: ModuleOp) -> Iterator[FuncOp]:
-    """The functions that no target has taken."""
+    """Gives the functions that no target has taken."""
     for function in module.body.block.ops:
         if isinstance(function, FuncOp) and TARGET not in function.attributes:
             yield function
 
 
 def host_blocks(module: ModuleOp) -> Iterator[Block]:
-    """The blocks of what the host runs, outer ones first."""
+    """Gives the blocks of what the host runs, outer ones first."""
     for function in host_functions(module):
         yield from blocks_in(function)
 
 
 def blocks_in(op: Operation) -> Iterator[Block]:
-    """The blocks of an op, and those of control flow and loops on tensors inside, outer ones first.
-    What a target has taken is not looked into, nor are graphs of operators that are no control
-    flow: these run whole. Loops in memory are scheduled: what is in them has its place.
+    """Gives the blocks of an op, and those of control flow and loops on tensors inside, outer ones
+    first. What a target has taken is not looked into, nor are graphs of operators that are no
+    control flow: these run whole. Loops in memory are scheduled: what is in them has its place.
     """
     for region in op.regions:
         for block in region.blocks:

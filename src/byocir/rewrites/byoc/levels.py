@@ -21,7 +21,7 @@ def set_levels(module: ModuleOp, levels: Sequence[str] = LEVELS) -> None:
 
 
 def levels_left(module: ModuleOp) -> list[str] | None:
-    """The levels at which a module has still to be matched, None where it does not say."""
+    """Gives the levels at which a module has still to be matched, None where it does not say."""
     attribute = module.attributes.get(LEVELS_LEFT)
     if not isinstance(attribute, ArrayAttr):
         return None

@@ -92,7 +92,7 @@ def _mark_end(
 
 
 def marked_ops(block: Block) -> dict[Operation, HandPlacement]:
-    """The ops between markers and the place of each; raises ByocirError B240."""
+    """Gives the ops between markers and the place of each; raises ByocirError B240."""
     marked: dict[Operation, HandPlacement] = {}
     for end in block.ops:
         if isinstance(end, EndOp):
@@ -118,7 +118,7 @@ def _place_of(marker: BeginOp | EndOp) -> HandPlacement:
 
 
 def _enclosed(end: EndOp) -> Iterator[Operation]:
-    """The ops from which the end's value comes, back to the begins. Constants need none."""
+    """Gives the ops from which the end's value comes, back to the begins. Constants need none."""
     place = _place_of(end)
     pending: list[tuple[SSAValue, Operation]] = [(end.input, end)]
     seen: set[Operation] = set()

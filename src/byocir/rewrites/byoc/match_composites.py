@@ -254,7 +254,8 @@ def _offer(target: TargetAttr, level: str, costs: CostTable) -> Offer:
 
 
 def _record_misses(block: Block, offers: Sequence[Offer], claims: _Claims) -> None:
-    """Ops that stay: how far every pattern with such an op inside would have come."""
+    """Records for the ops that stay how far every pattern with such an op inside would have
+    come."""
     for op in block.ops:
         if op in claims.taken or is_constant(op) or op.has_trait(IsTerminator):
             continue

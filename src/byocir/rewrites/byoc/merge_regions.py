@@ -91,7 +91,7 @@ class _Graph:
         return near
 
     def broken_rules(self, members: Sequence[int]) -> str:
-        """The rules of the policy that nodes of one target break as one region."""
+        """Gives the rules of the policy that nodes of one target break as one region."""
         colour = self.colours[members[0]] if members else None
         if colour is None or not self.policies[colour].rules:
             return ""
@@ -158,8 +158,8 @@ def _gathered(regions: Sequence[RegionOp]) -> GatheredRegion:
 
 
 def _apart_where_rules_break(graph: _Graph, quotient: QuotientGraph) -> QuotientGraph:
-    """The groups, but those that break a rule in parts that no edge connects. No cycle comes of
-    that: it would have been one of the groups."""
+    """Gives the groups, but those that break a rule in parts that no edge connects. No cycle comes
+    of that: it would have been one of the groups."""
     if not any(policy.rules for policy in graph.policies):
         return quotient
     near, groups = graph.neighbours(), list[list[int]]()
@@ -175,7 +175,9 @@ def _composites(regions: Iterable[RegionOp]) -> list[CompositeOp]:
 
 
 def _not_worth_a_call(graph: _Graph, quotient: QuotientGraph) -> dict[int, str]:
-    """The regions to give back: glue that serves nothing, what is too small, what breaks a rule."""
+    """Gives the regions to give back: glue that serves nothing, what is too small, what breaks a
+    rule.
+    """
     glue = [frozenset(c.name for c in composites_of(t) if c.glue) for t in graph.targets]
     near = graph.neighbours()
     reasons: dict[int, str] = {}
@@ -215,8 +217,8 @@ def _too_small(composites: Sequence[CompositeOp], policy: RegionPolicy) -> str:
 def _without(
     quotient: QuotientGraph, count: int, edges: Sequence[Edge], gone: Mapping[int, str]
 ) -> QuotientGraph:
-    """The groups without these nodes, which stand alone. A group's nodes that go are not connected
-    to those that stay, so they can stand in front of them."""
+    """Gives the groups without these nodes, which stand alone. A group's nodes that go are not
+    connected to those that stay, so they can stand in front of them."""
     groups: list[list[int]] = []
     for group in quotient.order():
         members = quotient.members(group)
@@ -253,7 +255,8 @@ def _region_named(region: RegionOp) -> str:
 
 
 def _order(quotient: QuotientGraph) -> list[int]:
-    """All nodes, the members of a group next to each other, the block's last op still last."""
+    """Gives all nodes, the members of a group next to each other, the block's last op still
+    last."""
     groups = quotient.groups
     index = {quotient.group(members[0]): i for i, members in enumerate(groups)}
     needed = [{index[g] for g in quotient.before(quotient.group(m[0]))} for m in groups]

@@ -74,7 +74,7 @@ class _Flow:
                 return
 
     def _next(self, node: int, tried: list[int]) -> int | None:
-        """The first edge of a node that leads on; what led nowhere is counted as tried."""
+        """Gives the first edge of a node that leads on; what led nowhere is counted as tried."""
         edges = self._edges[node]
         while tried[node] < len(edges):
             edge = edges[tried[node]]
@@ -84,7 +84,7 @@ class _Flow:
         return None
 
     def reaching_sink(self) -> set[int]:
-        """The nodes from which more could flow into the sink."""
+        """Gives the nodes from which more could flow into the sink."""
         found, queue = {SINK}, [SINK]
         for node in queue:
             for edge in self._edges[node]:

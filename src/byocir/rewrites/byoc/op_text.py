@@ -24,7 +24,7 @@ _LEFT_OUT = frozenset(("zero_point", "reason", "graph_names", "operandSegmentSiz
 
 
 def text_of(op: Operation) -> str:
-    """An op as text; equal for ops that take the same time."""
+    """Gives an op as text; equal for ops that take the same time."""
     operands, results = (
         ", ".join(str(value.type) for value in values) for values in (op.operands, op.results)
     )
@@ -68,7 +68,7 @@ def _text(attribute: Attribute) -> str:
 
 
 def _body(op: Operation) -> list[str]:
-    """The ops of regions, constants and terminators aside, in their order."""
+    """Gives the ops of regions, constants and terminators aside, in their order."""
     inner = [each for region in op.regions for each in region.walk()]
     kept = [e for e in inner if not is_constant(e) and not e.has_trait(IsTerminator)]
     return [" ".join([each.name, *(str(r.type) for r in each.results)]) for each in kept]

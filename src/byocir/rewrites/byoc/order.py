@@ -13,7 +13,7 @@ from byocir.patterns.dataflow import read, written
 
 
 def free_values(op: Operation) -> Iterator[SSAValue]:
-    """The values from outside that an op uses: its operands and what its regions capture."""
+    """Gives the values from outside that an op uses: its operands and what its regions capture."""
     yield from op.operands
     if not op.regions or op.has_trait(IsolatedFromAbove):
         return
@@ -48,7 +48,7 @@ def _positions(ops: Sequence[Operation]) -> dict[Operation | Block, int]:
 
 
 def topological(needed: Sequence[Collection[int]]) -> list[int]:
-    """The numbers of nodes, each after those it needs and else as low as can be."""
+    """Gives the numbers of nodes, each after those it needs and else as low as can be."""
     waiting = [len(before) for before in needed]
     dependents: list[list[int]] = [[] for _ in needed]
     for node, before in enumerate(needed):

@@ -65,7 +65,7 @@ class OutlineRegionsPass(ModulePass):
 
 
 def _regions(module: ModuleOp) -> Iterator[tuple[FuncOp, RegionOp]]:
-    """The regions of functions that are no target's, and the functions."""
+    """Gives the regions of functions that are no target's, and the functions."""
     for function in module.body.block.ops:
         if isinstance(function, FuncOp) and TARGET not in function.attributes:
             for op in ops_of(function):
@@ -103,7 +103,7 @@ def content(region: RegionOp) -> Hashable:
 
 
 def _blocks(region: Region, numbers: dict[SSAValue, int]) -> Iterator[Hashable]:
-    """Types of arguments and number of ops of each block; numbers the arguments."""
+    """Gives the types of arguments and number of ops of each block; numbers the arguments."""
     for block in region.blocks:
         for arg in block.args:
             numbers[arg] = len(numbers)
@@ -123,7 +123,7 @@ def _call(region: RegionOp, symbol: str) -> CallOp:
 
 
 def _fresh(target: str, symbols: set[str], numbers: dict[str, int]) -> str:
-    """A symbol that is not taken; `numbers` holds where to go on for each target."""
+    """Gives a symbol that is not taken; `numbers` holds where to go on for each target."""
     number = numbers.get(target, 0)
     while f"{target}_{number}" in symbols:
         number += 1
@@ -132,7 +132,7 @@ def _fresh(target: str, symbols: set[str], numbers: dict[str, int]) -> str:
 
 
 def _outline(regions: Sequence[RegionOp], symbol: str, replaced: Replaced) -> FuncOp:
-    """One function for regions that compute the same, and a call of it in place of each."""
+    """Gives one function for regions that compute the same, and a call of it in place of each."""
     first = regions[0]
     calls = [_call(region, symbol) for region in regions]
     _fuse_locations(regions)

@@ -122,7 +122,7 @@ def _pass(region: RegionOp, composites: Sequence[CompositeOp]) -> None:
 
 
 def _outside(region: RegionOp, constant: Operation) -> SSAValue:
-    """A constant of the same numbers before the region: one of its inputs, or a copy."""
+    """Gives a constant of the same numbers before the region: one of its inputs, or a copy."""
     array = constant_array(constant.results[0])
     known = next((value for value in region.inputs if constant_array(value) == array), None)
     if known is not None:

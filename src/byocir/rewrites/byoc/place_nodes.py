@@ -212,8 +212,8 @@ def _said(decision: DecisionAttr) -> str:
 
 
 def _known_as(module: ModuleOp, op: Operation) -> str:
-    """An op as the model's user knows it: by the nodes it came from and their operators. What it
-    is by now may be an op of the compiler's own."""
+    """Gives an op as the model's user knows it: by the nodes it came from and their operators. What
+    it is by now may be an op of the compiler's own."""
     sources = [o for o in module.body.block.ops if isinstance(o, SourceOp)]
     kinds = {node.name: node.op_type for source in sources for node in source.entries()}
     nodes = [f"{name} ({kinds[name]})" for name in names(op.location) if name in kinds]

@@ -41,9 +41,9 @@ class Kernels:
     fuse: bool = False
 
     def cost_of(self, ops: Sequence[Operation], threads: int) -> dict[str, float]:
-        """Seconds by "latency", joules by "energy" and bytes of what is read and given, constants
-        aside, by "bytes". Empty for ops of open shape, of which nobody knows how large they are.
-        More threads compute faster, and call and move as one does."""
+        """Gives seconds by "latency", joules by "energy" and bytes of what is read and given,
+        constants aside, by "bytes". Empty for ops of open shape, of which nobody knows how large
+        they are. More threads compute faster, and call and move as one does."""
         values = [value for op in ops for value in (*op.operands, *op.results)]
         sizes = {value: size_of(value.type) for value in values}
         if any(static_shape(value.type) is None for value in values) or None in sizes.values():

@@ -49,28 +49,28 @@ class QuotientGraph:
         return sorted(sorted(members) for members in self._members.values())
 
     def group(self, node: int) -> int:
-        """The group a node is in."""
+        """Gives the group a node is in."""
         return self._group[node]
 
     def members(self, group: int) -> list[int]:
-        """The nodes of a group."""
+        """Gives the nodes of a group."""
         return self._members[group]
 
     def before(self, group: int) -> set[int]:
-        """The groups that edges come from."""
+        """Gives the groups that edges come from."""
         return self._before[group]
 
     def after(self, group: int) -> set[int]:
-        """The groups that edges lead to."""
+        """Gives the groups that edges lead to."""
         return self._after[group]
 
     def order(self) -> list[int]:
-        """All groups, each after those it depends on."""
+        """Gives all groups, each after those it depends on."""
         return sorted(self._place, key=self._place.__getitem__)
 
     def between(self, a: int, b: int) -> int | None:
-        """A third group on a path between two groups. They may merge if there is none: the quotient
-        graph stays acyclic."""
+        """Gives a third group on a path between two groups. They may merge if there is none: the
+        quotient graph stays acyclic."""
         first, last = sorted((a, b), key=self._place.__getitem__)
         found = self._reach(last, self._before, range(self._place[first] + 1, self._place[last]))
         return next((group for group in found if first in self._before[group]), None)
@@ -94,7 +94,7 @@ class QuotientGraph:
         return keep
 
     def _weight(self, group: int) -> int:
-        """The cost of renaming a group: its members and edges."""
+        """Gives the cost of renaming a group: its members and edges."""
         return len(self._members[group]) + len(self._after[group]) + len(self._before[group])
 
     def _arrange(self, first: int, last: int) -> int:
@@ -112,7 +112,7 @@ class QuotientGraph:
         return places[len(earlier)]
 
     def _reach(self, start: int, edges: Mapping[int, set[int]], places: range) -> Iterator[int]:
-        """The groups at these places that edges lead to."""
+        """Gives the groups at these places that edges lead to."""
         pending, seen = [start], {start}
         while pending:
             for group in edges[pending.pop()]:

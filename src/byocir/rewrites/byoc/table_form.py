@@ -25,7 +25,7 @@ class TableForm:
     tool: str
 
     def read(self, text: str, where: str) -> dict[str, Any]:
-        """The object of a text, with a list of entries."""
+        """Reads the object of a text, with a list of entries."""
         try:
             data: Any = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -38,7 +38,7 @@ class TableForm:
         return data
 
     def entries(self, data: dict[str, Any], where: str) -> Iterator[tuple[Any, Work, str]]:
-        """Each entry with the work that it is for, and its place."""
+        """Yields each entry with the work that it is for, and its place."""
         for i, row in enumerate(data[self.rows]):
             place = f"{where}: {self.rows}[{i}]" if where else f"{self.rows}[{i}]"
             self.expect(isinstance(row, dict), "an object", row, place)

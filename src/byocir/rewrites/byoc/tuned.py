@@ -57,7 +57,7 @@ class TunedTable:
     byocir: str = field(default_factory=lambda: version("byocir"))
 
     def to_json(self) -> str:
-        """The table as text, as `read_tuned` reads it; the same table gives the same text."""
+        """Gives the table as text, as `read_tuned` reads it; the same table gives the same text."""
         rows = [
             {"target": target, "composite": work[0], "ops": [*work[1]], **vars(tuned)}
             for (target, work), tuned in sorted(self.entries.items(), key=lambda each: each[0])
@@ -88,7 +88,8 @@ def load_tuned(path: str | Path) -> TunedTable:
 
 
 def read_tuned(text: str, where: str = "") -> TunedTable:
-    """The table that a text holds; raises ByocirError B264, with the entry, for another form."""
+    """Reads the table that a text holds; raises ByocirError B264, with the entry, for another
+    form."""
     data = _FORM.read(text, where)
     made = data.get("byocir")
     _FORM.expect(isinstance(made, str), "byocir as the version that tuned", made, where)

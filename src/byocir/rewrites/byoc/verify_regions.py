@@ -70,7 +70,7 @@ def verify_interface(op: RegionOp | CompositeOp) -> None:
 
 
 def _repeated(values: Sequence[SSAValue]) -> int | None:
-    """The position of the first value that stands earlier, too."""
+    """Gives the position of the first value that stands earlier, too."""
     if len(set(values)) == len(values):
         return None
     seen = Counter[SSAValue]()

@@ -42,7 +42,9 @@ def crossing(ops: Iterable[Operation]) -> list[SSAValue]:
 
 
 def size_of(type_: Attribute) -> int | None:
-    """Bytes of a tensor or buffer; None where they depend on the inputs, as those of strings do."""
+    """Gives the bytes of a tensor or buffer; None where they depend on the inputs, as those of
+    strings do.
+    """
     if not isinstance(type_, MemRefType) and static_shape(type_) is None:
         return None
     tensor = cast(Attribute, type_)

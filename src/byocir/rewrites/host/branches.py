@@ -103,7 +103,7 @@ def _cut(op: ForeignOp) -> None:
 
 
 def _outlined(graph: Region, name: str) -> FuncOp:
-    """A function of what a graph does, which calls it from now on."""
+    """Gives a function of what a graph does, which calls it from now on."""
     old, around = graph.block, graph.parent
     assert around is not None
     used = _from_outside(graph)
@@ -136,7 +136,7 @@ def _outlined(graph: Region, name: str) -> FuncOp:
 
 
 def _from_outside(graph: Region) -> list[SSAValue]:
-    """The values that a graph uses and does not make, each once, in order."""
+    """Gives the values that a graph uses and does not make, each once, in order."""
     op = graph.parent
     assert op is not None
     found: dict[SSAValue, None] = {}

@@ -78,7 +78,9 @@ def is_c(text: str) -> bool:
 
 
 def parse_c_host(text: str) -> CHost:
-    """The host that a text such as `c{cpu=x86-64-v3,threads=2}` names. Raises ByocirError B229."""
+    """Parses the text of a host, such as `c{cpu=x86-64-v3,threads=2}` names. Raises ByocirError
+    B229.
+    """
     try:
         specs = list(parse_pipeline(text.replace(",", " ")))
     except (ParseError, ArgSpecParseError, ValueError):  # ValueError: a number of many digits

@@ -34,6 +34,6 @@ class DotStep:
 
 
 def dot_step_of(weights: Attribute, shared: Attribute, cpu: Cpu) -> DotStep | None:
-    """The step with most neighbours for bytes of these types, if the processor has one."""
+    """Gives the step with most neighbours for bytes of these types, if the processor has one."""
     steps = (DotStep(4, weights), DotStep(2, i16))
     return next((step for step in steps if step.is_on(cpu, shared)), None)

@@ -73,7 +73,7 @@ def _with_numbers(op: BlockOp) -> None:
 
 
 def _fusible(op: BlockOp) -> int | None:
-    """The position of an input whose producer can be fused."""
+    """Gives the position of an input whose producer can be fused."""
     if not op.in_value_form or is_contraction(op):
         return None
     return next((i for i in range(len(op.ins)) if _can_fuse(op, i)), None)
@@ -121,7 +121,7 @@ def _reads_each_once(op: BlockOp, map_: AffineMap) -> bool:
 
 
 def fuse_producer(op: BlockOp, position: int) -> BlockOp:
-    """The block in which an input is computed where it is read."""
+    """Gives the block in which an input is computed where it is read."""
     producer = op.ins[position].owner
     assert isinstance(producer, BlockOp)
     at = _inverse(producer, op.in_maps[position])
@@ -157,8 +157,8 @@ def _inverse(producer: BlockOp, map_: AffineMap) -> list[AffineExpr]:
 
 
 def _joined(op: BlockOp, producer: BlockOp, position: int) -> Region:
-    """The producer's body, then the block's, which uses what that yields. Both are moved: copies of
-    a body that grows at each step would cost the square of its length."""
+    """Gives the producer's body, then the block's, which uses what that yields. Both are moved:
+    copies of a body that grows at each step would cost the square of its length."""
     old, block = op.body.block, producer.body.block
     computed, inputs = producer.yielded[0], len(producer.ins)
     _end(block).erase()
@@ -199,7 +199,7 @@ def _drop(block: Block, args: Sequence[BlockArgument]) -> None:
 
 
 def _detached(op: BlockOp, location: LocationAttr) -> Region:
-    """The body of a block, for another block at a location."""
+    """Gives the body of a block, for another block at a location."""
     end = op.body.block.last_op
     assert end is not None
     end.location = location
@@ -210,8 +210,8 @@ def _detached(op: BlockOp, location: LocationAttr) -> Region:
 
 
 def _scalar(op: BlockOp) -> int | None:
-    """The position of an input that is a constant of one element, of a type that bodies compute
-    in."""
+    """Gives the position of an input that is a constant of one element, of a type that bodies
+    compute in."""
     whole = op.whole
     for i, value in enumerate(op.ins):
         owner = value.owner
@@ -228,7 +228,7 @@ def _scalar(op: BlockOp) -> int | None:
 
 
 def _with_number(op: BlockOp, position: int) -> BlockOp:
-    """The block with an input as a constant of its body."""
+    """Gives the block with an input as a constant of its body."""
     owner = op.ins[position].owner
     assert isinstance(owner, ConstantOp)
     element: Attribute = element_type_of(owner.result.type)

@@ -52,7 +52,7 @@ class GroupForeignPass(ModulePass):
 
 
 def _blocks(function: FuncOp) -> list[Block]:
-    """The blocks with foreign ops of a function on tensors, and of its loops, each once."""
+    """Gives the blocks with foreign ops of a function on tensors, and of its loops, each once."""
     if any(isinstance(type_, MemRefType) for type_ in function.function_type.inputs):
         return []
     found = (op for op in function.walk() if isinstance(op, ForeignOp))
@@ -79,7 +79,7 @@ def _can_join(op: Operation) -> bool:
 
 
 def _groups(block: Block) -> list[list[Operation]]:
-    """The groups of two ops or more, in a block that is in their order."""
+    """Gives the groups of two ops or more, in a block that is in their order."""
     joins = {op: _can_join(op) for op in block.ops}
     if sum(joins.values()) < 2:
         return []
@@ -95,9 +95,9 @@ def _groups(block: Block) -> list[list[Operation]]:
 
 
 def _turns(joins: Mapping[Operation, bool]) -> dict[Operation, int]:
-    """Numbers the turn in which each op of a block runs if all that can run runs, of one kind and
-    then of the other: those that can join in odd turns, the rest in even ones, and what ends the
-    block in the last.
+    """Numbers the turn in which each op of a block runs if all that can run runs, of one kind
+    and then of the other: those that can join in odd turns, the rest in even ones, and what ends
+    the block in the last.
 
     An op uses nothing that is made after it, so one pass over the block finds them all.
     """
@@ -112,7 +112,7 @@ def _turns(joins: Mapping[Operation, bool]) -> dict[Operation, int]:
 
 
 def _before(op: Operation, here: Collection[Operation]) -> Iterator[Operation]:
-    """Those of some ops that make what an op uses, or what is in it."""
+    """Gives those of some ops that make what an op uses, or what is in it."""
     for each in op.walk():
         for value in each.operands:
             if isinstance(value.owner, Operation) and value.owner in here:
@@ -120,7 +120,7 @@ def _before(op: Operation, here: Collection[Operation]) -> Iterator[Operation]:
 
 
 def _outlined(group: Sequence[Operation], name: str) -> FuncOp:
-    """The function of a group, which a call replaces."""
+    """Gives the function of a group, which a call replaces."""
     members = set(group)
     given, constants = _read_from_outside(group, members)
     made = [result for op in group for result in op.results]
@@ -156,7 +156,7 @@ def _read_from_outside(
 def _call(
     name: str, given: Sequence[SSAValue], results: Sequence[SSAValue], group: Sequence[Operation]
 ) -> CallOp:
-    """A call at the place of a group's first op, with the locations of all."""
+    """Gives a call at the place of a group's first op, with the locations of all."""
     call = CallOp(name, given, [result.type for result in results])
     call.location = fuse(*(op.location for op in group))
     block = group[0].parent
@@ -181,7 +181,9 @@ def _replace_outside(
 def _moved(
     group: Sequence[Operation], given: Sequence[SSAValue], constants: Sequence[Constant]
 ) -> Block:
-    """A block that has the ops of a group, and constants of its own, and takes what it is given."""
+    """Gives a block that has the ops of a group, and constants of its own, and takes what it is
+    given.
+    """
     body = Block(arg_types=[value.type for value in given])
     inside: dict[SSAValue, SSAValue] = dict(zip(given, body.args, strict=True))
     for constant in constants:

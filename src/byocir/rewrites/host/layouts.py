@@ -148,7 +148,8 @@ class _Layouts:
     # -- blocks
 
     def _convert(self, op: BlockOp) -> None:
-        """The block with channels last, in its inputs of that many dimensions and its result."""
+        """Rewrites the block with channels last, in its inputs of that many dimensions and its
+        result."""
         emit = Emitter(op.location)
         reads = [self._read(emit, op, i) for i in range(len(op.ins))]
         frame = self._frame(op.results[0])
@@ -174,7 +175,8 @@ class _Layouts:
     def _read(
         self, emit: Emitter, op: BlockOp, position: int
     ) -> tuple[SSAValue, list[AffineExpr], Attribute | None]:
-        """An input with channels last, where the block reads it, and what it reads outside."""
+        """Gives an input with channels last, where the block reads it, and what it reads
+        outside."""
         value, pad = op.ins[position], op.pad_values[position]
         exprs = list(op.in_maps[position].results)
         wanted = self._is_convolution(op) and position == _image(op)
@@ -203,7 +205,7 @@ class _Layouts:
         return emit.empty(element, shape), empty
 
     def _copy(self, emit: Emitter, value: SSAValue, frame: Frame) -> PlacedImage:
-        """A value, wherever it is, in a new array with channels last and this frame."""
+        """Gives a value, wherever it is, in a new array with channels last and this frame."""
         shape, element = shape_of(value.type), element_type_of(value.type)
         space = Space.over(_last(shape))
         at = space.parallel
@@ -308,7 +310,7 @@ def _as_frame(outside: Outside, pad: Attribute | None) -> Frame:
 
 
 def _larger(one: Frame, other: Frame) -> Frame:
-    """A frame of the second's number that has room for both."""
+    """Gives a frame of the second's number that has room for both."""
     before, after = map(max, one.before, other.before), map(max, one.after, other.after)
     return Frame(tuple(before), tuple(after), other.number)
 
@@ -320,7 +322,7 @@ def _holds(frame: Frame, outside: Outside, pad: Attribute | None) -> bool:
 
 
 def _framed(shape: Shape, frame: Frame) -> Shape:
-    """The shape, channels last, of an array with a frame."""
+    """Gives the shape, channels last, of an array with a frame."""
     rows = zip(shape[1:-1], frame.before, frame.after, strict=True)
     return (shape[0], *(b + size + a for size, b, a in rows), shape[-1])
 
@@ -339,7 +341,7 @@ def _can_write_frame(op: BlockOp, frame: Frame) -> bool:
 
 
 def _image(op: BlockOp) -> int:
-    """The operand of a convolution that its windows slide over."""
+    """Gives the operand of a convolution that its windows slide over."""
     spatial = {i for e in op.out_maps[0].results[2:] for i in e.used_dims()}
     uses = [{i for e in map_.results for i in e.used_dims()} for map_ in op.in_maps]
     return 0 if spatial & uses[0] else 1
@@ -369,8 +371,8 @@ NOWHERE = ((0, 0), (0, 0))
 
 
 def _order(op: BlockOp, maps: Sequence[Sequence[AffineExpr]], is_convolution: bool) -> list[int]:
-    """The iterators in the order of the result's dimensions, then the others; of sums that may be
-    taken in any order those along the last dimension of an input innermost."""
+    """Gives the iterators in the order of the result's dimensions, then the others; of sums that
+    may be taken in any order those along the last dimension of an input innermost."""
     parallels: list[int] = []
     for expr in maps[-1]:
         form = linear(expr)
@@ -387,7 +389,7 @@ def _order(op: BlockOp, maps: Sequence[Sequence[AffineExpr]], is_convolution: bo
 
 
 def _renamed_map(map_: AffineMap, order: Sequence[int]) -> AffineMap:
-    """A map whose iterators come in another order."""
+    """Gives a map whose iterators come in another order."""
     count = len(order)
     dims = [AffineExpr.dimension(order.index(i)) for i in range(count)]
     return map_.replace_dims_and_symbols(dims, [], count, 0)

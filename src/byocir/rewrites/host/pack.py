@@ -70,7 +70,7 @@ class PackWeightsPass(ModulePass):
 
 @dataclass(frozen=True)
 class _Neighbours:
-    """Those along a reduction iterator that a step takes at once."""
+    """The neighbours along a reduction iterator that a step takes at once."""
 
     iterator: int
     step: DotStep
@@ -136,8 +136,8 @@ def _packing(op: BlockOp, cpu: Cpu) -> _Packing | None:
 
 
 def _neighbours(op: BlockOp, weights: int, cpu: Cpu) -> _Neighbours | None:
-    """The innermost reduction iterator of a contraction of 8-bit integers, if neighbours along it
-    are neighbours in both operands."""
+    """Gives the innermost reduction iterator of a contraction of 8-bit integers, if neighbours
+    along it are neighbours in both operands."""
     inner = op.reductions[-1]
     image = op.in_maps[1 - weights].results
     last = linear(image[-1])
@@ -233,8 +233,8 @@ def _only_read(value: SSAValue) -> bool:
 
 
 def _split(packing: _Packing) -> tuple[list[IteratorAttr], list[AffineExpr]]:
-    """The iterators with the lane as panel and lane, and the one with neighbours as their group and
-    a place in it, and what the old iterators are in them."""
+    """Gives the iterators with the lane as panel and lane, and the one with neighbours as their
+    group and a place in it, and what the old iterators are in them."""
     op, found = packing.op, packing.neighbours
     widths = {packing.lane: packing.width, **({found.iterator: found.step.count} if found else {})}
     if packing.panels == 1 and packing.is_full:
@@ -255,7 +255,7 @@ def _panels(
     dims: Sequence[AffineExpr],
     map_: AffineMap,
 ) -> tuple[SSAValue, list[AffineExpr]]:
-    """The packed constant, as a copy, and where the contraction reads it."""
+    """Gives the packed constant, as a copy, and where the contraction reads it."""
     value, found = packing.op.ins[packing.weights], packing.neighbours
     used = _used(map_)
     lane = max(dims[packing.lane].used_dims())
@@ -280,7 +280,7 @@ def _step(x: Emitted, w: Emitted, acc: Emitted) -> Emitted:
 
 
 def _body(packing: _Packing) -> Region:
-    """The contraction's body for what is packed, which may be wider."""
+    """Gives the contraction's body for what is packed, which may be wider."""
     op, found = packing.op, packing.neighbours
     types = [element_type_of(value.type) for value in (*op.ins, *op.outs)]
     if found is None or found.step.packed == types[packing.weights]:

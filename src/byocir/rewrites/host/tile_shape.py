@@ -36,8 +36,8 @@ class TileShape:
 
 
 def lanes_of(cpu: Cpu, extent: int) -> int:
-    """Elements of a vector: as many as a register holds, fewer where there are fewer in all; 0
-    where there are too few for any."""
+    """Gives elements of a vector: as many as a register holds, fewer where there are fewer in all;
+    0 where there are too few for any."""
     lanes = cpu.vector // ELEMENT
     while lanes > extent:
         lanes //= 2
@@ -47,8 +47,8 @@ def lanes_of(cpu: Cpu, extent: int) -> int:
 def tile_shape(
     cpu: Cpu, extent: int, rows: Sequence[int], *, fused: bool, reserved: int = 0
 ) -> TileShape | None:
-    """The cheapest tile for so many elements along the vectors and along each row iterator, the
-    innermost last; None where vectors do not fit. `fused` tells that products are added in one
+    """Gives the cheapest tile for so many elements along the vectors and along each row iterator,
+    the innermost last; None where vectors do not fit. `fused` tells that products are added in one
     instruction, and need no register of their own; so many rows of registers are `reserved`."""
     lanes = lanes_of(cpu, extent)
     if not lanes:
@@ -68,7 +68,7 @@ def tile_shape(
 
 
 def _cost_of_rows(rows: Sequence[int], height: int, vectors: int) -> float:
-    """The cost of one step of the reduction for all rows."""
+    """Gives the cost of one step of the reduction for all rows."""
     heights = heights_of(rows, height)
     cost = 1.0
     for axis, (extent, most) in enumerate(zip(rows, heights, strict=True)):

@@ -85,7 +85,7 @@ class _Slide:
         return self.count + self.shift
 
     def known(self, phase: int) -> range:
-        """The elements of a phase that are in the array."""
+        """Gives the elements of a phase that are in the array."""
         start = -(-(-self.begin - phase) // self.stride)
         stop = -(-(self.size - self.begin - phase) // self.stride)
         return range(max(start, 0), min(stop, self.length))
@@ -95,7 +95,7 @@ class _Slide:
         return index * self.stride + (phase + self.begin)
 
     def split(self) -> tuple[AffineExpr, AffineExpr]:
-        """The phase and the element, relative to the window's first, of a position."""
+        """Gives the phase and the element, relative to the window's first, of a position."""
         if self.kernel is None:
             return AffineExpr.constant(0), AffineExpr.constant(0)
         distance = AffineExpr.dimension(self.kernel) * self.dilation
@@ -140,8 +140,8 @@ def _window(op: BlockOp) -> _Window | None:
 
 
 def _slides(op: BlockOp, operand: int) -> tuple[_Slide, _Slide] | None:
-    """The windows over the last two dimensions of an operand, if nothing else uses iterators of
-    theirs but the other operand those of the kernel."""
+    """Gives the windows over the last two dimensions of an operand, if nothing else uses iterators
+    of theirs but the other operand those of the kernel."""
     exprs = op.in_maps[operand].results
     other = {i for expr in op.in_maps[1 - operand].results for i in expr.used_dims()}
     if len(exprs) < 2 or not _shows_all(op, operand):
@@ -208,7 +208,8 @@ def _flatten(op: BlockOp) -> None:
 
 
 def _planes(emit: Emitter, window: _Window) -> SSAValue:
-    """The input with its padding, phase by phase: [outer…, row phase, column phase, plane]."""
+    """Gives the input with its padding, phase by phase: [outer…, row phase, column phase,
+    plane]."""
     op, rows, columns = window.op, window.rows, window.columns
     source = op.ins[window.operand]
     outer, element = shape_of(source.type)[:-2], element_type_of(source.type)
@@ -239,8 +240,8 @@ def _padding(pad: Attribute | None) -> Number:
 
 
 def _contracted(emit: Emitter, window: _Window, planes: SSAValue) -> SSAValue:
-    """The contraction with one iterator for rows and columns, on planes; its result is as long as
-    all rows with what is between them."""
+    """Gives the contraction with one iterator for rows and columns, on planes; its result is as
+    long as all rows with what is between them."""
     op, rows, columns = window.op, window.rows, window.columns
     fill = op.outs[0].owner
     assert isinstance(fill, FillOp)
@@ -279,7 +280,7 @@ def _map(op: BlockOp, exprs: Sequence[AffineExpr]) -> AffineMap:
 
 
 def _without(map_: AffineMap, iterator: int) -> AffineMap:
-    """The map where an iterator that it does not use is gone."""
+    """Gives the map where an iterator that it does not use is gone."""
     dims = [
         AffineExpr.dimension(i - (i > iterator)) if i != iterator else AffineExpr.constant(0)
         for i in range(map_.num_dims)

@@ -37,14 +37,14 @@ PASSES = (
 
 
 def machine_of(attribute: TargetAttr) -> Machine | None:
-    """The machine that a target describes, if it describes one."""
+    """Gives the machine that a target describes, if it describes one."""
     machine: Any = find(attribute).machine
     return machine if isinstance(machine, Machine) else None
 
 
 def machines_in(module: ModuleOp, *, in_memory: bool = True) -> Iterator[tuple[FuncOp, Machine]]:
-    """The functions in memory, or those on tensors, that are for described machines, each with its
-    machine."""
+    """Gives the functions in memory, or those on tensors, that are for described machines, each
+    with its machine."""
     for function in list(module.body.block.ops):
         attribute = function.attributes.get(TARGET)
         if not isinstance(function, FuncOp) or not isinstance(attribute, TargetAttr):

@@ -47,7 +47,7 @@ class AllocateMemoriesPass(ModulePass):
 
 
 def allocated(machine: Machine, body: Block) -> Mapping[AllocOp, int]:
-    """The first row of each buffer of a body; raises ByocirError B272, and B273 for FIFOs."""
+    """Gives the first row of each buffer of a body; raises ByocirError B272, and B273 for FIFOs."""
     check_fifos(machine, body)
     lives, found = Lives(ops_in(machine, body)), dict[AllocOp, int]()
     for memory, own in lives.of.items():

@@ -40,7 +40,9 @@ class Lives:
                 own[owner] = replace(own.get(owner, Life(rows, at, at)), last=at)
 
     def longer(self, life: Life, slack: int) -> Life:
-        """A life that ends so many steps later: so long, what comes next can be made beside it."""
+        """Gives a life that ends so many steps later: so long, what comes next can be made beside
+        it.
+        """
         step = min(self._steps[life.last] + slack, len(self._ends) - 1)
         return replace(life, last=self._ends[step])
 

@@ -15,7 +15,7 @@ from byocir.machine.plans import plans_of
 
 
 def identity(element: Attribute, shape: Shape, source: Memory, into: Memory) -> BlockOp:
-    """The block that moves an array from one memory to another, as a program of its own."""
+    """Gives the block that moves an array from one memory to another, as a program of its own."""
     outside = Block(arg_types=[buffer(element, shape, memory.scope) for memory in (source, into)])
     extents = enumerate(shape)
     iterators = [IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, n) for i, n in extents]
@@ -30,7 +30,7 @@ def identity(element: Attribute, shape: Shape, source: Memory, into: Memory) -> 
 def copy_cost(
     machine: Machine, element: Attribute, shape: Shape, source: Memory, into: Memory
 ) -> tuple[str, float]:
-    """The unit that moves an array in the fewest cycles, and these; infinitely many where no
+    """Gives the unit that moves an array in the fewest cycles, and these; infinitely many where no
     instruction moves it."""
 
     def found() -> tuple[str, float]:

@@ -36,7 +36,7 @@ class Part:
 
 
 def expect_parts(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequence[Part]:
-    """The parts of a block; raises ByocirError B271 where no instruction does one of them."""
+    """Gives the parts of a block; raises ByocirError B271 where no instruction does one of them."""
     found = parts_of(machine, block, number)
     if not isinstance(found, str):
         return found
@@ -45,8 +45,8 @@ def expect_parts(machine: Machine, block: BlockOp, number: Attribute | None) -> 
 
 
 def parts_of(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequence[Part] | str:
-    """The parts of a block without loops around it, which begins with a number if there is one; or
-    what instructions say to it."""
+    """Gives the parts of a block without loops around it, which begins with a number if there is
+    one; or what instructions say to it."""
 
     def found() -> Sequence[Part] | str:
         reasons: list[str] = []
@@ -86,7 +86,7 @@ def _parts(
 def _kinds(
     machine: Machine, plan: Plan, block: BlockOp, key: Hashable, number: Attribute | None
 ) -> Iterator[Kind | str]:
-    """All kinds of calls that a plan has, or why there are none."""
+    """Gives all kinds of calls that a plan has, or why there are none."""
     pieces = [_pieces(size, n) for size, n in zip(block.extents, plan.sizes, strict=True)]
     seen: set[tuple[Shape, bool]] = set()
     for piece in product(*pieces):
@@ -99,14 +99,14 @@ def _kinds(
 
 
 def _pieces(size: int, most: int) -> set[tuple[int, bool]]:
-    """The sizes of the pieces of an iterator, each with whether it is the first one."""
+    """Gives the sizes of the pieces of an iterator, each with whether it is the first one."""
     later = {(min(most, size - at), False) for at in range(most, size, most)}
     return {(min(most, size), True), *later}
 
 
 def _split(box: PaddedBox, plan: Plan, begins: bool) -> Iterator[tuple[PaddedBox, PaddedBox, bool]]:
-    """The ways to part a box in two, one after the other, and whether sums begin in the second,
-    too, if they do in the first: behind its first sums, and before its ragged ends."""
+    """Gives the ways to part a box in two, one after the other, and whether sums begin in the
+    second, too, if they do in the first: behind its first sums, and before its ragged ends."""
     for i, most in zip(box.kept, plan.sizes, strict=True):
         low, high = box.sides[i]
         if most >= high - low:

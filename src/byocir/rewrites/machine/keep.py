@@ -116,7 +116,7 @@ class _Kept:
 
     @staticmethod
     def of(machine: Machine, array: AllocOp) -> _Kept | None:
-        """The parts of an array that can stay in a memory; None if it cannot."""
+        """Gives the parts of an array that can stay in a memory; None if it cannot."""
         users = [use.operation for use in array.result.uses]
         blocks = [op for op in users if isinstance(op, BlockOp) and not op.bases]
         readers = [op for op in blocks if array.result in op.ins]
@@ -246,7 +246,8 @@ def _is_whole(op: BlockOp, memory: Memory) -> bool:
 
 
 def _parts_of(array: AllocOp, moves: Sequence[BlockOp]) -> dict[SSAValue, Offset] | None:
-    """The buffers that moves fill from an array, or empty into it, each with where it lies."""
+    """Gives the buffers that moves fill from an array, or empty into it, each with where it
+    lies."""
     found: dict[SSAValue, Offset] = {}
     for op in moves:
         by = _moved(op)

@@ -59,8 +59,8 @@ def overlap(machine: Machine, body: Block) -> None:
 
 
 def _earliest(steps: Sequence[Step]) -> list[int]:
-    """For each load the first step in front of which it may be, none before that of a load in front
-    of it. Those that are not more than MOST away are told apart."""
+    """Finds for each load the first step in front of which it may be, none before that of a load in
+    front of it. Those that are not more than MOST away are told apart."""
     found: list[int] = []
     used = [{p.buffer for call in step.work for p in call.places.values()} for step in steps]
     last = 0
@@ -95,7 +95,7 @@ class _Order:
         """The cycle at which the loads of a step have ended."""
 
     def calls(self) -> list[Calls]:
-        """The calls in their new order; those that are issued by turns with others say so."""
+        """Gives the calls in their new order; those that are issued by turns with others say so."""
         for number, step in enumerate(self._steps):
             while self._pending and self._pending[0][0] <= number:
                 self._load(None)

@@ -36,7 +36,7 @@ def check_fifos(machine: Machine, body: Block) -> None:
 
 
 def _taken(call: Call) -> Iterator[Place]:
-    """The places in FIFOs whose rows a call takes, in its order."""
+    """Gives the places in FIFOs whose rows a call takes, in its order."""
     positions = call.kind.fit.operands
     for name in sorted(positions, key=lambda name: positions[name]):
         at = call.places[name]

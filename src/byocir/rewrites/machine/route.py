@@ -43,7 +43,7 @@ class RouteCopiesPass(ModulePass):
 
 
 def _movers(body: Block) -> list[Operation]:
-    """The copies and fills of a body and of the loops in it."""
+    """Gives the copies and fills of a body and of the loops in it."""
     found: list[Operation] = []
     for op in body.ops:
         if isinstance(op, ForOp):

@@ -43,9 +43,9 @@ MOST_WAYS = 3000
 
 
 def schedule_for(machine: Machine, composite: CompositeOp) -> str | None:
-    """The script by which the blocks of a composite on tensors run on a machine; None where it has
-    none. Raises ByocirError B271 for blocks that its instructions do not do, B272 where a memory
-    holds no tile."""
+    """Gives the script by which the blocks of a composite on tensors run on a machine; None where
+    it has none. Raises ByocirError B271 for blocks that its instructions do not do, B272 where a
+    memory holds no tile."""
     blocks = [op for op in composite.body.block.ops if isinstance(op, BlockOp)]
     if not blocks:
         return None
@@ -55,8 +55,8 @@ def schedule_for(machine: Machine, composite: CompositeOp) -> str | None:
 
 
 def schedules_for(machine: Machine, composite: CompositeOp, most: int) -> list[str]:
-    """The scripts that the closed form puts first, at most so many; none for a composite without
-    blocks. Raises ByocirError as `schedule_for`."""
+    """Gives the scripts that the closed form puts first, at most so many; none for a composite
+    without blocks. Raises ByocirError as `schedule_for`."""
     blocks = [op for op in composite.body.block.ops if isinstance(op, BlockOp)]
     if not blocks:
         return []
@@ -70,8 +70,8 @@ def schedules_for(machine: Machine, composite: CompositeOp, most: int) -> list[s
 
 
 def refusal_of(machine: Machine, ops: Sequence[Operation]) -> str:
-    """The reason why a machine cannot run the blocks of a match: what its instructions say to one,
-    or which memory holds no tile; empty if it can."""
+    """Gives the reason why a machine cannot run the blocks of a match: what its instructions say to
+    one, or which memory holds no tile; empty if it can."""
     blocks = fused(machine, _in_order([op for op in ops if isinstance(op, BlockOp)]))
     if not blocks:
         return ""
@@ -208,7 +208,7 @@ def _named(instruction: str, taken: Sequence[str]) -> str:
 
 
 def _storing(machine: Machine, last: Stage, at: int) -> Stage:
-    """The copy that brings the last result to main memory, or a step towards it."""
+    """Gives the copy that brings the last result to main memory, or a step towards it."""
     path = machine.path(last.into, MAIN)
     assert path is not None
     out = last.block.outs[0]
@@ -265,7 +265,7 @@ class _Chain:
         return {stage.made[-1] for stage in self.stages if stage.made[-1] is not None}
 
     def best(self) -> Choice:
-        """The cheapest choice that the machine has room for. Raises ByocirError B272."""
+        """Gives the cheapest choice that the machine has room for. Raises ByocirError B272."""
         starts = [choice for order in self._orders() for choice in self._starts(order)]
         ways = prod(map(len, self._options().values())) * 2 ** len(self._summed)
         ways *= max(len(starts) // 4, 1)
@@ -281,14 +281,14 @@ class _Chain:
         return min(near, key=lambda choice: (self._steps(choice), self.cost(choice)))
 
     def ranked(self) -> list[Choice]:
-        """The choices that were looked at and have room, the cheapest first. Raises ByocirError
-        B272."""
+        """Gives the choices that were looked at and have room, the cheapest first. Raises
+        ByocirError B272."""
         self.best()
         found = [choice for choice, (fits, _) in self._costs.items() if fits]
         return sorted(found, key=lambda choice: (self.cost(choice), self._steps(choice)))
 
     def _steps(self, choice: Choice) -> int:
-        """The iterations of all loops over tiles, which are written out."""
+        """Gives the iterations of all loops over tiles, which are written out."""
         stages = range(len(self.stages))
         sums = sum(prod(self.sum_counts(s, choice)) for s in stages)
         return prod(self.counts(choice)) * sums
@@ -304,13 +304,13 @@ class _Chain:
             self.best()
 
     def _orders(self) -> list[tuple[int, ...]]:
-        """The orders of the loops over tiles that are tried."""
+        """Gives the orders of the loops over tiles that are tried."""
         block = self.last.block
         live = [i for i in block.parallels if block.extents[i] > 1] or block.parallels[:1]
         return list(permutations(live)) if len(live) <= 3 else [tuple(live), tuple(live[::-1])]
 
     def _starts(self, order: tuple[int, ...]) -> Iterator[Choice]:
-        """The smallest tiles, and those of about one instruction."""
+        """Gives the smallest tiles, and those of about one instruction."""
         last = len(self.stages) - 1
         for smallest in (True, False):
             tile = tuple(self._size(last, i, smallest) for i in range(len(self.last.extents)))
@@ -321,7 +321,7 @@ class _Chain:
             yield Choice(tile, sums, order)
 
     def _size(self, s: int, i: int, smallest: bool) -> int:
-        """The smallest size of an iterator, or what one instruction does of it."""
+        """Gives the smallest size of an iterator, or what one instruction does of it."""
         sizes = self.sizes_of(s, i)
         most = min(sizes) if smallest else self.stages[s].plan.sizes[i]
         return max((n for n in sizes if n <= most), default=min(sizes))
@@ -338,14 +338,14 @@ class _Chain:
         ]
 
     def _options(self) -> dict[tuple[int, int], list[int]]:
-        """The sizes that are tried, by stage and iterator."""
+        """Gives the sizes that are tried, by stage and iterator."""
         last = len(self.stages) - 1
         tiled = [(last, i) for i in self.last.block.parallels]
         sums = [(s, i) for s, stage in enumerate(self.stages) for i in stage.reductions]
         return {each: self.sizes_of(*each) for each in [*tiled, *sums]}
 
     def _all(self, start: Choice) -> Iterator[Choice]:
-        """All choices with the loops in this order."""
+        """Gives all choices with the loops in this order."""
         options = self._options()
         for sizes in product(*options.values()):
             choice = start
@@ -355,7 +355,7 @@ class _Chain:
                 yield replace(choice, whole=frozenset(compress(self._summed, chosen)))
 
     def _with(self, choice: Choice, s: int, i: int, size: int) -> Choice:
-        """The choice with another size of one iterator."""
+        """Gives the choice with another size of one iterator."""
         block = self.stages[s]
         if i not in block.reductions:
             return replace(choice, tile=(*choice.tile[:i], size, *choice.tile[i + 1 :]))
@@ -364,7 +364,7 @@ class _Chain:
         return replace(choice, sums=(*choice.sums[:s], own, *choice.sums[s + 1 :]))
 
     def sizes_of(self, stage: int, i: int) -> list[int]:
-        """The tiles of an iterator that are tried, the largest first: parts of equal size and
+        """Gives the tiles of an iterator that are tried, the largest first: parts of equal size and
         multiples of what one instruction does; for sums, and for what has them, those that divide.
         """
         block, unit = self.stages[stage].block, self.stages[stage].plan.sizes[i]
@@ -386,7 +386,8 @@ class _Chain:
         return _spread(sizes, [n for n in sizes if n % unit == 0])
 
     def _step(self, stage: int, i: int) -> int:
-        """The number that tiles must be multiples of: the steps of all that is done on them."""
+        """Gives the number that tiles must be multiples of: the steps of all that is done on
+        them."""
         steps = [1]
         for s, each in enumerate(self.stages):
             for name, positions in each.plan.fit.iterators.items():
@@ -402,8 +403,8 @@ class _Chain:
         return self._depends(s, used, i)
 
     def _descended(self, choice: Choice) -> Choice:
-        """The choice after each size, and what is staged for all sums, was set to the best, in
-        turn, until none changes."""
+        """Gives the choice after each size, and what is staged for all sums, was set to the best,
+        in turn, until none changes."""
         while True:
             before = choice
             for (s, i), sizes in self._options().items():
@@ -418,7 +419,7 @@ class _Chain:
     # -- the closed form
 
     def cost(self, choice: Choice) -> float:
-        """The cycles of a choice; infinite where a memory has no room."""
+        """Gives the cycles of a choice; infinite where a memory has no room."""
         if choice not in self._costs:
             self._costs[choice] = self._cost(choice)
         fits, cycles = self._costs[choice]
@@ -465,8 +466,8 @@ class _Chain:
     def _disordered(
         self, choice: Choice, extents: Sequence[Shape], staged: Sequence[Staged]
     ) -> Memory | None:
-        """The FIFO that rows would leave in another order than they came: tiles in it are what one
-        call reads or writes, rows of one block of lanes, which copies do not part."""
+        """Gives the FIFO that rows would leave in another order than they came: tiles in it are
+        what one call reads or writes, rows of one block of lanes, which copies do not part."""
         fifos = [memory for memory in self.machine.memories if memory.fifo]
         for s, stage in enumerate(self.stages if fifos else ()):
             for operand, memory in enumerate(stage.plan.fit.memories):
@@ -525,8 +526,8 @@ class _Chain:
     def _busy(
         self, choice: Choice, extents: Sequence[Shape], staged: Sequence[Staged]
     ) -> tuple[dict[str, float], dict[str, float], float]:
-        """The cycles of each unit, in one step and in all, and those of the first tile and of what
-        cannot begin before it is whole: that all results leave."""
+        """Gives the cycles of each unit, in one step and in all, and those of the first tile and of
+        what cannot begin before it is whole: that all results leave."""
         once: dict[str, float] = {}
         busy: dict[str, float] = {}
 
@@ -577,7 +578,7 @@ class _Chain:
         return [tuple(extents) for extents in found]
 
     def counts(self, choice: Choice) -> list[int]:
-        """The iterations of each loop over tiles of the last block, in their order."""
+        """Gives the iterations of each loop over tiles of the last block, in their order."""
         extents = self.last.extents
         return [-(-extents[i] // choice.tile[i]) for i in choice.order]
 
@@ -587,7 +588,7 @@ class _Chain:
         return [stage.extents[i] // size for i, size in sizes]
 
     def staged(self, choice: Choice, extents: Sequence[Shape]) -> list[Staged]:
-        """The operands that are staged, in the order in which the script does it."""
+        """Gives the operands that are staged, in the order in which the script does it."""
         found: list[Staged] = []
         counts = self.counts(choice)
         for s, stage in enumerate(self.stages):
@@ -618,7 +619,7 @@ class _Chain:
         return MAIN if at is None else self.stages[at].into
 
     def _moved(self, s: int, forms: Sequence[Linear[int]], choice: Choice) -> list[bool]:
-        """For each loop around a stage, those over its sums last, whether it moves an index."""
+        """Tells for each loop around a stage, those over its sums last, if it moves an index."""
         used = {i for form in forms for i, _ in form.terms}
         outer = [self._depends(s, used, i) for i in choice.order]
         return [*outer, *(i in used for i in self.stages[s].reductions)]
@@ -671,7 +672,7 @@ class _Chain:
 
 
 def _whole_sums(stage: Stage, extents: Sequence[int]) -> Shape:
-    """The extents of a stage with all of its sums."""
+    """Gives the extents of a stage with all of its sums."""
     pairs = enumerate(zip(stage.extents, extents, strict=True))
     return tuple(whole if i in stage.reductions else n for i, (whole, n) in pairs)
 
@@ -682,7 +683,7 @@ def _box(forms: Sequence[Linear[int]], extents: Sequence[int]) -> Shape:
 
 
 def _spread(sizes: Sequence[int], preferred: Sequence[int]) -> list[int]:
-    """Some of many sizes, from the largest to the smallest, each about two thirds of the one
+    """Gives some of many sizes, from the largest to the smallest, each about two thirds of the one
     before; those that are preferred come before others near them."""
     found = [sizes[0]]
     for n in sizes:
@@ -714,7 +715,7 @@ class _Script:
         """The loops around the last block, then those around sums as they come."""
 
     def text(self) -> str:
-        """The script."""
+        """Gives the script."""
         chain, last = self.chain, self.chain.last
         given = [stage.name for stage in chain.stages if not stage.is_new]
         self.calls.append(f"{', '.join(given)}{',' if len(given) == 1 else ''} = blocks()")
@@ -771,7 +772,7 @@ class _Script:
         self.calls.append(f"{left} = tile({block}, {_sized(sizes)}{more})")
 
     def _around(self, each: Staged, loops: list[str], inner: list[list[str]]) -> list[str]:
-        """The loops that are around what is staged."""
+        """Gives the loops that are around what is staged."""
         counts = [
             *self.chain.counts(self.choice),
             *self.chain.sum_counts(each.stage, self.choice),

@@ -86,8 +86,8 @@ _Sizes = Sequence[int] | None
 
 
 def _part(block: BlockOp, part: Part) -> tuple[BlockOp, _Sizes, _Sizes]:
-    """The block that a part is, how it is cut, if it is, and the order of its calls, if that is not
-    the order of its iterators."""
+    """Gives the block that a part is, how it is cut, if it is, and the order of its calls, if that
+    is not the order of its iterators."""
     whole = part.sides == tuple((0, extent) for extent in block.extents)
     box = replace(PaddedBox.of(block), sides=part.sides)
     work = block if whole else box.made([*block.ins, *block.outs])
@@ -101,7 +101,7 @@ def _part(block: BlockOp, part: Part) -> tuple[BlockOp, _Sizes, _Sizes]:
 
 
 def beginning(writer: BlockOp, fill: BlockOp) -> BlockOp:
-    """The part of a fill that sets what a block writes."""
+    """Gives the part of a fill that sets what a block writes."""
     kept = writer.parallels or [0]
     places = {i: AffineExpr.dimension(n) for n, i in enumerate(kept)}
     dims = [places.get(i, AffineExpr.constant(0)) for i in range(len(writer.extents))]
@@ -140,8 +140,8 @@ class _Numbers:
             op.erase()
 
     def beginning(self, fill: BlockOp) -> list[BlockOp] | None:
-        """The blocks that can begin with the number of a fill, which write all that it sets before
-        anything reads it; None where others do."""
+        """Gives the blocks that can begin with the number of a fill, which write all that it sets
+        before anything reads it; None where others do."""
         box = _box(next(accesses_of(fill)))
         left, touched, writers = prod(b - a for a, b in box), list[_Intervals](), list[BlockOp]()
         for access in self.accesses[fill.outs[0]]:
@@ -182,8 +182,8 @@ class _Numbers:
         _put(block, found)
 
     def _copied(self, fill: BlockOp) -> BlockOp:
-        """The block that copies what a fill sets from a constant of the same dimensions, in its
-        place."""
+        """Gives the block that copies what a fill sets from a constant of the same dimensions, in
+        its place."""
         home, sides = fill.parent, _box(next(accesses_of(fill)))
         assert home is not None
         extents = tuple(high - low for low, high in sides)

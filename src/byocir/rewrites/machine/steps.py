@@ -31,7 +31,7 @@ def is_load(call: Calls, brought: Collection[SSAValue]) -> bool:
 
 
 def steps_of(calls: Sequence[Calls]) -> list[Step]:
-    """The steps of a program, in order."""
+    """Gives the steps of a program, in order."""
     steps, brought = [Step()], set[SSAValue]()
     for call in calls:
         if not is_load(call, brought):

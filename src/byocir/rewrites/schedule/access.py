@@ -47,12 +47,12 @@ class BoxAccess:
 
 
 def accesses_in(block: Block) -> list[BoxAccess]:
-    """The accesses of all ops in a block and in the loops inside it, in program order."""
+    """Gives the accesses of all ops in a block and in the loops inside it, in program order."""
     return [access for op in block.ops for access in accesses_of(op)]
 
 
 def accesses_of(op: Operation) -> Iterator[BoxAccess]:
-    """The accesses of an op and of what is inside it."""
+    """Gives the accesses of an op and of what is inside it."""
     if isinstance(op, BlockOp):
         yield from _of_block(op)
     elif isinstance(op, CopyOp):
@@ -71,7 +71,7 @@ def accesses_of(op: Operation) -> Iterator[BoxAccess]:
 
 
 def _whole(op: Operation, operand: int, *, reads: bool = True, writes: bool = True) -> BoxAccess:
-    """An access to any element of an operand."""
+    """Gives an access to any element of an operand."""
     value = op.operands[operand]
     box = tuple(Side(Linear(), size) for size in shape_of(value.type))
     return BoxAccess(op, operand, value, box, reads, writes)
@@ -123,8 +123,8 @@ def reach(
 
 
 def _side(op: BlockOp, expr: AffineExpr, size: int, own: set[int]) -> Side:
-    """The side that an index reaches; indices that divide are taken as the interval they are in or,
-    where the bases are not known, as the whole dimension."""
+    """Gives the side that an index reaches; indices that divide are taken as the interval they are
+    in or, where the bases are not known, as the whole dimension."""
     bases, extents = base_sums(op.bases, len(op.extents)), op.extents
     form = linear(expr)
     if form is not None:
@@ -144,7 +144,9 @@ def _side(op: BlockOp, expr: AffineExpr, size: int, own: set[int]) -> Side:
 
 
 def local_map(op: BlockOp, map_: AffineMap) -> AffineMap:
-    """A linear index map in the coordinates of the box that it reaches, with iterators from 0."""
+    """Gives a linear index map in the coordinates of the box that it reaches, with iterators from
+    0.
+    """
     offsets = spans(op.extents)
     exprs: list[AffineExpr] = []
     for expr in map_.results:
@@ -208,7 +210,7 @@ def is_whole(access: BoxAccess) -> bool:
 
 
 def loops_of(op: Operation) -> list[ForOp]:
-    """The loops around an op, outermost first."""
+    """Gives the loops around an op, outermost first."""
     found: list[ForOp] = []
     parent = op.parent_op()
     while isinstance(parent, ForOp | IntrinsicOp):

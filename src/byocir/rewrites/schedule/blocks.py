@@ -62,18 +62,18 @@ class Parts:
         return [it.iterator_name.data for it in self.iterators].index(name)
 
     def with_extents(self, extents: Sequence[int]) -> Parts:
-        """The same iterators over other extents."""
+        """Gives the same iterators over other extents."""
         pairs = zip(self.iterators, extents, strict=True)
         return replace(self, iterators=tuple(it.resized(extent) for it, extent in pairs))
 
     def with_map(self, operand: int, exprs: Sequence[AffineExpr]) -> Parts:
-        """One operand read or written at another index."""
+        """Gives one operand read or written at another index."""
         maps = list(self.maps)
         maps[operand] = AffineMap(len(self.iterators), 0, tuple(exprs))
         return replace(self, maps=tuple(maps))
 
     def with_operand(self, operand: int, value: SSAValue) -> Parts:
-        """Another buffer in the place of an operand, counted over ins and then outs."""
+        """Gives another buffer in the place of an operand, counted over ins and then outs."""
         values = [*self.ins, *self.outs]
         values[operand] = value
         count = len(self.ins)
@@ -138,7 +138,8 @@ def retile(op: BlockOp, extents: Sequence[int], bases: Sequence[SSAValue]) -> No
 
 
 def block_of_fill(op: FillOp) -> BlockOp:
-    """The block that sets a buffer to a number, as a fill does; unlike it, it can have bases."""
+    """Gives the block that sets a buffer to a number, as a fill does; unlike it, it can have
+    bases."""
     assert op.destination is not None
     shape = shape_of(op.destination.type)
     iterators = [IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, n) for i, n in enumerate(shape)]
@@ -151,8 +152,8 @@ def filling(
     iterators: Sequence[IteratorAttr],
     index: Sequence[AffineExpr] | None = None,
 ) -> BlockOp:
-    """The block that sets the elements of a buffer at an index, by default these iterators, to the
-    number of a fill."""
+    """Gives the block that sets the elements of a buffer at an index, by default these iterators,
+    to the number of a fill."""
     element = element_type_of(buffer.type)
     body = Block(arg_types=[element])
     number = arith.ConstantOp.create(properties={"value": op.value}, result_types=[element])
@@ -163,8 +164,8 @@ def filling(
 
 
 def block_of_copy(op: CopyOp, indices: IndexBuilder) -> BlockOp:
-    """The block that moves what a copy moves between buffers of one element type; unlike it, it can
-    be tiled."""
+    """Gives the block that moves what a copy moves between buffers of one element type; unlike it,
+    it can be tiled."""
     extents = enumerate(op.box)
     iterators = [IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, n) for i, n in extents]
     body, count = Block(arg_types=[element_type_of(op.source.type)] * 2), len(iterators)
@@ -185,7 +186,7 @@ def block_of_copy(op: CopyOp, indices: IndexBuilder) -> BlockOp:
 
 
 def body_of(op: Operation) -> Block:
-    """The block outside of all loops around an op: of its function or composite."""
+    """Gives the block outside of all loops around an op: of its function or composite."""
     block = op.parent
     assert block is not None
     while isinstance(parent := block.parent_op(), ForOp | IntrinsicOp):

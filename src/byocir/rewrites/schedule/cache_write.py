@@ -47,7 +47,7 @@ def _up_to(home: Block, block: BlockOp) -> list[Operation]:
 
 
 def _within(home: Block, op: Operation) -> Operation:
-    """The op of a block that is or holds an op."""
+    """Gives the op of a block that is or holds an op."""
     while op.parent is not home:
         parent = op.parent_op()
         assert parent is not None

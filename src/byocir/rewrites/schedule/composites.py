@@ -101,7 +101,7 @@ def has_graph_ops(function: FuncOp) -> bool:
 
 
 def region_functions(module: ModuleOp) -> Iterator[tuple[FuncOp, TargetAttr]]:
-    """The functions on tensors that targets have taken."""
+    """Gives the functions on tensors that targets have taken."""
     for function in list(module.body.block.ops):
         attribute = function.attributes.get(TARGET)
         if not isinstance(function, FuncOp) or not isinstance(attribute, TargetAttr):
@@ -122,8 +122,8 @@ def _choose(composite: CompositeOp, attribute: TargetAttr) -> None:
 
 
 def space_for(target: Any, composite: CompositeOp) -> KnobChoices:
-    """The script of a target for a composite, with the ways to fill its holes; of operators the
-    knobs alone. Raises ByocirError B219, B228 and B265."""
+    """Gives the script of a target for a composite, with the ways to fill its holes; of operators
+    the knobs alone. Raises ByocirError B219, B228 and B265."""
     function = composite.parent_op()
     if isinstance(function, FuncOp) and has_graph_ops(function):
         return space_of(target, composite, None)

@@ -67,7 +67,7 @@ def _breaks(expected: str, found: str, block: BlockOp) -> ByocirError:
 
 
 def _op_around(loop: ForOp, home: Block) -> Operation | None:
-    """The op of a block that is or encloses a loop."""
+    """Gives the op of a block that is or encloses a loop."""
     op: Operation | None = loop
     while op is not None and op.parent is not home:
         op = op.parent_op()
@@ -77,7 +77,7 @@ def _op_around(loop: ForOp, home: Block) -> Operation | None:
 def _chain(
     block: BlockOp, buffer: SSAValue, home: Block, around: Operation
 ) -> list[FillOp | BlockOp]:
-    """The ops that make a buffer: the first from scratch, each over all of it."""
+    """Gives the ops that make a buffer: the first from scratch, each over all of it."""
     if not isinstance(buffer.owner, AllocOp) or len(block.outs) != 1:
         raise _breaks("a buffer that nothing outside the function sees", "another", block)
     chain: list[FillOp | BlockOp] = []
@@ -113,7 +113,7 @@ def _makes_all(op: FillOp | BlockOp, buffer: SSAValue) -> bool:
 
 
 def _iterator(expr: AffineExpr) -> int | None:
-    """The iterator that an index is, or None."""
+    """Gives the iterator that an index is, or None."""
     form = linear(expr)
     if form is None or form.constant or len(form.terms) != 1 or form.terms[0][1] != 1:
         return None
@@ -123,7 +123,7 @@ def _iterator(expr: AffineExpr) -> int | None:
 def _reads(
     buffer: SSAValue, chain: Sequence[Operation], target: Block, block: BlockOp
 ) -> list[BoxAccess]:
-    """The accesses in the loop, which are all but those of the chain, and read."""
+    """Gives the accesses in the loop, which are all but those of the chain, and read."""
     found = [access for access in accesses_in(target) if access.buffer is buffer]
     inside = {access.op for access in found}
     for use in buffer.uses:

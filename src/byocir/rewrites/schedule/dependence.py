@@ -41,7 +41,9 @@ def conflict(loop: ForOp, band: Sequence[ForOp] = ()) -> Conflict | None:
 
 
 def conflicts(loop: ForOp, band: Sequence[ForOp] = ()) -> Iterator[Conflict]:
-    """All buffers because of which iterations of `loop` may depend on each other, as `conflict`."""
+    """Gives all buffers because of which iterations of `loop` may depend on each other, as
+    `conflict`.
+    """
     if loop.extent.value.data == 1:
         return
     loops = [loop, *band]
@@ -68,8 +70,8 @@ def _depth(op: Operation) -> int:
 
 
 def _told(sides: Sequence[Side], outer: ForOp) -> list[SSAValue]:
-    """The atoms that an element's index in one dimension tells: from the coarsest on, as long as
-    each step is at least as long as all that is finer is wide."""
+    """Gives the atoms that an element's index in one dimension tells: from the coarsest on, as long
+    as each step is at least as long as all that is finer is wide."""
     first = sides[0].start
     if any(side.start.variable != first.variable for side in sides):
         return []

@@ -23,9 +23,9 @@ from byocir.rewrites.schedule.requests import refused
 
 
 def fuse(outer: ForOp, inner: ForOp) -> ForOp:
-    """The one loop, which is the op of the outer one; the inner one is gone. Loops of different
-    kinds become a serial one. Raises ByocirError B254 unless `inner` is directly inside `outer`,
-    with nothing beside it."""
+    """Gives the one loop, which is the op of the outer one; the inner one is gone. Loops of
+    different kinds become a serial one. Raises ByocirError B254 unless `inner` is directly inside
+    `outer`, with nothing beside it."""
     if nest_of([outer, inner])[0] is not outer:
         raise refused("B254", "expected the outer loop first, found the inner one", inner)
     times, body = inner.extent.value.data, outer.body.block

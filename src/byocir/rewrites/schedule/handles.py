@@ -35,13 +35,13 @@ class Schedule:
         self.root = root
 
     def blocks(self, name: str | None = None) -> list[BlockOp]:
-        """The blocks of this node, in order; without a name all of them."""
+        """Gives the blocks of this node, in order; without a name all of them."""
         found = [op for op in self.root.walk() if isinstance(op, BlockOp)]
         return [op for op in found if name is None or name in names(op.location)]
 
     def block(self, name: str, others: Collection[str] = ()) -> BlockOp:
-        """The one block of this node. Raises ByocirError B250 where it has none or several; the
-        help lists `others`, too, by which the caller knows blocks."""
+        """Gives the one block of this node. Raises ByocirError B250 where it has none or several;
+        the help lists `others`, too, by which the caller knows blocks."""
         found = self.blocks(name)
         if len(found) == 1:
             return found[0]
@@ -53,7 +53,7 @@ class Schedule:
         )
 
     def loops(self, block: BlockOp) -> list[ForOp]:
-        """The loops around a block, outermost first."""
+        """Gives the loops around a block, outermost first."""
         return loops_of(block)
 
     def tile(self, block: BlockOp, *, remainder: Remainder = "refuse", **sizes: int) -> list[ForOp]:
@@ -64,7 +64,9 @@ class Schedule:
     def stage(
         self, block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None
     ) -> SSAValue:
-        """An operand through a buffer in another memory. See `byocir.rewrites.schedule.stage`."""
+        """Gives an operand through a buffer in another memory. See
+        `byocir.rewrites.schedule.stage`.
+        """
         return stage(block, operand, scope, at=at)
 
     def compute_at(self, block: BlockOp, loop: ForOp) -> None:
@@ -73,22 +75,22 @@ class Schedule:
         compute_at(block, loop)
 
     def cache_write(self, block: BlockOp) -> BlockOp:
-        """A result through a buffer of its own, and the block that stores it. See
+        """Gives a result through a buffer of its own, and the block that stores it. See
         `byocir.rewrites.schedule.cache_write`."""
         return cache_write(block)
 
     def pack(self, block: BlockOp, operand: int, tiles: Mapping[int, int]) -> SSAValue:
-        """An operand in tiles. See `byocir.rewrites.schedule.pack`."""
+        """Gives an operand in tiles. See `byocir.rewrites.schedule.pack`."""
         return pack(block, operand, tiles)
 
     def tensorise(
         self, block: BlockOp, pattern: Composite, emit: Emit | None = None
     ) -> Sequence[Operation]:
-        """A block as an instruction. See `byocir.rewrites.schedule.tensorise`."""
+        """Gives a block as an instruction. See `byocir.rewrites.schedule.tensorise`."""
         return tensorise(block, pattern, emit)
 
     def split(self, loop: ForOp, factor: int, *, guard: bool = False) -> tuple[ForOp, ForOp]:
-        """One loop as two, the inner one over `factor` iterations. See
+        """Makes two loops of one, the inner one over `factor` iterations. See
         `byocir.rewrites.schedule.split`."""
         return split(loop, factor, guard=guard)
 
@@ -97,7 +99,7 @@ class Schedule:
         reorder(*loops)
 
     def fuse(self, outer: ForOp, inner: ForOp) -> ForOp:
-        """Two nested loops as one. See `byocir.rewrites.schedule.fuse`."""
+        """Makes one loop of two nested ones. See `byocir.rewrites.schedule.fuse`."""
         return fuse(outer, inner)
 
     def unroll(self, loop: ForOp) -> None:

@@ -56,7 +56,8 @@ def _to_front(op: Operation, home: Block, after: Operation | None) -> None:
 
 
 def _index_ops(block: Block) -> list[Operation]:
-    """The index arithmetic of a block and of the ops around others, in order; not of bodies."""
+    """Gives the index arithmetic of a block and of the ops around others, in order; not of
+    bodies."""
     found: list[Operation] = []
     for op in block.ops:
         if is_index_arithmetic(op):

@@ -30,7 +30,7 @@ INDEX_ARITHMETIC: dict[type[Operation], Callable[[int, int], int]] = {
 
 
 def sum_of(value: SSAValue) -> Linear[SSAValue]:
-    """An index value as a linear form."""
+    """Gives an index value as a linear form."""
     op = value.owner
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
         return Linear((), op.value.value.data)
@@ -51,12 +51,12 @@ def sum_of(value: SSAValue) -> Linear[SSAValue]:
 
 
 def base_sums(bases: Sequence[SSAValue], count: int) -> list[Linear[SSAValue]]:
-    """The bases of a block's iterators; without any they are 0."""
+    """Gives the bases of a block's iterators; without any they are 0."""
     return [sum_of(base) for base in bases] or [Linear()] * count
 
 
 def loop_around(value: SSAValue) -> ForOp | None:
-    """The loop whose index this value is."""
+    """Gives the loop whose index this value is."""
     if isinstance(value, BlockArgument):
         parent = value.owner.parent_op()
         return parent if isinstance(parent, ForOp) and parent.index is value else None
@@ -64,7 +64,7 @@ def loop_around(value: SSAValue) -> ForOp | None:
 
 
 def loops_behind(value: SSAValue, below: Block | None = None) -> list[ForOp]:
-    """The loops that an index value depends on; with `below` only those inside that block."""
+    """Gives the loops that an index value depends on; with `below` only those inside that block."""
     if isinstance(value.owner, Block):
         loop = value.owner.parent_op()
         is_one = isinstance(loop, ForOp) and (below is None or below.is_ancestor(loop))
@@ -73,7 +73,7 @@ def loops_behind(value: SSAValue, below: Block | None = None) -> list[ForOp]:
 
 
 def interval_of(atom: SSAValue) -> Interval | None:
-    """The values that an atom can take, or None."""
+    """Gives the values that an atom can take, or None."""
     loop = loop_around(atom)
     if loop is not None:
         return Interval(0, loop.extent.value.data - 1)
@@ -91,7 +91,7 @@ def interval_of(atom: SSAValue) -> Interval | None:
 
 
 def interval_of_sum(form: Linear[SSAValue]) -> Interval | None:
-    """The values that a form can take; None when those of an atom are not known."""
+    """Gives the values that a form can take; None when those of an atom are not known."""
     found = {atom: interval_of(atom) for atom in form.atoms}
     known = {atom: values for atom, values in found.items() if values is not None}
     return form.interval(known.__getitem__) if len(known) == len(found) else None
@@ -119,7 +119,7 @@ class IndexBuilder:
                 self.numbers.setdefault(op.value.value.data, op.result)
 
     def number(self, value: int) -> SSAValue:
-        """An index constant."""
+        """Gives an index constant."""
         if value not in self.numbers:
             op = arith.ConstantOp(IntegerAttr(value, IndexType()))
             self._insert(op, self.body, self.body.first_op)
@@ -130,7 +130,7 @@ class IndexBuilder:
     def value(
         self, wanted: Linear[SSAValue], block: Block, before: Operation | None = None
     ) -> SSAValue:
-        """A sum as a value, in front of `before` or at the end of the block."""
+        """Gives a sum as a value, in front of `before` or at the end of the block."""
         if not wanted.terms:
             return self.number(wanted.constant)
         if (block, wanted) not in self._sums:
@@ -140,7 +140,7 @@ class IndexBuilder:
     def minimum(
         self, wanted: Linear[SSAValue], most: int, block: Block, before: Operation | None = None
     ) -> SSAValue:
-        """The sum or `most`, whichever is less; just the sum where it is never more."""
+        """Gives the sum or `most`, whichever is less; just the sum where it is never more."""
         value = self.value(wanted, block, before)
         found = interval_of_sum(wanted)
         if found is not None and found.high <= most:
@@ -176,7 +176,7 @@ class IndexBuilder:
 
 
 def innermost(loops: Sequence[ForOp]) -> ForOp | None:
-    """The one of these nested loops that is inside all the others."""
+    """Gives the one of these nested loops that is inside all the others."""
     found: ForOp | None = None
     for loop in loops:
         if found is None or found.is_ancestor(loop):

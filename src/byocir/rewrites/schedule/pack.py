@@ -102,15 +102,15 @@ def _repoint(block: BlockOp, operand: int, local: SSAValue, layout: TiledLayout)
 
 
 def _whole_iterator(parts: Parts, operand: int, dim: int) -> int | None:
-    """The iterator that is the index of a dimension, or None."""
+    """Gives the iterator that is the index of a dimension, or None."""
     form = linear(parts.maps[operand].results[dim])
     plain = form is not None and not form.constant and [c for _, c in form.terms] == [1]
     return form.terms[0][0] if form is not None and plain else None
 
 
 def _split(parts: Parts, i: int, size: int) -> Parts:
-    """One iterator as two neighbours, the second over `size`; a guard leaves out what is past the
-    end."""
+    """Gives one iterator as two neighbours, the second over `size`; a guard leaves out what is past
+    the end."""
     old = parts.iterators[i]
     extent, names = old.extent.data, {it.iterator_name.data for it in parts.iterators}
     name = old.iterator_name.data + "i"
@@ -125,7 +125,7 @@ def _split(parts: Parts, i: int, size: int) -> Parts:
 
 
 def _divided(expr: AffineExpr, size: int, parts: Parts) -> tuple[AffineExpr, AffineExpr]:
-    """The quotient and the remainder of an index by a size."""
+    """Gives the quotient and the remainder of an index by a size."""
     form = linear(expr)
     if form is not None:
         whole = [(i, c) for i, c in form.terms if c % size]

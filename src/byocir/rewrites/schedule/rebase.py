@@ -78,8 +78,8 @@ def rebase(block: BlockOp) -> None:
 
 
 def _free(exprs: Sequence[AffineExpr], bases: Sequence[Linear[SSAValue]]) -> set[int]:
-    """The iterators that only offsets of are needed: each expression with one of them begins at a
-    constant, and all its iterators are such."""
+    """Gives the iterators that only offsets of are needed: each expression with one of them begins
+    at a constant, and all its iterators are such."""
     free = set(range(len(bases)))
     while True:
         bound: set[int] = set()

@@ -54,8 +54,8 @@ def _binding(loop: ForOp, nest: Sequence[ForOp]) -> Conflict | None:
 
 
 def nest_of(loops: Sequence[ForOp]) -> list[ForOp]:
-    """These loops from the outermost on, if each holds nothing but the next and index arithmetic.
-    Raises ByocirError B254."""
+    """Gives these loops from the outermost on, if each holds nothing but the next and index
+    arithmetic. Raises ByocirError B254."""
     for loop in loops:
         check_loop(loop)
     if not loops or len(set(loops)) != len(loops):

@@ -11,7 +11,7 @@ from byocir.errors import ByocirError, did_you_mean
 
 
 def refused(code: str, message: str, op: Operation | None = None, *, help: str = "") -> ByocirError:
-    """The error that a primitive cannot do what was asked of it at this op."""
+    """Gives the error that a primitive cannot do what was asked of it at this op."""
     return ByocirError(code, message, where="" if op is None else _place(op), help=help)
 
 

@@ -74,7 +74,7 @@ def steps_of(
     blocks: Mapping[str, BlockOp] | None = None,
     patterns: Mapping[str, Composite] | None = None,
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """The calls of a script as text, each with a function that makes it. `blocks` have names
+    """Gives the calls of a script as text, each with a function that makes it. `blocks` have names
     beside those of their nodes, `patterns` are known by name beside those of all targets. Raises
     ByocirError B260 for text that cannot be read; functions raise what primitives raise."""
     try:
@@ -193,7 +193,7 @@ class _Statement:
         return given[position]
 
     def _plain(self, node: ast.expr) -> Any:
-        """A whole number, a truth value or text; lists and dictionaries of such."""
+        """Gives a whole number, a truth value or text; lists and dictionaries of such."""
         if isinstance(node, ast.List | ast.Tuple):
             return [self._plain(element) for element in node.elts]
         if isinstance(node, ast.Dict) and None not in node.keys:
@@ -232,7 +232,7 @@ class _Statement:
 
 
 def _pattern(name: str) -> Composite:
-    """The pattern "target.what" of a target that is known; raises ByocirError B210, B250."""
+    """Gives the pattern "target.what" of a target that is known; raises ByocirError B210, B250."""
     target = targets.instantiate(ArgSpec(name.split(".")[0], {}))
     attribute = targets.attr_of(target)
     known = (*targets.composites_of(attribute), *targets.instructions_of(attribute))
@@ -247,7 +247,7 @@ def _pattern(name: str) -> Composite:
 
 
 def function_of(module: ModuleOp, name: str) -> FuncOp:
-    """The function of this name, or without a name the only one; raises ByocirError B250."""
+    """Gives the function of this name, or without a name the only one; raises ByocirError B250."""
     found = [op for op in module.ops if isinstance(op, FuncOp) and not op.is_declaration]
     chosen = [op for op in found if name in ("", op.sym_name.data)]
     if len(chosen) == 1:

@@ -28,10 +28,10 @@ _Guards = dict[BlockOp, tuple[int, Linear[SSAValue]]]
 
 
 def split(loop: ForOp, factor: int, *, guard: bool = False) -> tuple[ForOp, ForOp]:
-    """The outer and the inner loop, of the same kind (lanes of vectors stay inside); the outer one
-    is the op that was split. With `guard` a factor
-    need not divide: a `where` of each block leaves out the iterations past the end. Raises
-    ByocirError B252 for a factor that does not fit, and where what is inside cannot be guarded."""
+    """Gives the outer and the inner loop, of the same kind (lanes of vectors stay inside); the
+    outer one is the op that was split. With `guard` a factor need not divide: a `where` of each
+    block leaves out the iterations past the end. Raises ByocirError B252 for a factor that does not
+    fit, and where what is inside cannot be guarded."""
     check_loop(loop)
     extent = loop.extent.value.data
     if not 1 <= factor <= extent:
@@ -95,7 +95,7 @@ def _is_in_block(op: Operation) -> bool:
 
 
 def _told_by(block: BlockOp, loop: ForOp) -> tuple[int, Linear[SSAValue]] | None:
-    """The iterator whose value tells the iteration of a loop, and its last one."""
+    """Gives the iterator whose value tells the iteration of a loop, and its last one."""
     extent = loop.extent.value.data
     for i, base in enumerate(base_sums(block.bases, len(block.extents))):
         step = base.coefficient(loop.index)

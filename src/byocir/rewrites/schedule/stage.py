@@ -86,7 +86,7 @@ def stage(block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None) 
 
 
 def region_of(block: BlockOp, at: ForOp | None) -> Block:
-    """The body of a loop around a block, or the body that all loops are in; raises B251."""
+    """Gives the body of a loop around a block, or the body that all loops are in; raises B251."""
     if at is None:
         return body_of(block)
     check_loop(at)
@@ -96,7 +96,7 @@ def region_of(block: BlockOp, at: ForOp | None) -> Block:
 
 
 def united(accesses: Sequence[BoxAccess], inside: Block) -> list[Side] | None:
-    """The box that all these accesses reach in one run of a block; None where they begin at
+    """Gives the box that all these accesses reach in one run of a block; None where they begin at
     unrelated indices."""
     boxes = [[folded(side, inside) for side in access.box] for access in accesses]
     result: list[Side] = []
@@ -121,7 +121,7 @@ def stays_inside(box: Sequence[Side], buffer: SSAValue) -> bool:
 
 
 def top(op: Operation, inside: Block) -> Operation:
-    """The op of a block that is `op` or encloses it."""
+    """Gives the op of a block that is `op` or encloses it."""
     found = ancestor_in(inside, op)
     assert found is not None
     return found
@@ -188,7 +188,7 @@ def _plan(block: BlockOp, operand: int, inside: Block) -> _Plan:
 
 
 def _clipped(side: Side, size: int) -> Side:
-    """The part of a side that is inside its buffer, where the program knows it."""
+    """Gives the part of a side that is inside its buffer, where the program knows it."""
     if side.start.terms:
         return side
     low, high = max(side.start.constant, 0), min(side.start.constant + side.size, size)
@@ -246,7 +246,7 @@ def _loops_around(inside: Block) -> list[ForOp]:
 
 
 def _fill_again(op: Operation) -> None:
-    """A block that sets all of its buffer to a number is a fill, as it was before it had bases."""
+    """Turns a block that sets all of its buffer to a number back into the fill that it was."""
     if not isinstance(op, BlockOp) or op.ins or op.bases or len(op.outs) != 1:
         return
     number = op.yielded[0].owner

@@ -56,8 +56,8 @@ def tensorise(block: BlockOp, pattern: Composite, emit: Emit | None = None) -> S
 
 
 def local_form(block: BlockOp) -> BlockOp:
-    """The block over its tile alone, in a block of its own: no bases, operands of the sizes of the
-    boxes it reaches. A block without bases keeps its operands' types, pads and guard. Raises
+    """Gives the block over its tile alone, in a block of its own: no bases, operands of the sizes
+    of the boxes it reaches. A block without bases keeps its operands' types, pads and guard. Raises
     ByocirError B259 for a tile with pads or guards, or whose indices divide."""
     if not block.bases:
         types = [value.type for value in [*block.ins, *block.outs]]

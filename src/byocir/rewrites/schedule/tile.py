@@ -75,7 +75,8 @@ def _check_size(block: BlockOp, i: int, size: int, remainder: Remainder) -> None
 
 
 def _check_order(block: BlockOp, positions: Sequence[int], sizes: Sequence[int]) -> None:
-    """The reductions' points must come in the order that they had, unless any order will do."""
+    """Checks that the reductions' points come in the order that they had, unless any order will
+    do."""
     extents = list(block.extents)
     order: list[int] = []
     for i, size in zip(positions, sizes, strict=True):

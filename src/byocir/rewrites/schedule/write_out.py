@@ -82,7 +82,7 @@ class _Written:
         return self._blocks(op)
 
     def _copy(self, op: Operation) -> None:
-        """Another op as it is, with numbers for its index operands."""
+        """Copies another op as it is, with numbers for its index operands."""
         operands = list[SSAValue]()
         for value in op.operands:
             if value.type == IndexType() and value in self.numbers:
@@ -156,7 +156,8 @@ class PaddedBox:
         return form.interval(lambda i: Interval(self.sides[i][0], self.sides[i][1] - 1))
 
     def _within(self, form: Linear[int], low: int, high: int) -> tuple[int, tuple[int, int]]:
-        """The iterator that decides whether a form is from `low` to `high`, and where it is."""
+        """Gives the iterator that decides whether a form is from `low` to `high`, and where it
+        is."""
         live = [(i, c) for i, c in form.terms if self.sides[i][1] - self.sides[i][0] > 1]
         if len(live) > 1:
             raise refused(
@@ -171,11 +172,11 @@ class PaddedBox:
         return form.value(lambda j: value if j == i else self.sides[j][0])
 
     def over(self, i: int, side: tuple[int, int]) -> PaddedBox:
-        """Over these points of iterator i."""
+        """Restricts the box to these points of iterator i."""
         return replace(self, sides=(*self.sides[:i], side, *self.sides[i + 1 :]))
 
     def guarded(self) -> list[PaddedBox]:
-        """As boxes of points that the guards leave."""
+        """Splits the box into boxes of points that the guards leave."""
         if not self.guards:
             return [self]
         form, rest = self.guards[0], replace(self, guards=self.guards[1:])
@@ -191,8 +192,8 @@ class PaddedBox:
         return rest.over(*self._within(form, 0, high)).guarded()
 
     def _by_point(self, form: Linear[int], i: int) -> list[PaddedBox]:
-        """As boxes that differ in iterator i: runs of points that a guard leaves as they are, and
-        the others one by one, but for those of which it leaves nothing."""
+        """Splits the box into boxes that differ in iterator i: runs of points that a guard leaves
+        as they are, and the others one by one, but for those of which it leaves nothing."""
         found: list[PaddedBox] = []
         for point in range(*self.sides[i]):
             box = self.over(i, (point, point + 1))
@@ -238,7 +239,7 @@ class PaddedBox:
         return [i for i, (low, high) in enumerate(self.sides) if high - low > 1] or [0]
 
     def made(self, values: Sequence[SSAValue]) -> BlockOp:
-        """The block, on these arrays."""
+        """Gives the block, on these arrays."""
         op, count = self.op, len(self.op.ins)
         kept = self.kept
         places = {i: n for n, i in enumerate(kept)}

@@ -70,7 +70,7 @@ class Net:
 
     @classmethod
     def of(cls, function: FuncOp) -> Net:
-        """The net of a function that knows when its values are read last."""
+        """Gives the net of a function that knows when its values are read last."""
         return cls(function, cls(function).reads)
 
     def source(self, name: str, arrays: str, threads: int) -> str:
@@ -98,7 +98,7 @@ void {name}_close(void *state)
 """
 
     def data(self) -> bytes:
-        """The numbers of all constants, where the C looks for them."""
+        """Gives the numbers of all constants, where the C looks for them."""
         made = bytearray(self._size)
         for array, offset in self.constants.values():
             data = array.values().tobytes()
@@ -116,11 +116,11 @@ void {name}_close(void *state)
         return name
 
     def _read(self, value: SSAValue) -> str:
-        """The name of a value that the next line reads."""
+        """Gives the name of a value that the next line reads."""
         return self._noted(self._named(value))
 
     def _named(self, value: SSAValue) -> str:
-        """The name of a value, which is written now if nothing read it before."""
+        """Gives the name of a value, which is written now if nothing read it before."""
         if value not in self._names and isinstance(value.owner, ConstantOp):
             self._names[value] = self._stored(stored(value.owner))
         elif value not in self._names:
@@ -134,7 +134,7 @@ void {name}_close(void *state)
         return name
 
     def _shaped(self, value: SSAValue, shape: Shape) -> str:
-        """The name of a value in another shape."""
+        """Gives the name of a value in another shape."""
         return self._reshaped(self._read(value), sizes(value), shape)
 
     def _reshaped(self, name: str, found: Shape, shape: Shape) -> str:
@@ -188,8 +188,8 @@ void {name}_close(void *state)
             self._names[result] = self._names[value]
 
     def _fused(self, op: Operation, left: Sequence[Operation]) -> list[Operation]:
-        """The ops that are done with an op, each on the result of the one before: all that keep its
-        shape, but where bytes of another type or shape are added as floats."""
+        """Gives the ops that are done with an op, each on the result of the one before: all that
+        keep its shape, but where bytes of another type or shape are added as floats."""
         made: list[Operation] = []
         value, smooth = op.results[0], list[Operation]()
         while True:
@@ -270,7 +270,7 @@ void {name}_close(void *state)
         self.lines.append(f"dnnl_net_then_with(n, dnnl_binary_{kind}, {name});")
 
     def _requantize(self, op: Operation, _: Sequence[Operation]) -> str:
-        """Bytes to others, perhaps without a zero point before."""
+        """Requantises bytes, perhaps without a zero point before."""
         x, factor, shape = op.operands[0], 1.0, sizes(op.results[0])
         whole = self._later.get(x)
         if whole is not None:
@@ -363,7 +363,7 @@ void {name}_close(void *state)
         return self._shaped(value, along(value, rank, axis))
 
     def _as_floats(self, value: SSAValue) -> str:
-        """A constant of integers as one of floats."""
+        """Gives a constant of integers as one of floats."""
         return self._stored(Array.of(numbers_of(value).astype(np.float32)))
 
     def _conv(self, op: Operation, after: Sequence[Operation]) -> str:
@@ -385,8 +385,8 @@ void {name}_close(void *state)
         return self._window(op, after, x, self._shaped(w, shape), given, window, zero)
 
     def _bias(self, w: SSAValue, bias: Sequence[SSAValue], zero: int) -> str:
-        """The bias of a convolution, which takes a zero point off all that it reads where pads have
-        that value: what is taken off comes back here."""
+        """Gives the bias of a convolution, which takes a zero point off all that it reads where
+        pads have that value: what is taken off comes back here."""
         if not zero:
             return self._read(bias[0]) if bias else NONE
         weights = numbers_of(w).astype(np.int32)
@@ -409,7 +409,7 @@ void {name}_close(void *state)
         return self._reshaped(self._add(f"dnnl_net_matmul(n, {call})"), rows, shape)
 
     def _sum_pool(self, op: Operation, after: Sequence[Operation]) -> str:
-        """A sum over windows is a convolution of each channel by ones."""
+        """Computes a sum over windows by a convolution of each channel with ones."""
         attrs, channels = attributes(op), sizes(op.operands[0])[1]
         kernel = attrs["kernel_shape"]
         ones = Array.of(np.ones((channels, 1, 1, *kernel), np.int8))
@@ -487,9 +487,9 @@ void {name}_close(void *state)
 
 
 def _pads_of_windows(op: Operation, attrs: dict[str, Any]) -> list[list[int]]:
-    """The pads at the begin and at the end of each dimension of a pool: at the end as few as its
-    windows need, which may end behind what was asked for, or before; oneDNN takes none that hold a
-    window."""
+    """Gives the pads at the begin and at the end of each dimension of a pool: at the end as few as
+    its windows need, which may end behind what was asked for, or before; oneDNN takes none that
+    hold a window."""
     x, y = sizes(op.operands[0])[2:], sizes(op.results[0])[2:]
     kernel, strides, dilations = (attrs[n] for n in ("kernel_shape", "strides", "dilations"))
     begins = attrs["pads"][: len(x)]

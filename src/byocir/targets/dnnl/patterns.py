@@ -96,7 +96,7 @@ CAST = "compute it in f32: cast what goes in and comes out"
 
 
 def _of(sentence: str, *elements: Attribute, fix: str) -> ValueTest:
-    """A test of what an array holds."""
+    """Gives a test of what an array holds."""
 
     def look(value: SSAValue) -> tuple[bool, str]:
         return element_type_of(value.type) in elements, str(value.type)
@@ -164,7 +164,7 @@ def _dequantized(value: Pattern, name: str) -> Pattern:
 
 
 def _summed(value: Pattern) -> Pattern:
-    """Bytes with others added as floats, and quantised again."""
+    """Gives bytes with others added as floats, and quantised again."""
     other = _dequantized(_bytes("added"), "added")
     total = op("graph.add", _dequantized(value, "result"), other)
     zero = constant("zero_total", where=(OF_BYTES, OF_ONE))
@@ -172,14 +172,16 @@ def _summed(value: Pattern) -> Pattern:
 
 
 def _function(value: Pattern) -> Pattern:
-    """A function of each element: one that oneDNN has, or arithmetic with one number."""
+    """Gives a function of each element: one that oneDNN has, or arithmetic with one number."""
     number = constant(where=per_tensor())
     alone = (op(name, value) for name in FUNCTIONS)
     return either(*alone, *(op(name, value, number) for name in BINARY))
 
 
 def _smooth(v: Pattern) -> Pattern:
-    """Functions that models spell out: `v * sigmoid(v)`, mish, gelu by erf, hard swish by clip."""
+    """Gives functions that models spell out: `v * sigmoid(v)`, mish, gelu by erf, hard swish by
+    clip.
+    """
     share = op("graph.add", op("graph.erf", _over(v, 2**0.5)), _close_to(1))
     clipped = op("graph.clip", op("graph.add", v, _close_to(3)), min=0.0, max=6.0)
     return either(
@@ -199,13 +201,13 @@ def _close_to(number: float) -> Pattern:
 
 
 def _over(value: Pattern, number: float) -> Pattern:
-    """A value over a number, or times what one over it is."""
+    """Gives a value over a number, or times what one over it is."""
     divided = op("graph.div", value, _close_to(number))
     return divided | op("graph.mul", value, _close_to(1 / number))
 
 
 def _followed(value: Pattern) -> Pattern:
-    """An array, with another one added and functions of each element, as far as there are."""
+    """Gives an array, with another one added and functions of each element, as far as there are."""
     added = optional(value, lambda v: op("graph.add", v, _array("added")))
     return _smooth(added) | repeat(added, _function, most=MOST_AFTER)
 

@@ -36,7 +36,7 @@ ms, a normalisation of 0.26 MB 8 us, and a convolution by channel on 3.6 MB 0.14
 
 
 def _host_of(op: Operation) -> CHost:
-    """The host of the module that an op is in; one of one thread where it names none."""
+    """Gives the host of the module that an op is in; one of one thread where it names none."""
     while (around := op.parent_op()) is not None:
         op = around
     return c_host_of(op) if isinstance(op, ModuleOp) else CHost("generic")

@@ -25,17 +25,17 @@ TYPES: dict[Attribute, str] = {
 
 
 def sizes(value: SSAValue) -> Shape:
-    """The shape of a value for oneDNN, which has no arrays without dimensions."""
+    """Gives the shape of a value for oneDNN, which has no arrays without dimensions."""
     return shape_of(value.type) or (1,)
 
 
 def aligned(shape: Shape, rank: int) -> Shape:
-    """A shape with as many dimensions as what it is broadcast to."""
+    """Gives a shape with as many dimensions as what it is broadcast to."""
     return (*[1] * (rank - len(shape)), *shape)
 
 
 def along(value: SSAValue, rank: int, axis: int) -> Shape:
-    """The shape of numbers that go along an axis, as what is broadcast."""
+    """Gives the shape of numbers that go along an axis, as what is broadcast."""
     shape = [1] * rank
     if shape_of(value.type):
         (shape[axis],) = shape_of(value.type)
@@ -43,18 +43,18 @@ def along(value: SSAValue, rank: int, axis: int) -> Shape:
 
 
 def other_operand(op: Operation, value: SSAValue) -> SSAValue:
-    """The operand of an op on two that is not this one."""
+    """Gives the operand of an op on two that is not this one."""
     return op.operands[1 if op.operands[0] is value else 0]
 
 
 def numbers_of(value: SSAValue) -> np.ndarray:
-    """The numbers of a constant."""
+    """Gives the numbers of a constant."""
     assert isinstance(value.owner, ConstantOp)
     return stored(value.owner).values()
 
 
 def number_of(value: SSAValue) -> float:
-    """The one number of a constant."""
+    """Gives the one number of a constant."""
     return float(numbers_of(value).reshape(-1)[0])
 
 
@@ -74,14 +74,14 @@ def fits_rows(added: Shape, shape: Shape) -> bool:
 
 
 def in_rows(found: Shape, rows: Shape, shape: Shape) -> Shape:
-    """The shape of what is broadcast to a result, where that is computed as so many rows."""
+    """Gives the shape of what is broadcast to a result, where that is computed as so many rows."""
     if found == shape:
         return rows
     return aligned(found, len(rows)) if rows == shape else (1, found[-1])
 
 
 def attributes(op: Operation) -> dict[str, Any]:
-    """The attributes of an op as plain values."""
+    """Gives the attributes of an op as plain values."""
     return {name: python_value(a) for name, a in op.properties.items()}
 
 
@@ -117,7 +117,7 @@ def function_of(op: Operation, value: SSAValue) -> str | None:
 
 
 def spelled_out(ops: Sequence[Operation]) -> str:
-    """The function of each element that several ops spell out."""
+    """Gives the function of each element that several ops spell out."""
     names = {op.name for op in ops}
     if "graph.erf" in names:
         return "dnnl_eltwise_gelu_erf, 0.0f, 0.0f"
@@ -129,27 +129,27 @@ def spelled_out(ops: Sequence[Operation]) -> str:
 
 
 def readers(value: SSAValue, ops: Sequence[Operation]) -> list[Operation]:
-    """The ops that read a value, of these."""
+    """Gives the ops that read a value, of these."""
     return [op for op in ops if value in op.operands]
 
 
 def c_number(value: float) -> str:
-    """A float in C."""
+    """Gives a float in C."""
     if not np.isfinite(np.float32(value)):
         return "0.0f / 0.0f" if np.isnan(value) else f"{1 if value > 0 else -1}.0f / 0.0f"
     return f"{float(np.float32(value)).hex()}f"
 
 
 def c_sizes(values: Sequence[int]) -> str:
-    """Sizes as an array in C."""
+    """Gives sizes as an array in C."""
     return f"(const dnnl_dims_t){{{', '.join(map(str, values))}}}"
 
 
 def c_dims(shape: Shape) -> str:
-    """The two arguments that tell a shape."""
+    """Gives the two arguments that tell a shape."""
     return f"{len(shape)}, {c_sizes(shape)}"
 
 
 def c_type(value: SSAValue) -> str:
-    """The three arguments that tell the type of a value."""
+    """Gives the three arguments that tell the type of a value."""
     return f"{TYPES[element_type_of(value.type)]}, {c_dims(sizes(value))}"

@@ -37,7 +37,7 @@ Json = Any
 
 
 def attribute_to_json(attribute: Attribute, constants: dict[str, Array]) -> dict[str, Json]:
-    """An attribute as typed JSON; arrays are filed in `constants` under their digest. Raises
+    """Gives an attribute as typed JSON; arrays are filed in `constants` under their digest. Raises
     TypeError for an attribute that has no form."""
     match attribute:
         case IntegerAttr():
@@ -65,7 +65,8 @@ def attribute_to_json(attribute: Attribute, constants: dict[str, Array]) -> dict
 
 
 def attribute_from_json(data: Mapping[str, Json], constants: Mapping[str, Array]) -> Attribute:
-    """The attribute of typed JSON. Raises ValueError, KeyError or TypeError for what is none."""
+    """Gives the attribute of typed JSON. Raises ValueError, KeyError or TypeError for what is
+    none."""
     kind, value = data["type"], data["value"]
     match kind:
         case "string":
@@ -106,12 +107,12 @@ def _typed(kind: str, value: Json) -> dict[str, Json]:
 
 
 def _number(value: float) -> int | float | str:
-    """A number that JSON can hold."""
+    """Gives a number that JSON can hold."""
     return value if math.isfinite(value) else str(value)
 
 
 def _parsed(value: float | str) -> int | float:
-    """The number of `_number`."""
+    """Gives the number of `_number`."""
     return float(value) if isinstance(value, str) else value
 
 

@@ -38,7 +38,7 @@ Json = dict[str, Any]
 
 
 def json_blobs(module: ModuleOp, symbols: Sequence[str], target: ArgSpec) -> dict[str, bytes]:
-    """The functions of these names as two blobs, `program.json` and `constants.safetensors`.
+    """Gives the functions of these names as two blobs, `program.json` and `constants.safetensors`.
 
     `target` is the target with all its options, for the record. Raises ByocirError B360 for a
     function that holds other than graph ops, B107 for a constant whose values are absent.

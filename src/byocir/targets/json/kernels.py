@@ -33,7 +33,7 @@ def evaluated(step: Step, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
 
 @lru_cache(maxsize=4096)
 def _op(step: Step) -> GraphOp:
-    """The graph op of a step, on arguments of a block of its own."""
+    """Gives the graph op of a step, on arguments of a block of its own."""
     block = Block(arg_types=[_type(value) for value in step.input_types])
     op = GRAPH_OPS[step.name].create(
         operands=block.args,

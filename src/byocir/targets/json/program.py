@@ -84,8 +84,8 @@ class Program:
 
     @staticmethod
     def read(blobs: Mapping[str, bytes]) -> Program:
-        """The program of a target's blobs. Raises ByocirError B361 or, for the constants, B108 and
-        B122."""
+        """Reads the program of a target's blobs. Raises ByocirError B361 or, for the constants,
+        B108 and B122."""
         for name in (PROGRAM, CONSTANTS):
             if name not in blobs:
                 raise ByocirError("B361", f"expected {name} in the package, found none")
@@ -108,7 +108,7 @@ class Program:
 
 @contextmanager
 def _as_written() -> Generator[None, None, None]:
-    """Whatever is wrong with a program is one user error."""
+    """Raises one user error for whatever is wrong with a program."""
     try:
         yield
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
@@ -176,7 +176,7 @@ class _Reader:
         return tuple(numbers)
 
     def _used(self, numbers: Sequence[int], where: str) -> tuple[int, ...]:
-        """Indices of values that are known where they are used."""
+        """Gives the indices of values that are known where they are used."""
         for number in self._indices(numbers):
             if number not in self._known:
                 raise ValueError(f"value {number} used by {where} before it is there")

@@ -69,7 +69,7 @@ def _check_kernels(steps: Iterable[Step], kernels: Kernels) -> None:
 
 
 def _leaves(steps: Iterable[Step], kernels: Kernels) -> Iterator[Step]:
-    """The steps that run in one go."""
+    """Gives the steps that run in one go."""
     for step in steps:
         if step.steps and step.name not in kernels:
             yield from _leaves(step.steps, kernels)

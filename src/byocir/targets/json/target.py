@@ -83,14 +83,14 @@ def _full(name: str) -> str:
 
 @cache
 def _single(name: str) -> Composite:
-    """One op, whatever its operands and attributes."""
+    """Gives one op, whatever its operands and attributes."""
     return Composite(name.removeprefix("graph."), (AnyOperandsPattern(name),))
 
 
 @cache
 def _like(name: str) -> tuple[Composite, ...]:
-    """The graph-level composites of a target, or the one of this name, under names of ours. Raises
-    ByocirError B210 for an unknown target, ValueError for an unknown composite."""
+    """Gives the graph-level composites of a target, or the one of this name, under names of ours.
+    Raises ByocirError B210 for an unknown target, ValueError for an unknown composite."""
     target = name.partition(".")[0]
     taker = find_class(target).from_spec(ArgSpec(target, {}))
     theirs = [composite.of_target(target) for composite in taker.composites()]

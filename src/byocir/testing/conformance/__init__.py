@@ -47,7 +47,7 @@ def conform(
 
 
 def the_target(target: str | Target) -> Target:
-    """The one target that is given; raises ByocirError B216 for several."""
+    """Gives the one target that is given; raises ByocirError B216 for several."""
     attributes = attributes_of(target)
     if len(attributes) != 1:
         raise ByocirError("B216", f"expected one target, found {len(attributes)}")

@@ -116,7 +116,7 @@ class Meaning:
         return room
 
     def _shaken(self, rng: np.random.Generator) -> Arrays:
-        """The outputs where floats are a little off. Raises Unmeant where there are none."""
+        """Gives the outputs where floats are a little off. Raises Unmeant where there are none."""
         given = {name: np.array(array) for name, array in self.feeds.items()}
         shake = _Shake(self.tolerance, rng)
         for op in self.module.walk():
@@ -205,7 +205,7 @@ def _is_inexact(power: np.ndarray, made: np.ndarray) -> bool:
 
 
 def _largest(array: np.ndarray) -> float:
-    """The largest finite float."""
+    """Gives the largest finite float."""
     wide = np.abs(array.astype(np.float64))
     return float(wide.max(initial=0.0, where=np.isfinite(wide)))
 
@@ -218,9 +218,9 @@ def _is_non_finite(value: Any) -> bool:
 
 
 def draw_feeds(choose: Choose, module: ModuleOp, *, special: bool) -> Arrays | None:
-    """Inputs for a program: ordinary ones, small whole numbers, of which float sums are exact,
-    large ones, or floats among which are NaN and infinities where these are `special`ly asked for.
-    None for a program that has inputs of other kinds than numbers."""
+    """Draws inputs for a program: ordinary ones, small whole numbers, of which float sums are
+    exact, large ones, or floats among which are NaN and infinities where these are `special`ly
+    asked for. None for a program that has inputs of other kinds than numbers."""
     seed = choose(0, 2**31)
     try:
         feeds = random_feeds(module, seed)

@@ -36,8 +36,8 @@ def has_device(target: Target) -> bool:
 
 
 def run_exported(case: Case, target: Target) -> Arrays | None:
-    """The results of a program as a project of its own; None where there is no such project, or
-    nothing that builds it. Raises NotBuilt."""
+    """Gives the results of a program as a project of its own; None where there is no such project,
+    or nothing that builds it. Raises NotBuilt."""
     make = shutil.which("make")
     try:
         package = _compiled(case, target)

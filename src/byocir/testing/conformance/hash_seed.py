@@ -47,8 +47,8 @@ def digests_of(target: Target, folder: Path) -> Digests:
 
 
 def differing(target: Target, cases: Mapping[str, Case]) -> dict[str, Problem]:
-    """By program the problem that code of it is another in a process with other hashes; nothing for
-    a target that no other process can import."""
+    """Gives by program the problem that its code is another in a process with other hashes; nothing
+    for a target that no other process can import."""
     with TemporaryDirectory() as folder:
         for name, case in cases.items():
             write_case(case, Path(folder) / f"{name}.mlir")

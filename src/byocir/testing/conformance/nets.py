@@ -31,8 +31,8 @@ take."""
 
 
 def net_of(choose: Choose, programs: Sequence[ModuleOp]) -> ModuleOp:
-    """A program of several: the inputs of each are what others give, where types fit, or inputs of
-    the net, and ops of the host stand in between. Some inner values are results, too."""
+    """Gives a program of several: the inputs of each are what others give, where types fit, or
+    inputs of the net, and ops of the host stand in between. Some inner values are results, too."""
     net = _Net(choose)
     for program in programs:
         net.add(program)
@@ -40,8 +40,8 @@ def net_of(choose: Choose, programs: Sequence[ModuleOp]) -> ModuleOp:
 
 
 def between(choose: Choose, program: ModuleOp) -> ModuleOp:
-    """A program with an op of one operand before and behind it: what a target takes as glue it
-    takes beside others alone."""
+    """Gives a program with an op of one operand before and behind it: what a target takes as glue
+    it takes beside others alone."""
     net = _Net(choose, is_between=True)
     net.add(program)
     for value in [each for each in net.values if not each.uses]:
@@ -78,7 +78,9 @@ class _Net:
         return sum(1 for _ in self.block.ops)
 
     def _given(self, type_: Attribute) -> SSAValue:
-        """A value of this type: one that is there, most of the time, else an input of the net."""
+        """Gives a value of this type: one that is there, most of the time, else an input of the
+        net.
+        """
         fitting = [value for value in self.values if value.type == type_]
         if fitting and self.choose(0, 3):
             return pick(self.choose, fitting)
@@ -90,14 +92,15 @@ class _Net:
         return made
 
     def _turned(self, value: SSAValue) -> SSAValue:
-        """A value that an op of the host made: of the same type, in another layout in memory."""
+        """Gives a value that an op of the host made: of the same type, in another layout in
+        memory."""
         rank = len(shape_of(value.type))
         back = self._op("graph.transpose", [value], perm=list(range(rank))[::-1])
         turned = back and self._op("graph.transpose", [back], perm=list(range(rank))[::-1])
         return self.unary(turned or value)
 
     def unary(self, value: SSAValue) -> SSAValue:
-        """What an op of the host makes of a value; the value where that takes no such."""
+        """Applies an op of the host to a value; gives the value itself where that takes no such."""
         name, bounds = pick(self.choose, UNARY)
         dtype = dtype_of(element_type_of(value.type))
         numbers = {key: ArrayAttr.of(np.array(bound, dtype)) for key, bound in bounds.items()}
@@ -112,7 +115,7 @@ class _Net:
     def _op(
         self, name: str, operands: list[SSAValue], **properties: PropertyValue
     ) -> SSAValue | None:
-        """An op of the host's; None where it does not take these operands."""
+        """Gives an op of the host's; None where it does not take these operands."""
         kind: type[GraphOp] = graph_ops()[name]
         try:
             made = kind.make(*operands, location=named(f"n{self._count()}"), **properties)
@@ -123,7 +126,7 @@ class _Net:
         return made.results[0]
 
     def module(self) -> ModuleOp:
-        """The net, which gives what nothing uses, and now and then an inner value."""
+        """Gives the net, which gives what nothing uses, and now and then an inner value."""
         made = [value for op in self.block.ops if op.operands for value in op.results]
         results = [v for v in made if not v.uses or not self.choose(0, 4)]
         if self.choose(0, 1):
@@ -132,21 +135,21 @@ class _Net:
 
 
 def main_of(module: ModuleOp) -> FuncOp:
-    """The only function of a program."""
+    """Gives the only function of a program."""
     function = module.body.block.first_op
     assert isinstance(function, FuncOp)
     return function
 
 
 def program_of(block: Block, results: Sequence[SSAValue]) -> ModuleOp:
-    """A program of these ops, without a return yet, that gives these results."""
+    """Gives a program of these ops, without a return yet, that gives these results."""
     block.add_op(ReturnOp(*results))
     types = [arg.type for arg in block.args], [value.type for value in results]
     return ModuleOp([FuncOp("main", types, Region(block))])
 
 
 def ops_of(module: ModuleOp) -> Iterator[Operation]:
-    """The ops of a program but its return."""
+    """Gives the ops of a program but its return."""
     for op in main_of(module).body.block.ops:
         if not isinstance(op, ReturnOp):
             yield op

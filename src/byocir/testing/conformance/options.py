@@ -11,8 +11,8 @@ from byocir.targets.base import Target
 
 
 def settings_of(target: Target) -> list[Target]:
-    """The target as it is, and with one option changed: a flag turned, another word of a `Literal`,
-    half, twice and one more of a number. What the target itself refuses is left out."""
+    """Gives the target as it is, and with one option changed: a flag turned, another word of a
+    `Literal`, half, twice and one more of a number. What the target itself refuses is left out."""
     return [target, *(each for each in _changed(target) if _takes(each))]
 
 

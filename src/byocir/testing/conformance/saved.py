@@ -66,7 +66,7 @@ def _bytes_of(arrays: Mapping[str, Any]) -> bytes:
 
 
 def read_case(path: Path, feeds: Mapping[str, np.ndarray]) -> Case:
-    """A program that was saved, and its inputs. Raises ByocirError B101, B120 to B122, B302,
+    """Reads a program that was saved, and its inputs. Raises ByocirError B101, B120 to B122, B302,
     B310."""
     module = load_module(path)
     levels = levels_left(module)
@@ -76,8 +76,8 @@ def read_case(path: Path, feeds: Mapping[str, np.ndarray]) -> Case:
 
 
 def _typed(array: np.ndarray, type_: Attribute | None) -> np.ndarray:
-    """An array as an input takes it: files know the bytes of types that numpy does not have, and no
-    more. Raises ByocirError B310 for an input that takes no array."""
+    """Gives an array as an input takes it: files know the bytes of types that numpy does not have,
+    and no more. Raises ByocirError B310 for an input that takes no array."""
     if type_ is None:
         return array
     if not isinstance(type_, TensorType | MemRefType):
@@ -90,7 +90,7 @@ def _typed(array: np.ndarray, type_: Attribute | None) -> np.ndarray:
 
 
 def text_of(target: Target) -> str:
-    """A target as the command line names it: with its file, where it has one, and options."""
+    """Gives a target as the command line names it: with its file, where it has one, and options."""
     kind, spec = type(target), str(target.spec())
     file, _, name = file_of(target.name).rpartition(":")
     if not file and not kind.__module__.startswith("byocir.") and kind.__qualname__.isidentifier():
@@ -100,6 +100,6 @@ def text_of(target: Target) -> str:
 
 
 def _near(path: Path) -> Path:
-    """A path as seen from the current folder, where it is below that."""
+    """Gives a path as seen from the current folder, where it is below that."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path

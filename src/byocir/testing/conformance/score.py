@@ -102,7 +102,7 @@ class Score:
         return "\n".join([*map(str, self.failures), *told, str(self)])
 
     def __str__(self) -> str:
-        """The sentence of the score alone."""
+        """Gives the sentence of the score alone."""
         taken = sum(bool(self.taken[name]) for name in self.patterns)
         told = (
             f"patterns {taken}/{len(self.patterns)}, rules {len(self.refused)}/{len(self.rules)}, "
@@ -111,7 +111,7 @@ class Score:
         return f"{self.target}: {told}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Gives plain data."""
         return {
             "target": self.target,
             "patterns": {name: self.taken[name] for name in self.patterns},

@@ -69,7 +69,7 @@ class Setting:
     """By composite the near misses that were looked for."""
 
     def misses_of(self, composite: Composite) -> list[Miss]:
-        """All that may make programs of a composite miss, its rules first."""
+        """Gives all that may make programs of a composite miss, its rules first."""
         if composite.name not in self.misses:
             self.misses[composite.name] = misses_of(composite)
         return self.misses[composite.name]
@@ -158,8 +158,8 @@ class Session:
                 yield partial(self._net, setting, composite, number)
 
     def _first_steps(self, setting: Setting) -> Iterator[Callable[[], None]]:
-        """A match of each pattern, then a near miss of each rule, so that all are reached soon; of
-        rules for which none was found another search."""
+        """Gives a match of each pattern, then a near miss of each rule, so that all are reached
+        soon; of rules for which none was found another search."""
         for composite in setting.composites:
             for number in range(TURNS if composite.glue else 1):
                 if not self.score.taken[composite.name]:
@@ -193,8 +193,8 @@ class Session:
             self._try(setting, composite, MATCH, seed, example)
 
     def _next_miss(self, setting: Setting, composite: Composite) -> Miss:
-        """What is to make the next program of a composite miss: each in turn, but first rules that
-        have refused nothing in a few turns."""
+        """Chooses what is to make the next program of a composite miss: each in turn, but first
+        rules that have refused nothing in a few turns."""
         misses, number = setting.misses_of(composite), setting.missed[composite.name]
         setting.missed[composite.name] += 1
         waiting = self._waiting(composite) if self._is_at_home(setting, composite) else []
@@ -203,7 +203,7 @@ class Session:
         return misses[number % len(misses)]
 
     def _waiting(self, composite: Composite) -> list[Rule]:
-        """The rules that have refused nothing yet, and not had their turns."""
+        """Gives the rules that have refused nothing yet, and not had their turns."""
         places = {(composite.name, rule.sentence): rule for rule in composite.rules}
         score = self.score
         return [r for p, r in places.items() if p not in score.refused and score.tried[p] < TURNS]
@@ -247,7 +247,7 @@ class Session:
     def _drawn(
         self, composite: Composite, find: Callable[[], Example | None], setting: Setting
     ) -> Example | None:
-        """A program, unless a rule or test of the pattern fails while it is looked for."""
+        """Gives a program, unless a rule or test of the pattern fails while it is looked for."""
         try:
             return find()
         except ByocirError as error:
@@ -332,7 +332,7 @@ class Session:
         self.score.failures.append(saved(failure, self.folder))
 
     def _redrawn(self, setting: Setting, names: Sequence[str], case: Case) -> Iterator[Case]:
-        """Other programs of the same patterns."""
+        """Gives other programs of the same patterns."""
         for composite in setting.composites:
             for seed in range(REDRAWS if composite.name in names else 0):
                 example = find_match(composite, seed)
@@ -342,7 +342,9 @@ class Session:
 
 
 def _missed(composite: Composite, miss: Miss, seed: int) -> Example | None:
-    """A program that misses for this alone; of a rule that says what it refuses, more is tried."""
+    """Gives a program that misses for this alone; of a rule that says what it refuses, more is
+    tried.
+    """
     has_hint = isinstance(miss, Rule) and miss.vary is not None and bool(miss.vary.fails)
     found = (find_near_miss(composite, miss, seed + i) for i in range(2 if has_hint else 1))
     return next((each for each in found if each is not None), None)
@@ -358,7 +360,7 @@ def _shows(target: Target, code: str, case: Case, until: float) -> bool:
 
 
 def _chosen(target: Target, names: Sequence[str]) -> list[Composite]:
-    """The composites of a target with these names, all of them without any."""
+    """Gives the composites of a target with these names, all of them without any."""
     listed = [each.of_target(target.name) for each in target.composites()]
     return [each for each in listed if not names or each.name in names]
 

@@ -30,7 +30,7 @@ Shows = Callable[[Case, float], bool]
 
 
 def _limited(shows: Shows) -> Callable[[Case], bool]:
-    """The test, which raises TimeOver in place of one attempt too many, and in a late one."""
+    """Gives the test, which raises TimeOver in place of one attempt too many, and in a late one."""
     end, left = time.monotonic() + SECONDS, [ATTEMPTS]
 
     def limited(case: Case) -> bool:
@@ -50,8 +50,8 @@ def size_of(module: ModuleOp) -> int:
 
 
 def shrink(case: Case, shows: Shows, others: Iterator[Case]) -> Case:
-    """The smallest case found that shows the problem, too: among `others` made of the same pattern,
-    then parts of it, then simpler inputs."""
+    """Gives the smallest case found that shows the problem, too: among `others` made of the same
+    pattern, then parts of it, then simpler inputs."""
     is_shown = _limited(shows)
     with suppress(TimeOver):
         for other in others:
@@ -67,7 +67,7 @@ def shrink(case: Case, shows: Shows, others: Iterator[Case]) -> Case:
 
 
 def _parts(case: Case) -> Iterator[Case]:
-    """The program without one of its results, or with an input in place of an op."""
+    """Gives the program without one of its results, or with an input in place of an op."""
     count = len(_returned(case.module).operands)
     for i in range(count) if count > 1 else ():
         module = case.module.clone()
@@ -90,7 +90,7 @@ def _is_returned(op: Operation) -> bool:
 
 
 def _cut(case: Case, index: int) -> Case:
-    """The program with an input in place of one of its ops."""
+    """Gives the program with an input in place of one of its ops."""
     module = case.module.clone()
     op = [*ops_of(module)][index]
     block = main_of(module).body.block
@@ -99,7 +99,8 @@ def _cut(case: Case, index: int) -> Case:
 
 
 def _cleaned(case: Case, module: ModuleOp) -> Case:
-    """The program without what nothing uses; inputs that are there no more leave the feeds."""
+    """Gives the program without what nothing uses; inputs that are there no more leave the
+    feeds."""
     main = main_of(module)
     for op in reversed([*ops_of(module)]):
         if all(not value.uses for value in op.results):
@@ -124,7 +125,7 @@ def _cleaned(case: Case, module: ModuleOp) -> Case:
 
 
 def _simpler(case: Case) -> Iterator[Case]:
-    """The program with all of an input zero, one, or whole numbers."""
+    """Gives the program with all of an input zero, one, or whole numbers."""
     for name, array in case.feeds.items():
         if array.dtype.kind == "b" or not array.size:
             continue

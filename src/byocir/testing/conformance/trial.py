@@ -53,7 +53,7 @@ from byocir.vendor.user_code import given_file
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is not as it must be, with a code of `docs/errors.md`."""
+    """A thing that is not as it must be, with a code of `docs/errors.md`."""
 
     code: str
     text: str
@@ -211,8 +211,8 @@ class Trial:
 def compiled(
     case: Case, target: Target, until: float = inf, *, twice: bool = False
 ) -> tuple[Package, Package | None]:
-    """A program compiled, and, if that is asked for, its code generated once more. Raises Wrong,
-    Unmeant and TimeOver."""
+    """Gives a program compiled, and, if that is asked for, its code generated once more. Raises
+    Wrong, Unmeant and TimeOver."""
     module = case.module.clone()
     with _failing("to be compiled"):
         report = hand_over(module, Request([target], case.levels))
@@ -298,7 +298,7 @@ def _observed(
 
 
 def _bits(array: np.ndarray) -> np.ndarray:
-    """The bytes of an array, of which two are alike also where both are NaN."""
+    """Gives the bytes of an array, of which two are alike also where both are NaN."""
     return np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
 
 
@@ -352,5 +352,7 @@ def _expect(code: str, how: str, call: Call, outputs: Sequence[Any]) -> None:
 
 
 def _turned(array: np.ndarray) -> np.ndarray:
-    """The same numbers in the opposite order: other inputs that are as valid, most of the time."""
+    """Gives the same numbers in the opposite order: other inputs that are as valid, most of the
+    time.
+    """
     return np.ascontiguousarray(array.reshape(-1)[::-1].reshape(array.shape))

@@ -43,7 +43,7 @@ class Value:
 
 
 def element_of(dtype: np.dtype) -> int:
-    """The ONNX element type of arrays of a dtype; objects are strings."""
+    """Gives the ONNX element type of arrays of a dtype; objects are strings."""
     if dtype.kind == "O":
         return onnx.TensorProto.STRING
     return helper.np_dtype_to_tensor_dtype(dtype)
@@ -79,7 +79,7 @@ class Case:
         return {name: value.data for name, value in self.given.items()}
 
     def model(self) -> onnx.ModelProto:
-        """The case as an ONNX model."""
+        """Gives the case as an ONNX model."""
         values = self.values
         outputs = [
             helper.make_value_info(name, values[name].type_proto(shaped=self.shaped))
@@ -88,7 +88,7 @@ class Case:
         return model_of(self.nodes, self.given, self.constants, outputs, self.opset)
 
     def without_unused(self) -> Case:
-        """The same without inputs and constants that no node reads."""
+        """Gives the same without inputs and constants that no node reads."""
         read = {name for node in self.nodes for name in names_read(node)}
         given = {name: value for name, value in self.given.items() if name in read}
         constants = {name: value for name, value in self.constants.items() if name in read}
@@ -96,7 +96,7 @@ class Case:
         return Case(self.opset, nodes, given, constants, made, shown, self.shaped)
 
     def text(self) -> str:
-        """The case as a person reads it, or writes it into a test."""
+        """Gives the case as a person reads it, or writes it into a test."""
         lines = [f"opset {self.opset}"]
         for title, values in (("input", self.given), ("constant", self.constants)):
             lines += [f"{title} {name} = {_told(value)}" for name, value in values.items()]
@@ -111,7 +111,7 @@ def model_of(
     outputs: Iterable[onnx.ValueInfoProto],
     opset: int,
 ) -> onnx.ModelProto:
-    """A model of these nodes."""
+    """Gives a model of these nodes."""
     graph = helper.make_graph(
         nodes,
         "fuzz",
@@ -127,7 +127,7 @@ def model_of(
 
 
 def version_of(domain: str) -> int:
-    """The version of a domain beside ONNX's own."""
+    """Gives the version of a domain beside ONNX's own."""
     return {"ai.onnx.ml": 5}.get(domain, 1)
 
 
@@ -140,12 +140,12 @@ def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterable[onnx.NodeProto]:
 
 
 def graphs_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """The graphs that a node holds."""
+    """Gives the graphs that a node holds."""
     return [attribute.g for attribute in node.attribute if attribute.HasField("g")]
 
 
 def names_read(node: onnx.NodeProto) -> list[str]:
-    """The values that a node takes, and those that its graphs take from around it."""
+    """Gives the values that a node takes, and those that its graphs take from around it."""
     names = [name for name in node.input if name]
     for graph in graphs_of(node):
         own = {each.name for each in (*graph.input, *graph.initializer)}

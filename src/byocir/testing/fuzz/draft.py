@@ -53,7 +53,7 @@ class Draft:
         return next(each for each in self.schema.inputs if each.name == name)
 
     def allowed(self, name: str) -> list[np.dtype]:
-        """The element types that an input may have."""
+        """Gives the element types that an input may have."""
         dtypes = [
             dtype
             for each in sorted(self.formal(name).types)
@@ -64,7 +64,7 @@ class Draft:
         return dtypes
 
     def bind(self, name: str, *kinds: str) -> np.dtype:
-        """The element type of an input: drawn, of these kinds if any are given, once for all
+        """Gives the element type of an input: drawn, of these kinds if any are given, once for all
         inputs whose types are tied."""
         key = self.formal(name).type_str
         if key not in self._bound:
@@ -86,7 +86,7 @@ class Draft:
         kinds: Sequence[str] = (),
         fresh: bool = False,
     ) -> np.ndarray:
-        """An operand: a value that the graph has, or a new one; of a rank between two or of a
+        """Gives an operand: a value that the graph has, or a new one; of a rank between two or of a
         shape. With bounds for its numbers it is new."""
         if not fresh and low is None and high is None and self.draws.chance(0.75):
             found = self._existing(name, rank, shape, kinds)
@@ -120,7 +120,7 @@ class Draft:
         ]
 
     def put(self, name: str, array: Any, constant: float = 0.4) -> Any:
-        """A new operand, which is a constant of the model this often, else an input."""
+        """Gives a new operand, which is a constant of the model this often, else an input."""
         is_sequence = isinstance(array, list)
         data: Any = cast(Any, array) if is_sequence else np.asarray(array)
         dtype: np.dtype = (data[0] if is_sequence else data).dtype
@@ -130,7 +130,8 @@ class Draft:
         return data
 
     def hold(self, array: np.ndarray, constant: float = 0.4) -> str:
-        """A new value beside the operands, for the graphs that a node holds; gives its name."""
+        """Gives a new value beside the operands, for the graphs that a node holds; gives its
+        name."""
         return self._hold(array, array.dtype, self.maybe(constant))
 
     def _hold(self, data: Any, dtype: np.dtype, is_constant: bool) -> str:
@@ -144,7 +145,7 @@ class Draft:
         return name in self._operands
 
     def operand(self, name: str) -> str:
-        """The name of the value that was taken last."""
+        """Gives the name of the value that was taken last."""
         return self._operands[name][-1]
 
     def use(self, name: str, key: str) -> None:
@@ -152,8 +153,8 @@ class Draft:
         self._operands.setdefault(name, []).append(key)
 
     def say(self, name: str, numbers: Any, dtype: Any = np.int64) -> None:
-        """Numbers that say what is done, as axes do: an input or an attribute, as this opset has
-        it."""
+        """Adds numbers that say what is done, as axes do: an input or an attribute, as this opset
+        has it."""
         if self.has_input(name):
             allowed = self.allowed(name)
             dtype = np.dtype(dtype) if np.dtype(dtype) in allowed else self.bind(name)
@@ -196,7 +197,7 @@ class Draft:
     # The node.
 
     def node(self) -> onnx.NodeProto:
-        """The node; what its rule did not say is drawn by the schema."""
+        """Gives the node; what its rule did not say is drawn by the schema."""
         self._fill_attributes()
         count = len(self.case.nodes)
         outputs = [f"v{count}_{i}" if i < self.outputs else "" for i in range(self.outputs)]
@@ -227,7 +228,7 @@ class Draft:
 
 
 def drawn_attribute(draft: Draft, attribute: defs.OpSchema.Attribute) -> Any:
-    """A value for an attribute that no rule speaks of; None to leave it out."""
+    """Gives a value for an attribute that no rule speaks of; None to leave it out."""
     if not attribute.required and draft.maybe(0.3):
         return None
     kind, draws = attribute.type, draft.draws
@@ -239,7 +240,7 @@ def drawn_attribute(draft: Draft, attribute: defs.OpSchema.Attribute) -> Any:
 
 
 def dtype_of(text: str) -> np.dtype | None:
-    """The dtype of a type as schemas write it: tensor(float); None for what is no tensor."""
+    """Gives the dtype of a type as schemas write it: tensor(float); None for what is no tensor."""
     if not text.startswith("tensor("):
         return None
     name = text.removeprefix("tensor(").removesuffix(")").upper()

@@ -67,7 +67,7 @@ class Draws:
         return 0 if self.empty and self.chance(0.3) else self.one(SIZES)
 
     def shape(self, least: int = 0, most: int = 5, elements: int = MOST) -> tuple[int, ...]:
-        """A shape of a rank between two, with so many elements at most."""
+        """Gives a shape of a rank between two, with so many elements at most."""
         rank = self.one([rank for rank in RANKS if least <= rank <= most] or [least])
         shape: list[int] = []
         for _ in range(rank):
@@ -77,7 +77,7 @@ class Draws:
         return tuple(shape)
 
     def broadcast(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """A shape that broadcasts to this one."""
+        """Gives a shape that broadcasts to this one."""
         kept = list(shape)[self.one([0, 0, 0, self.upto(len(shape), 0)]) :]
         if self.chance(0.5):
             return tuple(kept)
@@ -90,7 +90,9 @@ class Draws:
         low: float | None = None,
         high: float | None = None,
     ) -> np.ndarray:
-        """Values of a dtype; between two bounds, both included for integers, if they are given."""
+        """Gives values of a dtype; between two bounds, both included for integers, if they are
+        given.
+        """
         shape = tuple(shape)
         if dtype.kind == "O":
             return np.array(
@@ -143,6 +145,6 @@ class Draws:
 
 
 def limits_of(dtype: np.dtype) -> tuple[int, int]:
-    """The least and the largest integer of a dtype."""
+    """Gives the least and the largest integer of a dtype."""
     info: Any = np.iinfo(dtype) if dtype.kind in "iu" else ml_dtypes.iinfo(dtype)
     return int(info.min), int(info.max)

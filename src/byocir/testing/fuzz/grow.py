@@ -37,7 +37,7 @@ def schemas(opset: int) -> tuple[defs.OpSchema, ...]:
 
 
 def schema_of(key: str, opset: int) -> defs.OpSchema | None:
-    """The schema of an operator, named with its domain, at an opset of ONNX's own domain."""
+    """Gives the schema of an operator, named with its domain, at an opset of ONNX's own domain."""
     if key in SCHEMAS:
         return SCHEMAS[key]
     domain, _, name = key.rpartition(".")
@@ -48,7 +48,7 @@ def schema_of(key: str, opset: int) -> defs.OpSchema | None:
 
 
 def random_case(seed: int, operator: str = "") -> Case:
-    """The graph of a seed; the first of its nodes is of this operator, if one is named."""
+    """Draws the graph of a seed; the first of its nodes is of this operator, if one is named."""
     draws = Draws(seed)
     draws.special, draws.empty = draws.chance(0.08), draws.chance(0.06)
     opset = draws.one([21, 21, 22, 18, NEWEST, draws.upto(NEWEST, OLDEST)])

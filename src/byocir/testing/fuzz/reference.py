@@ -44,7 +44,7 @@ Runner = Callable[[Mapping[str, Data]], list[Any]]
 
 
 def epsilon(dtype: np.dtype) -> float:
-    """The step above 1 of a dtype of floats."""
+    """Gives the step above 1 of a dtype of floats."""
     return float(_finfo(dtype).eps)
 
 
@@ -53,7 +53,7 @@ def _finfo(dtype: np.dtype) -> Any:
 
 
 def largest(dtype: np.dtype) -> float:
-    """The largest finite number of a dtype of floats."""
+    """Gives the largest finite number of a dtype of floats."""
     return float(_finfo(dtype).max)
 
 
@@ -62,7 +62,7 @@ def is_float(dtype: np.dtype) -> bool:
 
 
 def compute(case: Case, node: onnx.NodeProto) -> list[Value]:
-    """The outputs of a node of a case. Raises Unfit if no reference runs it."""
+    """Gives the outputs of a node of a case. Raises Unfit if no reference runs it."""
     known = case.values
     operands = {name: known[name] for name in names_read(node)}
     given = [known[name].data if name else None for name in node.input]
@@ -82,8 +82,8 @@ def compute(case: Case, node: onnx.NodeProto) -> list[Value]:
 def _apart(
     node: onnx.NodeProto, operands: Mapping[str, Value]
 ) -> tuple[onnx.NodeProto, Mapping[str, Value]]:
-    """A node that reads no value twice, with its values by name: each input is moved alone, as what
-    moves a scale and a bias by the same may cancel."""
+    """Gives a node that reads no value twice, with its values by name: each input is moved alone,
+    as what moves a scale and a bias by the same may cancel."""
     made, given = onnx.NodeProto(), dict(operands)
     made.CopyFrom(node)
     for i, name in enumerate(node.input):
@@ -109,7 +109,7 @@ def _values(
 
 
 def _as_said(data: Data, case: Case, node: onnx.NodeProto, index: int) -> Data:
-    """Floats of 8 bits as what they are: ONNX Runtime gives their bytes."""
+    """Gives floats of 8 bits as what they are: ONNX Runtime gives their bytes."""
     array: Any = data
     if not isinstance(data, np.ndarray) or array.dtype != np.uint8:
         return array
@@ -130,7 +130,7 @@ def _dtype_of(data: Data, case: Case, node: onnx.NodeProto, index: int) -> np.dt
 
 
 def _inferred_dtype(case: Case, node: onnx.NodeProto, index: int) -> np.dtype:
-    """The elements of an empty sequence."""
+    """Gives the elements of an empty sequence."""
     element = _inferred(case, node)[index].type.sequence_type.elem_type.tensor_type.elem_type
     if element == onnx.TensorProto.STRING:
         return np.dtype(object)
@@ -142,7 +142,7 @@ def _inferred_dtype(case: Case, node: onnx.NodeProto, index: int) -> np.dtype:
 def _runner(
     case: Case, node: onnx.NodeProto, operands: Mapping[str, Value], against: str
 ) -> Runner | None:
-    """A reference that is ready to run a node, if it takes it."""
+    """Gives a reference that is ready to run a node, if it takes it."""
     # What moves must be given, so every float is.
     constant = {n for n in operands if n.partition(AGAIN)[0] in case.constants}
     held = {n: v for n, v in operands.items() if n in constant and not is_float(v.dtype)}
@@ -158,7 +158,7 @@ def _runner(
 
 
 def _inferred(case: Case, node: onnx.NodeProto) -> list[onnx.ValueInfoProto]:
-    """The outputs of a node with the types that onnx infers."""
+    """Gives the outputs of a node with the types that onnx infers."""
     operands = {name: case.values[name] for name in names_read(node)}
     outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
     constants = {name: operands[name] for name in operands if name in case.constants}
@@ -222,7 +222,7 @@ def _movable(node: onnx.NodeProto, operands: Mapping[str, Value], exact: bool) -
 
 
 def _unit(node: onnx.NodeProto, value: Value, exact: bool) -> float:
-    """By which part of the largest of its inputs an operator may be off."""
+    """Gives the part of its largest input that an operator may be off by."""
     if exact:
         return 0.0
     stash = [a.i for a in node.attribute if a.name in ("stash_type", "softmax_precision")]
@@ -232,7 +232,7 @@ def _unit(node: onnx.NodeProto, value: Value, exact: bool) -> float:
 
 
 def _moved(value: Value, rng: np.random.Generator, unit: float) -> np.ndarray:
-    """A value as it might be elsewhere."""
+    """Gives a value as it might be elsewhere."""
     array = np.asarray(value.data, np.float64)
     distance = np.zeros(array.shape) if value.slack is None else value.slack
     finite = np.abs(array[np.isfinite(array)])
@@ -291,7 +291,7 @@ def _slack(
 
 
 def _smallest(dtype: np.dtype) -> float:
-    """Numbers below are flushed to zero by some."""
+    """Gives the least normal number: some references flush smaller ones to zero."""
     if dtype.kind == "c":
         return float(np.finfo(dtype).tiny)
     return float(_finfo(dtype).smallest_normal)

@@ -78,7 +78,7 @@ def through_c(cases: Sequence[Case], hosts: Sequence[str]) -> list[list[Differen
 
 
 def _handed_over(case: Case) -> tuple[ModuleOp, Report] | str:
-    """A case partitioned for no target, or what went wrong."""
+    """Gives a case partitioned for no target, or what went wrong."""
     try:
         module = byocir.import_onnx(case.model().SerializeToString())
         return module, hand_over(module, Request([]))

@@ -97,7 +97,7 @@ class Session:
         return [(seed, Difference(*each)) for seed, each in told["found"]]
 
     def _died(self, seed: int, died: Died) -> list[tuple[int, Difference]]:
-        """A process that died is a difference, unless a reference did it."""
+        """Gives a process that died is a difference, unless a reference did it."""
         try:
             isolated(lambda: bool(random_case(seed, self._operator)), LIMITS)
         except Died:
@@ -136,7 +136,7 @@ def through(ways: Sequence[str], cases: Sequence[Case]) -> list[list[Difference]
 
 
 def _alike(case: Case, difference: Difference) -> list[str]:
-    """The problems that are like one, as another case shows them."""
+    """Gives the problems that are like one, as another case shows them."""
     (found,) = through([difference.way], [case])
     same = (difference.way, difference.kind)
     return [each.problem for each in found if (each.way, each.kind) == same]
@@ -153,7 +153,7 @@ def _shows(case: Case, difference: Difference) -> bool:
 
 
 def _problem(case: Case, difference: Difference) -> str:
-    """The same difference as a smaller case shows it."""
+    """Gives the same difference as a smaller case shows it."""
     with suppress(Died):
         told: list[str] = isolated(lambda: _alike(case, difference), LIMITS)
         if told:

@@ -73,12 +73,12 @@ class _Shrinker:
 
 
 def shrink(case: Case, fails: Fails) -> Case:
-    """The smallest case found that fails, too; what it tries is valid for a reference."""
+    """Gives the smallest case found that fails, too; what it tries is valid for a reference."""
     return _Shrinker(case, fails).run()
 
 
 def part(case: Case, nodes: Sequence[onnx.NodeProto]) -> Case:
-    """Some nodes of a case; what others made is given to them."""
+    """Gives some nodes of a case; what others made is given to them."""
     made = {name for node in nodes for name in node.output}
     read = {name for node in nodes for name in names_read(node)} - made
     given = {name: value for name, value in case.given.items() if name in read}
@@ -89,7 +89,7 @@ def part(case: Case, nodes: Sequence[onnx.NodeProto]) -> Case:
 
 
 def computed(case: Case) -> Case:
-    """A case with what references make of its nodes. Raises Unfit if they do not take it."""
+    """Gives a case with what references make of its nodes. Raises Unfit if they do not take it."""
     fresh = replace(case, nodes=[], made={})
     for node in case.nodes:
         values = compute(fresh, node)
@@ -99,7 +99,7 @@ def computed(case: Case) -> Case:
 
 
 def _fed(case: Case, arrays: Mapping[str, np.ndarray]) -> Case:
-    """A case with other arrays of the same types."""
+    """Gives a case with other arrays of the same types."""
     given, constants = dict(case.given), dict(case.constants)
     for name, array in arrays.items():
         held = given if name in given else constants
@@ -119,14 +119,14 @@ def _changed(case: Case, index: int, change: Callable[[onnx.NodeProto], object])
 
 
 def fewer_attributes(case: Case) -> Iterator[Case]:
-    """Without one of the attributes."""
+    """Gives cases without one of the attributes."""
     for index, node in enumerate(case.nodes):
         for position in range(len(node.attribute)):
             yield _changed(case, index, lambda copy, p=position: copy.attribute.pop(p))
 
 
 def fewer_operands(case: Case) -> Iterator[Case]:
-    """Without the last operand, or with one left out; without the last output."""
+    """Gives cases without the last operand, or with one left out; without the last output."""
     for index, node in enumerate(case.nodes):
         if len(node.input) > 1:
             yield _changed(case, index, lambda copy: copy.input.pop())
@@ -143,7 +143,7 @@ def _arrays(case: Case) -> dict[str, np.ndarray]:
 
 
 def smaller_shapes(case: Case) -> Iterator[Case]:
-    """With one size, wherever it stands, or at one place, made smaller."""
+    """Gives cases with one size, wherever it stands, or at one place, made smaller."""
     arrays = _arrays(case)
     sizes = sorted(
         {size for array in arrays.values() for size in array.shape if size > 1}, reverse=True
@@ -166,7 +166,7 @@ def _cut(array: np.ndarray, size: int, less: int) -> np.ndarray:
 
 
 def simpler_values(case: Case) -> Iterator[Case]:
-    """With the values of one array all the same, or rounded."""
+    """Gives cases with the values of one array all the same, or rounded."""
     for name, array in _arrays(case).items():
         if array.dtype == object or not array.size:
             continue

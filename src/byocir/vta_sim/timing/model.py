@@ -68,7 +68,7 @@ class TimingModel:
 
     @staticmethod
     def de10() -> TimingModel:
-        """The model of upstream's ``tsim``: the Chisel core with ``DefaultDe10Config``.
+        """Gives the model of upstream's ``tsim``: the Chisel core with ``DefaultDe10Config``.
 
         Sources: ``hardware/chisel`` of tvm-vta (``shell/Configs``, ``FetchVME64``,
         ``TensorLoadNarrowVME``, ``TensorStoreNarrowVME``, ``TensorGemm``, ``TensorAlu``,
@@ -78,7 +78,8 @@ class TimingModel:
 
     @staticmethod
     def pynq() -> TimingModel:
-        """The HLS design on a Pynq board (``hardware/xilinx/src/vta.cc``, ``scripts/vivado.tcl``).
+        """Gives the HLS design on a Pynq board (``hardware/xilinx/src/vta.cc``,
+        ``scripts/vivado.tcl``).
 
         Fetch is a pipelined burst: its latency is hidden. Both latencies are estimates.
         """
@@ -102,7 +103,7 @@ class TimingModel:
 
     @staticmethod
     def named(name: str) -> TimingModel:
-        """The preset ``de10`` or ``pynq``; raises VTAError V009 for another name."""
+        """Gives the preset ``de10`` or ``pynq``; raises VTAError V009 for another name."""
         presets = {model.name: model for model in (TimingModel.de10(), TimingModel.pynq())}
         if name not in presets:
             raise VTAError("V009", f"a timing model of {', '.join(presets)}", repr(name))

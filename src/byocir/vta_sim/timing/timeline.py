@@ -51,7 +51,7 @@ class UnitTime:
     drained: int
 
     def to_dict(self) -> dict[str, int]:
-        """The six by name."""
+        """Gives the six by name."""
         return asdict(self)
 
 
@@ -140,7 +140,7 @@ def _unit_time(unit: machine_sim.UnitCycles) -> UnitTime:
 
 
 def _times(decoded: Decoded, links: Links, model: TimingModel) -> tuple[Times, Cycles]:
-    """The times of a stream, and how long each instruction works."""
+    """Gives the times of a stream, and how long each instruction works."""
     count, work = len(decoded), work_of(decoded, model)
     queues = [(*fifo_users(decoded, links, fifo), model.token_queue) for fifo in TOKEN_FIFOS]
     waits = Waits.of([()] * count, {}, queues)
@@ -169,7 +169,7 @@ def _machine(model: TimingModel) -> MachineModel:
 
 
 def _deadlock(stuck: Stuck, model: TimingModel, count: int) -> VTAError:
-    """The V306 report. Tokens alone do not deadlock, as ``schedule`` has shown before."""
+    """Gives the V306 report. Tokens alone do not deadlock, as ``schedule`` has shown before."""
     lines: list[str] = []
     for halt in stuck.halts:
         if halt.unit is None:
@@ -186,7 +186,7 @@ def _deadlock(stuck: Stuck, model: TimingModel, count: int) -> VTAError:
 
 
 def units_of(decoded: Decoded) -> dict[str, NDArray[np.bool_]]:
-    """The instructions of each kind, bool [N] by kind; each instruction is of one kind.
+    """Gives the instructions of each kind, bool [N] by kind; each instruction is of one kind.
 
     ``load`` and ``store`` are all that those units do; compute does the others.
     """
@@ -204,7 +204,7 @@ def units_of(decoded: Decoded) -> dict[str, NDArray[np.bool_]]:
 
 
 def bounds_of(decoded: Decoded, model: TimingModel) -> dict[str, int]:
-    """Cycles that no order of the instructions can undercut.
+    """Gives the cycles that no order of the instructions can undercut.
 
     ``load``: the bytes of all loads and instructions over one read channel; ``gemm``, ``alu``: the
     steps of all loops of that kind; ``store``: the elements of all stores.

@@ -28,7 +28,7 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True)
 class StreamWork:
-    """Per instruction, int64 [N].
+    """The work of a stream, per instruction: int64 [N].
 
     ``busy``: cycles in which its unit works. ``lead``: cycles from its start to its request of the
     read channel; the instruction takes at least ``max(busy, lead)``. ``beats``: cycles of the read
@@ -49,7 +49,7 @@ class StreamWork:
 
 
 def work_of(decoded: Decoded, model: TimingModel) -> StreamWork:
-    """The cost of each instruction of a stream."""
+    """Gives the cost of each instruction of a stream."""
     opcode, columns = decoded.opcode, decoded.columns
     memory = columns["memory_type"]
     busy = np.full(len(decoded), model.nop, np.int64)
@@ -74,7 +74,7 @@ def work_of(decoded: Decoded, model: TimingModel) -> StreamWork:
 
 
 def fetch_beats(model: TimingModel, instructions: int) -> int:
-    """Cycles of the read channel to fetch so many instructions with one request."""
+    """Gives the cycles of the read channel to fetch so many instructions with one request."""
     return -(-instructions * INSN_BYTES // model.bus_bytes) if model.bus_bytes else 0
 
 
@@ -86,7 +86,8 @@ def loop_steps(decoded: Decoded) -> Cycles:
 
 
 def loop_cycles(decoded: Decoded, model: TimingModel) -> Cycles:
-    """Cycles of the steps of each GEMM and ALU instruction, without filling the pipeline."""
+    """Gives the cycles of the steps of each GEMM and ALU instruction, without filling the
+    pipeline."""
     alu = decoded.opcode == Opcode.ALU
     immediate = decoded.columns["use_imm"] != 0
     interval = np.where(immediate, model.alu_immediate_interval, model.alu_register_interval)
@@ -103,14 +104,15 @@ def padding(decoded: Decoded) -> Cycles:
 
 
 def element_bytes(decoded: Decoded) -> Cycles:
-    """Bytes in DRAM of the elements each LOAD and STORE moves; int64 [N]."""
+    """Gives bytes in DRAM of the elements each LOAD and STORE moves; int64 [N]."""
     sizes = np.zeros(8, np.int64)  # memory ids 6 and 7 occur on instructions that move nothing
     sizes[: len(Memory)] = [decoded.config.element_bytes(memory) for memory in Memory]
     return sizes[decoded.columns["memory_type"]]
 
 
 def store_cycles(decoded: Decoded, model: TimingModel) -> Cycles:
-    """Cycles of each STORE without waiting for DRAM: its elements, one after the other."""
+    """Gives the cycles of each STORE without waiting for DRAM: its elements, one after the
+    other."""
     c = decoded.columns
     per_element = _beats(element_bytes(decoded), model) + model.store_element
     return np.where(decoded.opcode == Opcode.STORE, c["x_size"] * c["y_size"] * per_element, 0)

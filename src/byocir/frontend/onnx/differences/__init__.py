@@ -21,8 +21,8 @@ __all__ = ["TABLE", "Difference", "Reference", "differences", "named"]
 def differences(
     node: onnx.NodeProto, inputs: Sequence[Any], opset: int, against: Reference
 ) -> list[Difference]:
-    """The rows that allow a node's results to differ from those of `against`, for these inputs (in
-    the node's order, None for absent ones) and its domain's opset."""
+    """Gives the rows that allow a node's results to differ from those of `against`, for these
+    inputs (in the node's order, None for absent ones) and its domain's opset."""
     call, name = OperatorCall(node, inputs, opset), named(node)
     return [
         row for row in TABLE if name in row.operators and getattr(row, against) and row.holds(call)
@@ -30,6 +30,6 @@ def differences(
 
 
 def named(node: onnx.NodeProto) -> str:
-    """A node's operator as rows have it: with its domain outside of ONNX's own."""
+    """Names a node's operator as rows have it: with its domain outside of ONNX's own."""
     default = node.domain in ("", "ai.onnx")
     return node.op_type if default else f"{node.domain}.{node.op_type}"

@@ -40,12 +40,12 @@ class OperatorCall:
         }
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """The value of an attribute, text as `str`; the default where the node has none."""
+        """Gives the value of an attribute, text as `str`; the default where the node has none."""
         value = self._attributes.get(name, default)
         return value.decode() if isinstance(value, bytes) else value
 
     def array(self, index: int) -> np.ndarray | None:
-        """An input that is an array; None for others and for those that are absent."""
+        """Gives an input that is an array; None for others and for those that are absent."""
         value = self._inputs[index] if index < len(self._inputs) else None
         return cast(np.ndarray, value) if isinstance(value, np.ndarray) else None
 
@@ -68,7 +68,7 @@ class OperatorCall:
         return str(self.attribute("auto_pad", "NOTSET")).startswith("SAME")
 
     def axes(self) -> list[PoolAxis]:
-        """The windows of a pool or a convolution along each spatial dimension."""
+        """Gives the windows of a pool or a convolution along each spatial dimension."""
         x, weight = self.array(0), self.array(1)
         assert x is not None
         sizes: Shape = x.shape[2:]
@@ -101,5 +101,5 @@ class OperatorCall:
 
 
 def _value(given: Any) -> Any:
-    """A value with numpy's scalars as arrays."""
+    """Gives a value with numpy's scalars as arrays."""
     return np.asarray(cast(Any, given)) if isinstance(given, np.generic) else given

@@ -84,7 +84,7 @@ class _Conversion:
                     self.arrays.add(result, array)
 
     def _loop(self, op: ForeignOp) -> Sequence[Bounded] | None:
-        """A loop in place of control flow, with what is in it."""
+        """Gives a loop in place of control flow, with what is in it."""
         emit = Emitter(op.location)
         built = loop_of(emit, op)
         if built is None or op.parent is None:

@@ -57,7 +57,7 @@ def _call(
     dims: Sequence[Dim],
     **numbers: int,
 ) -> Sequence[Bounded] | None:
-    """A routine of one result, unless its type or size forbids it."""
+    """Gives a routine of one result, unless its type or size forbids it."""
     type_ = op.results[0].type
     if not fits(type_, dims):
         return None
@@ -172,7 +172,7 @@ def _transpose(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded
 
 
 def _join(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
-    """Inputs that do not fit each other end the run."""
+    """Ends the run where inputs do not fit each other."""
     inputs = [array for array in arrays if array is not None]
     axis = _axis(integer_of(op, "axis") or 0, inputs[0].dims) if inputs else None
     if axis is None or len({len(array.dims) for array in inputs}) != 1:
@@ -196,7 +196,7 @@ def _same(dims: Sequence[Dim]) -> Dim | None:
 
 
 def _part(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
-    """A slice has no more elements than what it is cut from."""
+    """Gives a slice has no more elements than what it is cut from."""
     x, starts, ends, axes, steps = [*arrays, None, None][:5]
     if x is None or starts is None or ends is None or len(starts.dims) != 1:
         return None
@@ -222,7 +222,7 @@ def _part(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | N
 
 
 def _cut(dim: Dim, given: Sequence[int | None]) -> Dim:
-    """The size of a part, given its start, end and step as far as they are known."""
+    """Gives the size of a part, given its start, end and step as far as they are known."""
     start, end, step = given
     if start == 0 and end is not None and end >= bound_of(dim) and step == 1:
         return dim
@@ -247,7 +247,7 @@ def _reshape(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] 
 
 
 def _reshaped(dims: Sequence[Dim], shape: Sequence[int], allowzero: int) -> list[Dim] | None:
-    """The sizes of a result of Reshape: what is left is what was not copied."""
+    """Gives the sizes of a result of Reshape: what is left is what was not copied."""
     copied = [i for i, size in enumerate(shape) if size == 0 and not allowzero]
     if copied and copied[-1] >= len(dims):
         return None
@@ -304,7 +304,7 @@ def _count(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | 
 
 
 def _numbers(emit: Emitter, dims: Sequence[Dim]) -> SSAValue:
-    """Sizes as an array of i64."""
+    """Gives sizes as an array of i64."""
     if all(isinstance(dim, int) for dim in dims):
         return emit.constant(np.array(dims, np.int64))
     parts = [
@@ -370,8 +370,8 @@ _CALLS: dict[str, Call] = {
 
 
 def _axis(axis: int, dims: Sequence[Dim]) -> int | None:
-    """An axis counted from the front; None where there is no such one, which is the model's fault
-    and told when it runs."""
+    """Gives an axis counted from the front; None where there is no such one, which is the model's
+    fault and told when it runs."""
     return axis % len(dims) if -len(dims) <= axis < len(dims) else None
 
 

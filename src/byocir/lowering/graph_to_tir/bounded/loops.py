@@ -48,8 +48,8 @@ ENDLESS = 2**62
 
 
 def loop_of(emit: Emitter, op: ForeignOp) -> tuple[tir.ForOp, Sequence[Bounded]] | None:
-    """A Loop or Scan as a loop, into which its graph's ops have moved, and its results; None where
-    it stays as it is."""
+    """Gives a Loop or Scan as a loop, into which its graph's ops have moved, and its results; None
+    where it stays as it is."""
     kind = op.op_type.data if op.is_control_flow else ""
     if kind not in ("Loop", "Scan") or not _is_worth_it(op):
         return None
@@ -130,7 +130,7 @@ class _Plan:
         return all(static_shape(type_) in ((), (1,)) for type_ in controls)
 
     def dims(self, turns: Dim) -> list[Sequence[Dim]]:
-        """The sizes of what is handed on and left, given how many turns there are."""
+        """Gives the sizes of what is handed on and left, given how many turns there are."""
         found: list[Sequence[Dim]] = [shape_of(state.type) for state in self.states]
         for value, along in zip(self.slices, self.left, strict=True):
             shape = shape_of(value.type)
@@ -262,7 +262,7 @@ def _built(emit: Emitter, plan: _Plan) -> tuple[tir.ForOp, Sequence[Bounded]]:
 
 
 def _control(emit: Emitter, plan: _Plan) -> list[SSAValue]:
-    """The carried values before the first turn."""
+    """Gives the carried values before the first turn."""
     if not plan.skipped:
         return []
     count = emit.constant(np.zeros((), np.int64))
@@ -338,7 +338,7 @@ def _slice(emit: Emitter, value: SSAValue, along: _Along, plan: _Plan, index: SS
 def _left(
     emit: Emitter, value: SSAValue, array: SSAValue, along: _Along, plan: _Plan, index: SSAValue
 ) -> SSAValue:
-    """An array with what a turn leaves."""
+    """Gives an array with what a turn leaves."""
     shape = shape_of(value.type)
     space = _space(shape)
     at = [space[f"i{i}"] for i in range(len(shape))]

@@ -48,8 +48,8 @@ BROADCASTING = frozenset(
 
 
 def on_max_shape(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
-    """The results of an operator as graph ops compute them; None where they cannot, as where the
-    frontend tells a result from the largest shape."""
+    """Gives the results of an operator as graph ops compute them; None where they cannot, as where
+    the frontend tells a result from the largest shape."""
     given = list(arrays)
     if op.op_type.data in BROADCASTING:
         stretched = _stretched(emit, given)
@@ -92,8 +92,8 @@ def _source(walk: Walk, array: Bounded | None) -> Value | None:
 
 
 def _stretched(emit: Emitter, arrays: Sequence[Bounded | None]) -> list[Bounded | None] | None:
-    """The same arrays, with one size in each dimension: those of which a run may tell that they
-    are 1 are repeated. None where they fit in no run."""
+    """Gives the same arrays, with one size in each dimension: those of which a run may tell that
+    they are 1 are repeated. None where they fit in no run."""
     rank = max((len(array.dims) for array in arrays if array is not None), default=0)
     targets: list[Dim] = []
     for axis in range(-rank, 0):
@@ -106,7 +106,7 @@ def _stretched(emit: Emitter, arrays: Sequence[Bounded | None]) -> list[Bounded 
 
 
 def _joint(emit: Emitter, dims: Sequence[Dim]) -> Dim | None:
-    """The size to which some that differ broadcast."""
+    """Gives the size to which some that differ broadcast."""
     if len(dims) < 2:
         return dims[0] if dims else 1
     numbers = [dim for dim in dims if isinstance(dim, int)]
@@ -118,8 +118,8 @@ def _joint(emit: Emitter, dims: Sequence[Dim]) -> Dim | None:
 
 
 def _stretch(emit: Emitter, array: Bounded, targets: Sequence[Dim]) -> Bounded:
-    """An array with each size that is not that of the target repeated to be so, as its number in a
-    run wants it."""
+    """Gives an array with each size that is not that of the target repeated to be so, as its number
+    in a run wants it."""
     value, dims = array.held(), list(array.dims)
     for axis, target in enumerate(targets[len(targets) - len(dims) :]):
         dim = dims[axis]
@@ -151,13 +151,13 @@ class Walk:
         return self.known.get(value, shape_of(value.type))
 
     def value(self, output: Value) -> SSAValue:
-        """An output as a value of the program."""
+        """Gives an output as a value of the program."""
         if isinstance(output, Array):
             return self.emit.constant(output)
         return self._replaced.get(output, output)
 
     def replace(self, old: OpResult, new: SSAValue) -> None:
-        """Another value takes the place of a result."""
+        """Puts another value in the place of a result."""
         replace_uses(old, new)
         self._replaced[old] = new
         self.known[new] = self.known[old]
@@ -187,7 +187,7 @@ class Walk:
         return True
 
     def make(self, kind: type[GraphOp], *operands: SSAValue, **properties: Any) -> SSAValue:
-        """The result of a new op."""
+        """Gives the result of a new op."""
         op = self.emit.add(kind.make(*operands, location=self.emit.location, **properties))
         return op.results[0]
 
@@ -212,7 +212,7 @@ class Walk:
 
 
 def _mean(walk: Walk, op: g.ReduceMeanOp) -> None:
-    """A mean is of the elements that there are: their sum by their number, or 0 of none."""
+    """Takes the mean of the elements that there are: their sum by their number, or 0 of none."""
     axes, dims, element = int_tuple(op.axes), walk.dims(op.input), element_type_of(op.input.type)
     if not any(isinstance(dims[axis], OpenSize) for axis in axes):
         return

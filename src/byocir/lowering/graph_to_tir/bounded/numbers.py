@@ -13,13 +13,13 @@ from byocir.lowering.graph_to_tir.bounded.sizes import constant_of
 
 
 def integer_of(op: ForeignOp, name: str) -> int | None:
-    """An attribute that is an integer."""
+    """Gives an attribute that is an integer."""
     found = op.attrs.data.get(name)
     return cast("IntegerAttr", found).value.data if isinstance(found, IntegerAttr) else None
 
 
 def integers_of(op: ForeignOp, name: str, place: int | None = None) -> Sequence[int] | None:
-    """An attribute of integers, or what a constant input has."""
+    """Gives an attribute of integers, or what a constant input has."""
     found = op.attrs.data.get(name)
     if isinstance(found, DenseArrayBase):
         return list(int_tuple(cast("DenseArrayBase[I64]", found)))

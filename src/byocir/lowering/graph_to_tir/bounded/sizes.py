@@ -48,7 +48,7 @@ class Size(OpenSize):
     _axis: int = 0
 
     def number(self) -> SSAValue:
-        """The size as an array [1] of i64."""
+        """Gives the size as an array [1] of i64."""
         if self._number is None:
             assert self._array is not None
             value, start = self._array.packed(), self._axis
@@ -70,12 +70,12 @@ class Size(OpenSize):
 
 
 def bound_of(dim: Dim) -> int:
-    """The largest that a size can be."""
+    """Gives the largest that a size can be."""
     return dim if isinstance(dim, int) else dim.bound
 
 
 def bounds_of(dims: Sequence[Dim]) -> Shape:
-    """The shape of the largest."""
+    """Gives the shape of the largest."""
     return tuple(map(bound_of, dims))
 
 
@@ -104,7 +104,7 @@ class Bounded:
 
     @staticmethod
     def static(value: SSAValue) -> Bounded:
-        """An array of static shape."""
+        """Gives an array of static shape."""
         return Bounded(value.type, shape_of(value.type), None, value, value)
 
     @property
@@ -117,7 +117,7 @@ class Bounded:
         return self._packed is not None
 
     def packed(self) -> SSAValue:
-        """The array of its type."""
+        """Gives the array of its type."""
         if self._packed is None:
             assert self._held is not None
             numbers = [dim.number() for dim in self.dims if isinstance(dim, OpenSize)]
@@ -129,7 +129,7 @@ class Bounded:
         return self._packed
 
     def held(self) -> SSAValue:
-        """The array at the start of one of the largest shape."""
+        """Gives the array at the start of one of the largest shape."""
         if self._held is None:
             assert self._packed is not None
             shape = bounds_of(self.dims)
@@ -140,7 +140,7 @@ class Bounded:
         return self._held
 
     def inserted(self) -> Inserted:
-        """An emitter whose ops stand right behind the op that made the array."""
+        """Gives an emitter whose ops stand right behind the op that made the array."""
         assert self.before is not None
         return Inserted(self.before)
 
@@ -178,7 +178,7 @@ class Arrays:
         return Bounded.static(value)
 
     def all_of(self, values: Sequence[SSAValue]) -> list[Bounded] | None:
-        """The same of several; None where one is unknown."""
+        """Gives the same of several; None where one is unknown."""
         found = [self.of(value) for value in values]
         return cast("list[Bounded]", found) if None not in found else None
 
@@ -191,8 +191,8 @@ class Arrays:
 
 
 def made(op: Operation, index: int, value: SSAValue, dims: Sequence[Dim]) -> Bounded:
-    """A result of an op, given as an array of its type or of the largest shape. Sizes that are new
-    are those of this array."""
+    """Gives a result of an op, given as an array of its type or of the largest shape. Sizes that
+    are new are those of this array."""
     type_ = op.results[index].type
     packed = value if value.type == type_ else None
     held = value if value.type != type_ or static_shape(type_) is not None else None
@@ -204,11 +204,11 @@ def made(op: Operation, index: int, value: SSAValue, dims: Sequence[Dim]) -> Bou
 
 
 def number_of(emit: Emitter, dim: Dim) -> SSAValue:
-    """A size as an array [1] of i64."""
+    """Gives a size as an array [1] of i64."""
     return dim.number() if isinstance(dim, OpenSize) else emit.constant(np.array([dim], np.int64))
 
 
 def constant_of(value: SSAValue | None) -> np.ndarray | None:
-    """The array of a constant."""
+    """Gives the array of a constant."""
     made = None if value is None else value.owner
     return made.value.data.values() if isinstance(made, g.ConstantOp | tir.ConstantOp) else None

@@ -32,7 +32,7 @@ class Body:
         return f"{self._prefix}{self._count}"
 
     def given(self, dtype: np.dtype, shape: Sequence[int] | None) -> str:
-        """A new input."""
+        """Gives a new input."""
         name = self.name()
         self.inputs.append(helper.make_tensor_value_info(name, element_of(dtype), shape))
         return name
@@ -43,7 +43,7 @@ class Body:
         return name
 
     def step(self, *values: str) -> str:
-        """Something between two of the values, or more."""
+        """Adds a node on two of the values, or more."""
         made = self._d.draws.one(values)
         for _ in range(self._d.draws.upto(2)):
             made = self.do(self._d.draws.one(STEPS), made, self._d.draws.one(values))
@@ -55,7 +55,9 @@ class Body:
 
 
 def around(d: Draft, count: int) -> tuple[list[str], np.dtype]:
-    """Values of the graph around, of one type and shape, made if there are none; and their type."""
+    """Gives values of the graph around, of one type and shape, made if there are none; and their
+    type.
+    """
     fits = [
         name
         for name, value in d.case.values.items()

@@ -131,7 +131,7 @@ def where(d: Draft) -> None:
 
 @rule("Dropout")
 def dropout(d: Draft) -> None:
-    """Without training, which is random."""
+    """Draws a Dropout without training, which is random."""
     d.take("data")
     if d.has_input("ratio") and d.maybe():
         d.put("ratio", np.array(0.3, d.bind("ratio", "f")))
@@ -165,7 +165,7 @@ def _cast_modes(d: Draft) -> None:
 
 
 def _cast_from(d: Draft) -> np.ndarray:
-    """Numbers that all but the narrowest types hold."""
+    """Gives numbers that all but the narrowest types hold."""
     dtype = d.bind("input")
     if kind_of(dtype) == "s":
         texts = d.draws.array(np.dtype(np.int64), d.draws.shape(), 0, 9)
@@ -178,7 +178,7 @@ def _cast_from(d: Draft) -> np.ndarray:
 
 
 def _cast_to(d: Draft, size: int | None = None) -> np.dtype:
-    """A type of the result, of some bytes if they are given."""
+    """Gives a type of the result, of some bytes if they are given."""
     dtypes = [dtype_of(each) for each in sorted(d.schema.outputs[0].types)]
     return d.draws.dtype([t for t in dtypes if t is not None and size in (None, t.itemsize)])
 

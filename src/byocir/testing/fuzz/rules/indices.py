@@ -13,7 +13,7 @@ from byocir.testing.fuzz.rules.registry import rule
 def indices(
     d: Draft, name: str, shape: Sequence[int], size: int, negative: bool = True
 ) -> np.ndarray:
-    """Indices into a dimension, of either sign."""
+    """Gives indices into a dimension, of either sign."""
     if not size and np.prod(shape):
         raise Unfit
     kind = d.bind(name)
@@ -52,7 +52,7 @@ def gather_nd(d: Draft) -> None:
 def positions(
     d: Draft, sizes: Sequence[int], shape: Sequence[int], repeats: bool = True
 ) -> np.ndarray:
-    """Index tuples of some length into an array of these sizes, of either sign."""
+    """Gives index tuples of some length into an array of these sizes, of either sign."""
     depth = d.draws.upto(len(sizes))
     if 0 in sizes[:depth]:
         raise Unfit

@@ -9,7 +9,7 @@ TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO")
 
 
 def table(d: Draft, name: str = "X") -> tuple[int, int]:
-    """An operand of rows and columns; gives how many."""
+    """Gives an operand of rows and columns; gives how many."""
     x = d.take(name, shape=[d.draws.upto(4), d.draws.upto(5)])
     return x.shape[0], x.shape[1]
 

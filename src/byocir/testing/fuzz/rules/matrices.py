@@ -24,7 +24,7 @@ def matrix_sizes(d: Draft) -> tuple[int, int, int]:
 
 
 def matrices(d: Draft) -> tuple[list[int], list[int]]:
-    """Two shapes that can be multiplied."""
+    """Gives two shapes that can be multiplied."""
     rows, depth, columns = matrix_sizes(d)
     if d.draws.empty and d.maybe(0.3):
         depth = 0

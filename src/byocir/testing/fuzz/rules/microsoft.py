@@ -101,7 +101,8 @@ SCHEMAS = {f"{DOMAIN}.{name}": _schema(name, *said) for name, said in SIGNATURES
 def grid(
     d: Draft, scale: str, zero: str, low: float = 0.01, high: float = 0.2, least: float = 0.0
 ) -> None:
-    """A scale and a zero point, which may be left out where it is so much less than `least`."""
+    """Adds a scale and a zero point, which may be left out where it is so much less than
+    `least`."""
     d.put(scale, d.draws.array(np.dtype(np.float32), (), low, high), 0.9)
     if not d.maybe(least):
         d.put(zero, d.draws.array(d.bind(zero), ()), 0.9)

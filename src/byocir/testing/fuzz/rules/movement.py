@@ -225,7 +225,7 @@ def eye_like(d: Draft) -> None:
 
 
 def drawn_dtype(d: Draft, name: str, optional: bool = False) -> None:
-    """An attribute that names the type of the first output."""
+    """Draws an attribute that names the type of the first output."""
     if optional and d.maybe(0.4):
         d.left_out.add(name)
         return

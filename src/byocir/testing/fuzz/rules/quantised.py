@@ -12,7 +12,7 @@ from byocir.testing.fuzz.rules.registry import rule
 
 
 def grids(d: Draft, shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape of scales: one for all, by axis, or by blocks."""
+    """Gives the shape of scales: one for all, by axis, or by blocks."""
     if not shape or d.maybe(0.4):
         return () if d.maybe(0.8) or not d.has("axis") else (1,)
     if not d.has("axis"):

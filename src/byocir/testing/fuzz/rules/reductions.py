@@ -11,7 +11,7 @@ REDUCTIONS = ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "
 
 
 def some_axes(d: Draft, rank: int, most: int | None = None) -> list[int]:
-    """Axes of either sign, each once."""
+    """Gives axes of either sign, each once."""
     count = d.draws.upto(rank if most is None else min(rank, most), 0)
     axes = d.draws.random.sample(range(rank), count)
     return [axis - rank if d.maybe(0.3) else axis for axis in axes]

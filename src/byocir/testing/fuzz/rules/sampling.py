@@ -54,7 +54,8 @@ def resize(d: Draft) -> None:
 
 
 def _resize_sizes(d: Draft, shape: Sequence[int], axes: list[int], named: list[int]) -> None:
-    """Scales or sizes: of axes that are resized, and 1 or the same for others that are named."""
+    """Draws scales or sizes: of axes that are resized, and 1 or the same for others that are
+    named."""
     old = not d.has_input("roi")
     if old or d.maybe():
         scales = [d.draws.one([0.5, 1.0, 2.0, 1.5, 0.7]) if a in axes else 1.0 for a in named]

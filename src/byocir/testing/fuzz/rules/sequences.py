@@ -10,7 +10,7 @@ from byocir.testing.fuzz.rules.registry import rule
 
 
 def sequence(d: Draft, name: str) -> list[np.ndarray]:
-    """An operand that is a sequence: one of the graph, or a new one."""
+    """Gives an operand that is a sequence: one of the graph, or a new one."""
     types = [each.removeprefix("seq(").removesuffix(")") for each in sorted(d.formal(name).types)]
     allowed = [dtype for each in types if (dtype := dtype_of(each)) is not None]
     held = [k for k, v in d.case.values.items() if v.is_sequence and v.dtype in allowed and v.data]

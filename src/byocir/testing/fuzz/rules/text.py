@@ -37,7 +37,7 @@ def match(d: Draft) -> None:
 
 @rule("TfIdfVectorizer")
 def tf_idf(d: Draft) -> None:
-    """Of single numbers and pairs; weights are by word."""
+    """Draws a TfIdfVectorizer of single numbers and pairs; weights are by word."""
     kind = d.bind("X", "i")
     d.put("X", d.draws.array(kind, d.draws.one([[d.draws.upto(6)], [2, d.draws.upto(6)]]), 0, 5))
     singles = d.draws.upto(3)
@@ -57,7 +57,7 @@ def tf_idf(d: Draft) -> None:
 
 @rule("ai.onnx.ml.LabelEncoder")
 def labels(d: Draft) -> None:
-    """From and to numbers or text, by lists of their own or by tensors."""
+    """Draws a LabelEncoder from and to numbers or text, by lists of their own or by tensors."""
     d.left_out |= set(d.schema.attributes)
     source = d.bind("X")
     target = d.draws.one([np.dtype(np.int64), np.dtype(np.float32), np.dtype(object)])

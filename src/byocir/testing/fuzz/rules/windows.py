@@ -13,7 +13,7 @@ PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
 
 def image(d: Draft, name: str, least: int = 3) -> np.ndarray:
-    """An operand [N, C, spatial…]."""
+    """Gives an operand [N, C, spatial…]."""
     if d.maybe(0.6):
         rank = d.draws.one([least, least, 4, 4, 4, 5])
         sizes = [d.draws.one([1, 2, 3, 5, 6, 7, 8, 11, 17]) for _ in range(max(rank, least) - 2)]
@@ -188,7 +188,7 @@ def global_pool(d: Draft) -> None:
 
 @rule("MaxUnpool")
 def max_unpool(d: Draft) -> None:
-    """Of indices as a pool of the same window gives them."""
+    """Draws a MaxUnpool of indices as a pool of the same window gives them."""
     shape = [1, d.draws.upto(2), d.draws.upto(3), d.draws.upto(3)]
     x = d.take("X", shape=shape)
     kernel = [d.draws.upto(3, 2)] * 2
