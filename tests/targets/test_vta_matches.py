@@ -82,6 +82,20 @@ func.func @main(%x: tensor<1x16x9x10xi8>) -> tensor<1x8x4x5xi8> {
 }""".replace("NUMBERS", ", ".join(["3", "-5"] * 192))
 
 
+PART = """
+func.func @main(%x: tensor<20x20x20xi8>) -> tensor<8x9x2xi8> {
+  %e = tir.empty : tensor<8x9x2xi8>
+  %y = tir.block [i: 8, j: 9, k: 2] ins(%x[i, j, k] : tensor<20x20x20xi8>)
+    outs(%e[i, j, k] : tensor<8x9x2xi8>) {
+  ^bb0(%a: i8, %b: i8):
+    %c = arith.constant 3 : i8
+    %d = arith.maxsi %a, %c : i8
+    tir.yield %d : i8
+  }
+  func.return %y : tensor<8x9x2xi8>
+}"""
+
+
 def pool_over(channels: int) -> str:
     """Maxima over windows that end outside, of so many channels of an array of two."""
     return f"""
@@ -187,6 +201,7 @@ FOUND = {
     "windows over more channels than there are": (pool_over(3), "tensor", False),
     "windows over fewer channels than there are": (pool_over(1), "tensor", True),
     "a column of windows that is outside": (POOL_WITH_A_COLUMN_OUTSIDE, "graph", True),
+    "elements of a part of an array": (PART, "tensor", False),
     "one group": (rescaled("3 4", 3, grouped=True), "tensor", True),
     "half of something else": (rescaled("3 5", 3), "tensor", False),
     "more than 32 bits": (rescaled("3 536870912", 30), "tensor", False),

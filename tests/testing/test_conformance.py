@@ -330,6 +330,26 @@ def test_large_terms_inside_of_a_recurrent_operator_grant_what_becomes_of_them()
     assert meaning.room["res0"].item() > 1e-4
 
 
+NORM = """func.func @main(%0: tensor<1x1x1x1xf32>, %1: tensor<1xf32>) -> tensor<1x1x1x1xf32> {
+  %2 = graph.instance_norm %0, %1, %1 {epsilon = 1.0e-05 : f32}
+    : (tensor<1x1x1x1xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<1x1x1x1xf32>
+  func.return %2 : tensor<1x1x1x1xf32>
+}"""
+
+
+def test_norms_over_one_element_grant_what_becomes_of_its_difference_from_the_mean():
+    """It is zero, divided by the root of epsilon."""
+
+    @dataclass(frozen=True)
+    class Library(Target):
+        name = "library"
+        tolerance = 1e-6
+
+    feeds = {"arg0": np.full((1, 1, 1, 1), 1.5, np.float32), "arg1": np.ones(1, np.float32)}
+    meaning = Case(parse_module(NORM, load_context()), feeds).meaning(Library())
+    assert 1e-4 < meaning.room["res0"].item() < 1e-2
+
+
 EDGE = """func.func @main(%0: tensor<2xf32>) -> tensor<2xi64> {
   %1 = graph.exp %0 : (tensor<2xf32>) -> tensor<2xf32>
   %2 = graph.cast %1 {to = i64} : (tensor<2xf32>) -> tensor<2xi64>

@@ -326,21 +326,24 @@ class BlockPattern(Pattern):
         forms: Sequence[Sequence[FloorIndex]],
         space: NamedIterators,
     ) -> str:
-        """Says which index that is an iterator alone reads beyond its array; empty if none does.
-        Only windows do, `(h*s + r - p)`."""
+        """Says which iterator that stands alone in an index reads beyond the array, or one of a
+        group not all of its dimension; empty if none does. Only windows, `(h*s + r - p)`, read
+        beyond."""
         name_of = {i: name for name, i in space.names.items()}
         for read, index, operand in zip(self.reads, self.indices, order, strict=True):
-            if op.pad_values[operand] is None:
-                continue
             windows = {name for part in index for name in window_of(part)}
-            for size, (form, _) in zip(shape_of(op.ins[operand].type), forms[operand], strict=True):
+            shape = shape_of(op.ins[operand].type)
+            for size, (form, _) in zip(shape, forms[operand], strict=False):
                 alone = form.terms[0][0] if len(form.terms) == 1 else None
-                if alone is None or op.extents[alone] <= size or name_of.get(alone) in windows:
+                if alone is None or name_of.get(alone) in windows:
                     continue
-                return (
-                    f"expected {op.names[alone]} to read inside {size} elements at [{read.index}], "
-                    f"found {op.extents[alone]}"
-                )
+                extent, whole = op.extents[alone], alone not in name_of
+                if extent > size or (whole and extent < size):
+                    part = "read all of" if whole else "read inside"
+                    return (
+                        f"expected {op.names[alone]} to {part} {size} elements at "
+                        f"[{read.index}], found {extent}"
+                    )
         return ""
 
     def _named_pads(self, op: tir.BlockOp, order: Sequence[int]) -> Numbers:
