@@ -330,6 +330,25 @@ def test_large_terms_inside_of_a_recurrent_operator_grant_what_becomes_of_them()
     assert meaning.room["res0"].item() > 1e-4
 
 
+LARGER = """func.func @main(%0: tensor<8xf32>, %1: tensor<8xf32>) -> tensor<8xi1> {
+  %2 = graph.sigmoid %0 : (tensor<8xf32>) -> tensor<8xf32>
+  %3 = graph.sigmoid %1 : (tensor<8xf32>) -> tensor<8xf32>
+  %4 = graph.greater %2, %3 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xi1>
+  func.return %4 : tensor<8xi1>
+}"""
+
+
+def test_either_of_two_nearly_equal_floats_may_be_the_larger():
+    @dataclass(frozen=True)
+    class Library(Target):
+        name = "library"
+        tolerance = 1e-6
+
+    feeds = dict.fromkeys(("arg0", "arg1"), np.linspace(-1, 1, 8, dtype=np.float32))
+    meaning = Case(parse_module(LARGER, load_context()), feeds).meaning(Library())
+    assert (meaning.room["res0"] >= 1).all()
+
+
 NORM = """func.func @main(%0: tensor<1x1x1x1xf32>, %1: tensor<1xf32>) -> tensor<1x1x1x1xf32> {
   %2 = graph.instance_norm %0, %1, %1 {epsilon = 1.0e-05 : f32}
     : (tensor<1x1x1x1xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<1x1x1x1xf32>

@@ -256,9 +256,12 @@ class Session:
             return None
 
     def _unbroken(self, setting: Setting, composite: Composite, miss: Miss) -> None:
-        """Tells of a rule that refused nothing, where it says what it refuses."""
+        """Tells of a rule that refused nothing each time, where it says what it refuses."""
         if not isinstance(miss, Rule) or miss.vary is None or not miss.vary.fails:
             return
+        rule = composite.name, miss.sentence
+        if self.score.found[rule] or self.score.tried[rule] < TURNS:
+            return  # it may be rare that nothing else refuses a program, too
         place = f"[{miss.vary.axis}]" if miss.vary.axis is not None else f".{miss.vary.attribute}"
         text = (
             f"expected rule '{miss.sentence}' to refuse {miss.vary.name}{place} of "
