@@ -348,6 +348,14 @@ def test_random_layers_run_bit_for_bit(data: st.DataObject) -> None:
     assert any(each.taken for each in package.report.decisions)
 
 
+def test_pads_around_what_a_pool_reads_fit_into_the_accumulator() -> None:
+    net = Net((1, 1, 21, 38), per_channel=False)
+    made = net.conv(net.value, (1, 1), 1, pads=[0] * 4)
+    made = net.node("MaxPool", [made], kernel_shape=[3, 3], pads=[2, 0, 2, 2])
+    model = net.of(net.requantize(made, net.scale), (1, 1, 23, 38))
+    expect_on_the_isa(byocir.import_onnx(model), {"gemmini.pooled_conv": 1})
+
+
 def random_layer(draw: Callable[..., Any], size: st.SearchStrategy[int]) -> onnx.ModelProto:
     """A convolution or product of any sizes with what may follow it, or a residual sum."""
     channels, out, kernel = draw(size), draw(size), draw(st.integers(1, 3))

@@ -521,7 +521,17 @@ class _Chain:
         count = prod(self.counts(choice))
         for s, stage in enumerate(self.stages):
             if not stage.into.is_main and s not in self.starts:
-                yield stage.into, _box(stage.forms[-1], extents[s]), count
+                yield stage.into, self._made_box(s, extents), count
+
+    def _made_box(self, s: int, extents: Sequence[Shape]) -> Shape:
+        """Gives the sizes of the buffer that a stage writes: of all that others read of it, pads
+        around its result included."""
+        boxes = [_box(self.stages[s].forms[-1], extents[s])]
+        for user, sizes in zip(self.stages, extents, strict=True):
+            whole = _whole_sums(user, sizes)
+            read = (operand for operand, at in enumerate(user.made) if at == s)
+            boxes += [_box(user.forms[operand], whole) for operand in read]
+        return tuple(map(max, zip(*boxes, strict=True)))
 
     def _busy(
         self, choice: Choice, extents: Sequence[Shape], staged: Sequence[Staged]
