@@ -96,6 +96,40 @@ func.func @main(%x: tensor<20x20x20xi8>) -> tensor<8x9x2xi8> {
 }"""
 
 
+TERM_OF_ANOTHER_RANK = """
+func.func @main(%x: tensor<1x4xi8>, %y: tensor<4xi8>) -> tensor<1x4xi8> {
+  %m = graph.constant #graph.array<[37] : tensor<i32>>
+  %a = graph.requantize %x, %m {rounding = #graph.fixed<shift = 0, half_even>, to = i32}
+    : (tensor<1x4xi8>, tensor<i32>) -> tensor<1x4xi32>
+  %b = graph.requantize %y, %m {rounding = #graph.fixed<shift = 0, floor>, to = i32}
+    : (tensor<4xi8>, tensor<i32>) -> tensor<4xi32>
+  %s = graph.add %b, %a : (tensor<4xi32>, tensor<1x4xi32>) -> tensor<1x4xi32>
+  %r = graph.requantize %s, %m {rounding = #graph.fixed<shift = 8, half_up>}
+    : (tensor<1x4xi32>, tensor<i32>) -> tensor<1x4xi8>
+  func.return %r : tensor<1x4xi8>
+}"""
+
+
+SUM_WITH_ANOTHER_RANK = """
+func.func @main(%x: tensor<1x4x8x8xi8>, %y: tensor<4x7x7xi8>) -> tensor<1x4x7x7xi8> {
+  %w = graph.constant #graph.array<[NUMBERS] : tensor<4x4x2x2xi8>>
+  %c = graph.conv %x, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>,
+    pads = array<i64: 0, 0, 0, 0>, group = 1 : i64}
+    : (tensor<1x4x8x8xi8>, tensor<4x4x2x2xi8>) -> tensor<1x4x7x7xi32>
+  %m = graph.constant #graph.array<[93] : tensor<i32>>
+  %r = graph.requantize %c, %m {rounding = #graph.fixed<shift = 9, half_up>}
+    : (tensor<1x4x7x7xi32>, tensor<i32>) -> tensor<1x4x7x7xi8>
+  %a = graph.requantize %r, %m {rounding = #graph.fixed<shift = 0, floor>, to = i32}
+    : (tensor<1x4x7x7xi8>, tensor<i32>) -> tensor<1x4x7x7xi32>
+  %b = graph.requantize %y, %m {rounding = #graph.fixed<shift = 0, floor>, to = i32}
+    : (tensor<4x7x7xi8>, tensor<i32>) -> tensor<4x7x7xi32>
+  %s = graph.add %a, %b : (tensor<1x4x7x7xi32>, tensor<4x7x7xi32>) -> tensor<1x4x7x7xi32>
+  %z = graph.requantize %s, %m {rounding = #graph.fixed<shift = 9, half_up>}
+    : (tensor<1x4x7x7xi32>, tensor<i32>) -> tensor<1x4x7x7xi8>
+  func.return %z : tensor<1x4x7x7xi8>
+}""".replace("NUMBERS", ", ".join(["3", "-5"] * 32))
+
+
 def pool_over(channels: int) -> str:
     """Maxima over windows that end outside, of so many channels of an array of two."""
     return f"""
@@ -202,6 +236,8 @@ FOUND = {
     "windows over fewer channels than there are": (pool_over(1), "tensor", True),
     "a column of windows that is outside": (POOL_WITH_A_COLUMN_OUTSIDE, "graph", True),
     "elements of a part of an array": (PART, "tensor", False),
+    "a term of another rank": (TERM_OF_ANOTHER_RANK, "tensor", False),
+    "a sum with an array of another rank": (SUM_WITH_ANOTHER_RANK, "tensor", True),
     "one group": (rescaled("3 4", 3, grouped=True), "tensor", True),
     "half of something else": (rescaled("3 5", 3), "tensor", False),
     "more than 32 bits": (rescaled("3 536870912", 30), "tensor", False),

@@ -322,13 +322,14 @@ def varies_along_one_at_most(shape: Shape, result: Shape) -> bool:
 @elementwise.rule(fix="quantise with one scale, or one for each channel")
 def one_scale_per_channel(m: Match) -> tuple[bool, Any]:
     """Scales, slopes and other constants are one number or vary along one dimension."""
-    constants = ("scale", "whole", "below", "b")
-    shapes = [m[n].type.shape for n in constants if n in m and not _is_computed(m[n].value)]
+    names = ("scale", "whole", "below", *(() if _are_computed(m) else ("b",)))
+    shapes = [m[name].type.shape for name in names if name in m]
     return all(varies_along_one_at_most(shape, m.result.type.shape) for shape in shapes), shapes
 
 
-def _is_computed(value: SSAValue) -> bool:
-    return not isinstance(value.owner, ConstantOp)
+def _are_computed(m: Match) -> bool:
+    """Tells if a match has two operands that are computed."""
+    return "b" in m and not isinstance(m["b"].value.owner, ConstantOp)
 
 
 @contraction.rule(fix=_ROUND_AS_FIX_POINT)

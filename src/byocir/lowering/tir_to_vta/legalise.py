@@ -26,18 +26,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import CompositeOp, YieldOp
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
-from byocir.dialects.types import Shape, element_type_of, i8, shape_of
+from byocir.dialects.types import element_type_of, i8, shape_of
 from byocir.dialects.uses import replace_uses
 from byocir.dialects.vta import config_of
 from byocir.lowering.tir_to_vta.composites import (
@@ -60,9 +59,9 @@ from byocir.lowering.tir_to_vta.legalise_reduce import HAND_OVER, pooled, reduce
 from byocir.lowering.tir_to_vta.legalise_requantise import NeedsMoreBits, expand_all
 from byocir.lowering.tir_to_vta.legalise_scalars import Value, lane_of
 from byocir.lowering.tir_to_vta.legalise_space import (
-    evaluated,
     normalise,
     spread,
+    view_of,
 )
 from byocir.lowering.tir_to_vta.legalise_wide import with_bytes_as_weights
 from byocir.vta_sim import VTAConfig
@@ -228,7 +227,7 @@ class _Reader:
             return Constant.uniform(owner.value.value.data, len(block.extents))  # pyright: ignore
         if isinstance(owner, ConstantOp):
             return Constant(spread(owner.value.data.values(), map_, block.extents))
-        view = _view(map_, block.extents, shape_of(value.type))
+        view = view_of(map_, block.extents, shape_of(value.type))
         if value in self.ranges and view is not None:
             return self._widened(block, value, view)
         if value in self.lanes and view == AffineMap.identity(len(block.extents)):
@@ -250,22 +249,3 @@ class _Reader:
 
 def _is_constant(value: SSAValue) -> bool:
     return isinstance(value.owner, ConstantOp)
-
-
-def _view(map_: AffineMap, extents: Shape, shape: Shape) -> AffineMap | None:
-    """Gives the map [N, C, …] → [N, C, …] that this one is when only batch and channel are larger
-    than 1 or nothing moves; None when elements move otherwise."""
-    rank = len(extents)
-    dims = tuple(AffineExpr.dimension(i) for i in range(rank))
-    same = len(shape) == rank and all(
-        expr == dim or size == 1 for expr, dim, size in zip(map_.results, dims, shape, strict=True)
-    )
-    if same and shape == extents:
-        return AffineMap.identity(rank)
-    if len(shape) < 2 or shape[:2] != extents[:2] or max([1, *shape[2:], *extents[2:]]) > 1:
-        return None
-    zeros = tuple(AffineExpr.constant(0) for _ in shape[2:])
-    view = AffineMap(rank, 0, (*dims[:2], *zeros))
-    found, expected = evaluated(map_, extents), evaluated(view, extents)
-    same = all(bool(np.all(a == b)) for a, b in zip(found, expected, strict=True))
-    return view if same else None

@@ -33,6 +33,25 @@ def spread(values: np.ndarray, map_: AffineMap, extents: Shape) -> np.ndarray:
     return read.reshape(read.shape or (1,) * len(extents))
 
 
+def view_of(map_: AffineMap, extents: Shape, shape: Shape) -> AffineMap | None:
+    """Gives the map [N, C, …] → [N, C, …] that this one is when only batch and channel are larger
+    than 1 or nothing moves; None when elements move otherwise."""
+    rank = len(extents)
+    dims = tuple(AffineExpr.dimension(i) for i in range(rank))
+    same = len(shape) == rank and all(
+        expr == dim or size == 1 for expr, dim, size in zip(map_.results, dims, shape, strict=True)
+    )
+    if same and shape == extents:
+        return AffineMap.identity(rank)
+    if len(shape) < 2 or shape[:2] != extents[:2] or max([1, *shape[2:], *extents[2:]]) > 1:
+        return None
+    zeros = tuple(AffineExpr.constant(0) for _ in shape[2:])
+    view = AffineMap(rank, 0, (*dims[:2], *zeros))
+    found, expected = evaluated(map_, extents), evaluated(view, extents)
+    same = all(bool(np.all(a == b)) for a, b in zip(found, expected, strict=True))
+    return view if same else None
+
+
 def without_units(op: BlockOp, units: Collection[int]) -> BlockOp:
     """Gives the same block with 0 for these iterators of extent 1 where an index computes with
     them. A block without such indices stays; else the new one takes its place."""

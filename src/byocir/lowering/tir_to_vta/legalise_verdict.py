@@ -3,22 +3,23 @@ which `vta-legalise` computes it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 import numpy as np
 from xdsl.dialects.builtin import UNKNOWN_LOC
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineBinaryOpExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from byocir.dialects.graph.fixed_point import Rounding
 from byocir.dialects.intervals import Interval, integer_range
-from byocir.dialects.tir import BlockOp, ConstantOp
-from byocir.dialects.types import Shape, element_type_of
+from byocir.dialects.tir import BlockOp, ConstantOp, FillOp
+from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta.legalise_lanes import Constant, Lane, Requantised, merge_clamps
 from byocir.lowering.tir_to_vta.legalise_requantise import NeedsMoreBits, expand, expand_all
 from byocir.lowering.tir_to_vta.legalise_scalars import Value, lane_of
-from byocir.lowering.tir_to_vta.legalise_space import spread
+from byocir.lowering.tir_to_vta.legalise_space import spread, view_of
 
 BEYOND = "numbers beyond 32 bits"
 
@@ -56,6 +57,8 @@ def refusal(blocks: Sequence[BlockOp]) -> str:
                 continue
             if moved := next((m for m in block.in_maps if _moves(block, m)), None):
                 return f"elements read at {moved} and not summed"
+            if strange := next(_read_otherwise(block), None):
+                return f"elements read at {strange}"
             arguments = _arguments(block, lanes)
             lanes[block.results[0]] = lane_of(block, arguments, len(block.extents))
             used.update(block.ins)
@@ -81,6 +84,27 @@ def _moves(block: BlockOp, map_: AffineMap) -> bool:
     ]
     found = (expr.replace_dims_and_symbols(dims, []) for expr in map_.results)
     return any(isinstance(expr, AffineBinaryOpExpr) for expr in found)
+
+
+def _read_otherwise(block: BlockOp) -> Iterator[str]:
+    """Gives the indices of computed operands that are neither those of the result, dimension for
+    dimension, nor of a view between [N, C] and [N, C, 1, …]."""
+    places = {e.position: n for n, e in enumerate(block.out_maps[0].results) if _is_dim(e)}
+    order = [
+        AffineExpr.dimension(places[i]) if i in places else AffineExpr.constant(0)
+        for i in range(len(block.extents))
+    ]
+    shape = shape_of(block.results[0].type)
+    for value, map_ in zip(block.ins, block.in_maps, strict=True):
+        found = [expr.replace_dims_and_symbols(order, []) for expr in map_.results]
+        placed = AffineMap(len(shape), 0, tuple(found))
+        given = shape_of(value.type)
+        if not isinstance(value.owner, ConstantOp | FillOp) and not view_of(placed, shape, given):
+            yield f"{map_} of {value.type}"
+
+
+def _is_dim(expr: AffineExpr) -> TypeGuard[AffineDimExpr]:
+    return isinstance(expr, AffineDimExpr)
 
 
 def _arguments(block: BlockOp, lanes: dict[SSAValue, Lane]) -> dict[SSAValue, Value]:
