@@ -10,13 +10,14 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from byocir.errors import ByocirError
 from byocir.toolchain import built_and_loaded, takes
-from byocir.toolchain.calling import OUTSIDE, UNFIT, aligned_zeros
+from byocir.toolchain.calling import OUTSIDE, UNFIT, CEntry, aligned_zeros
 from byocir.toolchain.cpu import CPUS, Cpu
 from byocir.toolchain.machine import check_runs
 
@@ -42,6 +43,31 @@ _REGION = ctypes.CFUNCTYPE(
 
 Region = Callable[[int, Any, Any], None]
 """Runs the call of an index: from addresses of its inputs to those of its outputs."""
+Entries = Callable[[], Sequence[CEntry | None]]
+"""Gives the C functions of calls, by index; None for those that Python makes."""
+
+
+_CALLS = Path(__file__).with_name("region_calls.c")
+
+
+class _Entry(ctypes.Structure):
+    """A row of the table in `region_calls.c`."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in ("function", "with_state", "state")]
+
+    @staticmethod
+    def of(entry: CEntry | None) -> _Entry:
+        """Gives the row of a C function; an empty one for a call that Python makes."""
+        if entry is None:
+            return _Entry()
+        without, state = entry.state is None, entry.state
+        return _Entry(entry.function, None) if without else _Entry(None, entry.function, state)
+
+
+class _Calls(ctypes.Structure):
+    """The context of `region_calls.c`."""
+
+    _fields_ = [("entries", ctypes.POINTER(_Entry)), ("python", ctypes.c_void_p)]
 
 
 @dataclass(frozen=True)
@@ -64,21 +90,23 @@ class CFunction:
         program: CProgram,
         constants: Sequence[np.ndarray],
         region: Region,
+        entries: Entries,
         flags: Sequence[str] | None = None,
     ) -> None:
-        """`constants` are aligned. Raises ByocirError B405 for code that this machine cannot
-        run."""
+        """`constants` are aligned; `entries` is asked once, before the first run. Raises
+        ByocirError B405 for code that this machine cannot run."""
         check_runs(CPUS[program.cpu])
         self.library: ctypes.CDLL | None = None
         """The library that has the function, where others were built with it."""
         self.lacking: list[str] = []
         """Notes on what the compiler does not know, once it built the code."""
-        self._program, self._region, self._flags = program, region, flags
+        self._program, self._region, self._entries, self._flags = program, region, entries, flags
         self.arena = aligned_zeros((program.arena,), np.dtype(np.uint8))
         """The memory in which the code works: bytes."""
         self._constants = constants  # kept alive: C has their addresses
         self._table = _pointers(constants)
         self._raised: BaseException | None = None
+        self._calls: _Calls | None = None  # kept alive: C has its address
         self._callback = _REGION(self._called_back)
 
     def __call__(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
@@ -90,8 +118,7 @@ class CFunction:
             _pointers(outputs),
             self._table,
             self.arena.ctypes.data,
-            self._callback,
-            None,
+            *self._caller,
         )
         raised, self._raised = self._raised, None
         if raised is not None:
@@ -107,8 +134,20 @@ class CFunction:
         library = self.library or built_and_loaded("host", self._program.files, self.all_flags())
         function = getattr(library, f"{self._program.name}_run_at")
         function.restype = ctypes.c_int
-        function.argtypes = [*[ctypes.c_void_p] * 4, _REGION, ctypes.c_void_p]
+        function.argtypes = [ctypes.c_void_p] * 6
         return function
+
+    @cached_property
+    def _caller(self) -> tuple[Any, Any]:
+        """Makes the C function that runs a call of an index, and its context."""
+        entries = self._entries()
+        if not any(entries):
+            return self._callback, None
+        library = built_and_loaded("calls", {_CALLS.name: _CALLS.read_text()}, FLAGS)
+        table = (_Entry * len(entries))(*(_Entry.of(each) for each in entries))
+        python = ctypes.cast(self._callback, ctypes.c_void_p)
+        self._calls = _Calls(table, python)
+        return library.byocir_call, ctypes.addressof(self._calls)
 
     def all_flags(self) -> Sequence[str]:
         """Gives the flags of this program. A compiler that does not know the processor, or has no

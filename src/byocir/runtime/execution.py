@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from byocir.errors import ByocirError, did_you_mean
 from byocir.runtime.archive import MODULE, WEIGHTS
 from byocir.runtime.module_text import PackagedModule
-from byocir.runtime.report import C, Region, Report
+from byocir.runtime.report import C, Report
 
 if TYPE_CHECKING:
     from byocir.evaluate.interpreter import External
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from byocir.runtime.plan import PlannedProgram
     from byocir.runtime.running import Running
     from byocir.targets.base import Target
-    from byocir.targets.loader import Loader, Runner
+    from byocir.targets.loader import Loader
 
 Blobs = Mapping[str, Mapping[str, bytes]]
 
@@ -134,20 +133,12 @@ class Execution:
     def externals(self, check: bool) -> dict[str, External]:
         """Gives the functions that run regions, by symbol; with `check` they look for mistakes in
         their own code."""
+        from byocir.runtime.region_code import RegionCode
         from byocir.targets.load_code import load_code
 
         externals: dict[str, External] = {}
         for name, options in self._with_code():
             runner = load_code(self._loader(name, options), self._blobs[name], check=check)
             regions = [each for each in self._report.regions if each.target == name]
-            externals.update({each.symbol: partial(_called, runner, each) for each in regions})
+            externals.update({each.symbol: RegionCode(runner, each) for each in regions})
         return externals
-
-
-def _called(runner: Runner, region: Region, inputs: Sequence[Any]) -> list[Any]:
-    """Runs the code of a region; errors say of which nodes."""
-    try:
-        return runner(region.symbol, inputs)
-    except ByocirError as error:
-        error.at(", ".join(region.nodes))
-        raise

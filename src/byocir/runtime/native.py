@@ -44,7 +44,9 @@ from byocir.runtime.c_function import (
 )
 from byocir.runtime.interface import Interface
 from byocir.runtime.plan import ArrayType, Constant, Plan, RegionCall
+from byocir.runtime.region_code import RegionCode
 from byocir.toolchain import built_and_loaded
+from byocir.toolchain.calling import CEntry
 
 
 def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
@@ -146,7 +148,9 @@ class HostProgram:
         self._calls = code.calls
         self._kept: dict[Buffer, Value] = {}
         """Keeps the values of a run that C cannot hold."""
-        self._function = CFunction(c_program(code), code.constants, self._region, flags)
+        self._function = CFunction(
+            c_program(code), code.constants, self._region, self._entries, flags
+        )
 
     @property
     def arena(self) -> np.ndarray:
@@ -184,6 +188,18 @@ class HostProgram:
         finally:
             self._kept = {}
         return [_part(made[b], made[b.sizes]) if b.sizes else made[b] for b in program.results]
+
+    def _entries(self) -> list[CEntry | None]:
+        return [self._entry(call) for call in self._calls]
+
+    def _entry(self, call: CallStep) -> CEntry | None:
+        """Gives the C function of a call, if it is of a region that is one, of plain arrays."""
+        if not isinstance(call.op, CallOp):
+            return None
+        code = self._interpreter.externals.get(call.op.callee.string_value())
+        if not isinstance(code, RegionCode) or not all(map(_is_plain, buffers_of(call))):
+            return None
+        return code.c_entry()
 
     def _region(self, index: int, inputs: Any, outputs: Any) -> None:
         """Runs a region or an op for the C code."""
@@ -223,6 +239,11 @@ class HostProgram:
             view = view.copy() if keeps else view
             given.append(view.item() if isinstance(value.type, IndexType) else view)
         return given
+
+
+def _is_plain(buffer: Buffer) -> bool:
+    """Tells if a buffer holds an array of fixed sizes."""
+    return buffer.place != KEPT and buffer.sizes is None
 
 
 def joined(codes: Sequence[HostCode]) -> dict[str, str]:

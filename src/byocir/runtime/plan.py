@@ -35,7 +35,7 @@ from byocir.runtime.c_function import WORKING_MEMORY, CFunction, CProgram, array
 from byocir.runtime.interface import Interface
 from byocir.runtime.records import read_as
 from byocir.toolchain.build import cache_folder
-from byocir.toolchain.calling import aligned
+from byocir.toolchain.calling import CEntry, aligned
 
 _FORMAT = 1
 
@@ -128,7 +128,8 @@ class PlannedProgram:
         weights that are not the plan's."""
         expect_memory(plan.nbytes, WORKING_MEMORY)
         self._plan, self._regions = plan, regions
-        self._function = CFunction(plan.program, _constants(plan, weights), self._region)
+        constants = _constants(plan, weights)
+        self._function = CFunction(plan.program, constants, self._region, self._entries)
 
     @property
     def lacking(self) -> list[str]:
@@ -151,6 +152,9 @@ class PlannedProgram:
         outputs = {n: np.empty(t.shape, t.numpy) for n, t in self._plan.outputs.items()}
         self._function(inputs, [*outputs.values()])
         return outputs
+
+    def _entries(self) -> list[CEntry | None]:
+        return [self._regions[call.symbol].c_entry() for call in self._plan.calls]
 
     def _region(self, index: int, inputs: Any, outputs: Any) -> None:
         call = self._plan.calls[index]

@@ -16,6 +16,7 @@ from byocir.errors import ByocirError
 from byocir.targets.device import CFunctions, c_name
 from byocir.targets.loader import Loader, Runner
 from byocir.toolchain import Libraries, built_and_loaded
+from byocir.toolchain.calling import CEntry
 from byocir.vendor.hooks import CodeFailed
 
 FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-lm")
@@ -50,7 +51,7 @@ class CLoader(Loader):
         """Raises ByocirError B401 to B404 where the code cannot be built, B407 without a library
         that it links, and later B405 on a processor that lacks what it needs."""
         outputs = json.loads(blobs[OUTPUTS])
-        return _Loaded(self.device(blobs), outputs, c_name(self.name), self.processors).run
+        return CCode(self.device(blobs), outputs, c_name(self.name), self.processors)
 
     def device(self, blobs: Mapping[str, bytes]) -> CFunctions:
         symbols: list[str] = [*json.loads(blobs[OUTPUTS])]
@@ -63,7 +64,7 @@ class CLoader(Loader):
         return CFunctions(functions, blobs[SOURCE], files, data, wanted)
 
 
-class _Loaded:
+class CCode:
     """Runs C functions that were built here. Opens the states that they have when they are first
     run, and closes them when this ends."""
 
@@ -81,13 +82,22 @@ class _Loaded:
         self._states: dict[str, ctypes.c_void_p] = {}
         finalize(self, _close, self._library, made.functions, self._states, made.data)
 
-    def run(self, symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def __call__(self, symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         outputs = [np.empty(shape, _dtype(dtype)) for shape, dtype in self._outputs[symbol]]
         given = [np.ascontiguousarray(array) for array in inputs]
-        function = getattr(self._library, self._made.functions[symbol])
+        function = self._function(symbol)
         code = function(*self._state_of(symbol), _pointers(given), _pointers(outputs))
         self._check(code, symbol, f"the code of {symbol}")
         return outputs
+
+    def c_entry(self, symbol: str) -> CEntry:
+        """Gives the C function of a region, for callers in C. It is there as long as this is."""
+        address = ctypes.cast(self._function(symbol), ctypes.c_void_p).value
+        assert address is not None
+        return CEntry(address, next((s.value or 0 for s in self._state_of(symbol)), None))
+
+    def _function(self, symbol: str) -> Any:
+        return getattr(self._library, self._made.functions[symbol])
 
     def _check(self, code: int, symbol: str, what: str) -> None:
         if code in self._processors:

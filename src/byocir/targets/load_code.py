@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from threading import Lock
 from typing import Any, cast
@@ -14,6 +15,7 @@ import numpy as np
 from byocir.errors import ByocirError, CheckFailed, OwnMistake
 from byocir.isolation import Child, Died, Limits, limits_for
 from byocir.targets.loader import Loader, Runner
+from byocir.toolchain.calling import CEntry
 from byocir.vendor.hooks import ask, mistakes_of
 from byocir.vendor.user_code import given_file
 
@@ -38,15 +40,34 @@ def _loaded_here(target: Loader, blobs: Mapping[str, bytes], check: bool) -> Run
             help="define load beside emit: it gives a function of a symbol and inputs",
         )
 
-    def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        with mistakes_of(target.name, type(target), getattr(found, "__name__", str(found)), found):
-            made: Any = found(symbol, [_read_only(array) for array in inputs])
+    return _InProcess(target, found)
+
+
+class _InProcess:
+    """A target's code that runs in this process."""
+
+    def __init__(self, target: Loader, found: Callable[..., Any]) -> None:
+        self._target, self._found = target, found
+
+    def __call__(self, symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        with self._mistakes():
+            made: Any = self._found(symbol, [_read_only(array) for array in inputs])
         if not isinstance(made, Sequence):
             return made  # told where outputs are checked
         results = cast(Sequence[Any], made)
         return [each.copy() if isinstance(each, np.ndarray) else each for each in results]
 
-    return run
+    def c_entry(self, symbol: str) -> CEntry | None:
+        """Gives the C function that runs a region, None where Python alone can run it."""
+        find = getattr(self._found, "c_entry", None)
+        if find is None:
+            return None
+        with self._mistakes():
+            return find(symbol)
+
+    def _mistakes(self) -> AbstractContextManager[None]:
+        hook = getattr(self._found, "__name__", "run")
+        return mistakes_of(self._target.name, type(self._target), hook, self._found)
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -31,7 +31,9 @@ from byocir.errors import ByocirError, did_you_mean
 from byocir.vendor import registry
 
 Runner = Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]
-"""Runs a region function: its symbol and its inputs give its outputs."""
+"""Runs a region function: its symbol and its inputs give its outputs. One whose regions are C
+functions may have `c_entry`, too, which gives the `CEntry` of a symbol: the host's C then calls it
+without Python, and asks the runner where it does not give 0."""
 
 KEEPS = "it keeps those it was compiled with: compile the model again for others"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,14 @@ ALIGN = 64
 OUTSIDE, UNFIT = -1, -2
 """The results of a program's function where an index leads outside of its array, and where sizes do
 not fit each other."""
+
+
+class CEntry(NamedTuple):
+    """A C function that runs a region, by its address: it takes the state at this address before
+    inputs and outputs, unless `state` is None."""
+
+    function: int
+    state: int | None
 
 
 def aligned(values: np.ndarray) -> np.ndarray:
