@@ -100,6 +100,28 @@ def test_attributes_and_values(op: str, given: str, made: str, constant: str, wa
     assert seen(op, f"tensor<{given}>", f"tensor<{made}>", constant) == wanted
 
 
+@pytest.mark.parametrize("type_", ["f16", "f32"])
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "min", "max"])
+@pytest.mark.parametrize("op", ["scatter_elements", "scatter_nd"])
+def test_scatters_that_fail_when_they_are_run(op: str, reduction: str, type_: str) -> None:
+    text = f"graph.{op} %0, %1, %0 {{{'axis = 0 : i64, ' * (op == 'scatter_elements')}"
+    text += f'reduction = "{reduction}"}}'
+    shape, indices = ("3", "3xi64") if op == "scatter_elements" else ("3", "3x1xi64")
+    given = f"tensor<{shape}x{type_}>"
+    module = parse_module(
+        f"""func.func @main(%0: {given}) -> {given} {{
+  %1 = graph.constant #graph.array<[2, 0, 0] : tensor<{indices}>>
+  %2 = {text} : ({given}, tensor<{indices}>, {given}) -> {given}
+  func.return %2 : {given}
+}}""",
+        load_context(),
+    )
+    package = byocir.compile(module, targets=[Ort()])
+    fails = type_ == "f16" and (reduction in ("add", "mul") or op == "scatter_nd")
+    assert (package.report.regions == []) == (fails and reduction != "none")
+    package.run(random_feeds(package.module))
+
+
 # Slow: all ops in all types, on the ONNX Runtime that is installed.
 
 NAMES = "FLOAT DOUBLE FLOAT16 BOOL INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64"

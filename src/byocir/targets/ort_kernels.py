@@ -32,6 +32,8 @@ from byocir.dialects.graph import (
     ResizeOp,
     ReverseSequenceOp,
     RnnOp,
+    ScatterElementsOp,
+    ScatterNdOp,
 )
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.types import element_type_of, is_float, shape_of
@@ -174,6 +176,15 @@ def _reverse_sequence(op: ReverseSequenceOp) -> str:
     return "" if lengths is None else _too_long(lengths, steps)
 
 
+def _scattered(op: ScatterElementsOp | ScatterNdOp) -> str:
+    """Its kernels of f16 are found, and fail when they are run."""
+    how, refused = op.reduction.data, ["add", "mul"]
+    if isinstance(op, ScatterNdOp):
+        refused += ["min", "max"]
+    is_half = str(element_type_of(op.input.type)) == "f16"
+    return f"f16 scattered with {how}" if is_half and how in refused else ""
+
+
 def _too_long(lengths: np.ndarray, steps: int) -> str:
     beyond = lengths[lengths > steps]
     return f"a sequence of length {beyond[0]} in {steps} steps" if beyond.size else ""
@@ -201,4 +212,6 @@ _TESTS: dict[type[Operation], Callable[[Any], str]] = {
     ResizeOp: _resize,
     ReverseSequenceOp: _reverse_sequence,
     RnnOp: _recurrent,
+    ScatterElementsOp: _scattered,
+    ScatterNdOp: _scattered,
 }
