@@ -26,12 +26,15 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from byocir.dialects.byoc import PLACE
+from byocir.dialects.context import load_context
+from byocir.dialects.text import parse_module
 from byocir.errors import ByocirError
 from byocir.patterns import Composite, op, wildcard
 from byocir.patterns.target_classes import register
 from byocir.patterns.targets import attr_of
 from byocir.rewrites.byoc.host_bids import CALL_SECONDS
 from byocir.rewrites.byoc.min_cut import SINK, sink_side
+from byocir.rewrites.byoc.processor import Kernels
 from byocir.rewrites.byoc.set_targets import set_objective, set_targets
 from byocir.rewrites.host.c_host import CHost, set_c_host
 from byocir.targets.base import Target
@@ -179,6 +182,33 @@ def test_what_crosses_counts(monkeypatch):
         target = cheap_adds(2 * HARD + more * CALL_SECONDS)
         module = beside_host(monkeypatch, lines, ["c"], [target], 2 * HARD)
         assert kinds(main_of(module)) == expected
+
+
+def test_inputs_and_outputs_of_the_function_cross_as_they_lie(monkeypatch):
+    """They cost a call each, and no bytes; a value in between costs both."""
+    module = beside_host(monkeypatch, ["a = relu x"], ["a"], [single(HARD)], HARD)
+    assert trail(module)[0][-1].endswith(f"up to {2 * CALL_SECONDS:g} for what crosses")
+    lines = ["a = relu x", "b = relu a"]
+    module = beside_host(monkeypatch, lines, ["b"], [single(HARD)], HARD)
+    ((*_, reason), *_) = trail(module)
+    crossing = float(re.search(r"up to (\S+) for", reason)[1])
+    assert crossing > 2 * CALL_SECONDS
+
+
+def test_weights_are_read_from_memory():
+    module = parse_module(
+        """func.func @main(%x: tensor<1x1280xf32>) -> tensor<1x1000xf32> {
+  %w = graph.constant #graph.array<"0" : tensor<1280x1000xf32>>
+  %y = graph.matmul %x, %w : (tensor<1x1280xf32>, tensor<1280x1000xf32>) -> tensor<1x1000xf32>
+  func.return %y : tensor<1x1000xf32>
+}""",
+        load_context(),
+    )
+    (product,) = (op for op in module.walk() if op.name == "graph.matmul")
+    for fuse in (False, True):
+        costs = Kernels(0, 1000, 1e10, fuse=fuse).cost_of([product], 1)
+        assert costs["latency"] == pytest.approx(4 * (1280 * 1000 + 1280 + 1000) / 1e10)
+        assert costs["bytes"] == 4 * (1280 + 1000)
 
 
 def test_several_go_together(monkeypatch):

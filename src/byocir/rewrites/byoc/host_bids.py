@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.traits import IsTerminator
 
 from byocir.dialects.byoc import HOST
 from byocir.dialects.traits import is_constant_value
@@ -151,7 +152,15 @@ class _Network:
         return HOST if node == SINK else self._placed[node - 2].offer.target
 
     def _price(self, value: SSAValue) -> float:
-        return self._crossing(size_of(value.type) or 0)
+        """Gives the cost of a value that crosses. The function's own inputs and outputs are passed
+        on where they lie: whoever reads them, or makes them, brings them into its own order."""
+        readers = (use.operation for use in value.uses)
+        is_port = isinstance(value, BlockArgument) or all(map(_ends_function, readers))
+        return self._crossing(0 if is_port else size_of(value.type) or 0)
+
+
+def _ends_function(op: Operation) -> bool:
+    return op.has_trait(IsTerminator)
 
 
 def _units(cost: float) -> int:

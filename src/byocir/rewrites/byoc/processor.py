@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
+from byocir.dialects.traits import is_constant_value
 from byocir.dialects.types import static_shape
 from byocir.rewrites.byoc.work import crossing, macs_of, size_of
 
@@ -32,8 +33,8 @@ BYTE_JOULES = 1300e-12 / 8
 class Kernels:
     """The kernels that compute ops on a processor: seconds in which one is called, and how much
     they multiply and accumulate in a clock of one thread, and bytes in a second that they take and
-    give. Kernels that fuse do all ops of a match in one call, and move what that reads and
-    gives."""
+    give. Kernels that fuse do all ops of a match in one call, and move what that reads,
+    weights among it, and gives."""
 
     call_seconds: float
     macs_per_clock: float
@@ -50,7 +51,8 @@ class Kernels:
             return {}
         across = sum(sizes[value] or 0 for value in crossing(ops))
         moved = [sum(sizes[v] or 0 for v in {*op.operands, *op.results}) for op in ops]
-        moved = [across] if self.fuse else moved
+        weights = {value for op in ops for value in op.operands if is_constant_value(value)}
+        moved = [across + sum(sizes[v] or 0 for v in weights)] if self.fuse else moved
         work = [macs_of(ops)] if self.fuse else [macs_of([op]) for op in ops]
         rate = HERTZ * self.macs_per_clock * threads
         seconds = (
