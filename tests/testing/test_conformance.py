@@ -369,6 +369,19 @@ def test_norms_over_one_element_grant_what_becomes_of_its_difference_from_the_me
     assert 1e-4 < meaning.room["res0"].item() < 1e-2
 
 
+def test_sums_over_windows_of_channels_may_lose_what_larger_ones_before_hide():
+    @dataclass(frozen=True)
+    class Library(Target):
+        name = "library"
+        tolerance = 1e-6
+
+    feeds = {"arg0": np.array([300, 300, 2, 2], np.float32).reshape(1, 4, 1, 1)}
+    text = LRN.format("tensor<1x4x1x1xf32>", 0.75, 3)
+    meaning = Case(parse_module(text, load_context()), feeds).meaning(Library())
+    *_, last = meaning.room["res0"].ravel()
+    assert 1e-3 < last < 1
+
+
 EDGE = """func.func @main(%0: tensor<2xf32>) -> tensor<2xi64> {
   %1 = graph.exp %0 : (tensor<2xf32>) -> tensor<2xf32>
   %2 = graph.cast %1 {to = i64} : (tensor<2xf32>) -> tensor<2xi64>

@@ -20,6 +20,7 @@ from byocir.dialects.graph import (
     GruOp,
     InstanceNormOp,
     LayerNormOp,
+    LrnOp,
     LstmOp,
     ModOp,
     PowOp,
@@ -47,7 +48,7 @@ EXACT = 2.0**53
 
 RECURRENT = (GruOp, LstmOp, RnnOp)
 SEQUENCES = (*RECURRENT, ReverseSequenceOp)
-NORMS = (GroupNormOp, InstanceNormOp, LayerNormOp)
+NORMS = (GroupNormOp, InstanceNormOp, LayerNormOp, LrnOp)
 
 NO_MEANING = ("B301", "B303", "B312")
 """Errors of programs that mean nothing, or nothing on these inputs: an index that was drawn may
@@ -122,8 +123,10 @@ class Meaning:
 
     @cached_property
     def _in_steps(self) -> ModuleOp:
-        """The program; with norms, as blocks: over few elements what they subtract, a mean, is
-        next to what they subtract it from, and the difference is divided by next to nothing."""
+        """The program; with norms, as blocks. A norm over few elements subtracts their mean, which
+        is next to the elements, and divides by a difference that is next to nothing. Sums of
+        squares over windows of channels may be made by adding the channel that comes in and
+        subtracting the one that goes out: small sums behind large ones are then far off."""
         if not any(isinstance(op, NORMS) for op in self.module.walk()):
             return self.module
         module = self.module.clone()
