@@ -286,8 +286,9 @@ def test_an_op_that_has_no_lowering_is_named():
         Definitions().lower(op)
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
-@pytest.mark.parametrize("number", [0, 3])
+@pytest.mark.parametrize(
+    ("dtype", "number"), [(t, n) for t in (np.int8, np.int16) for n in (0, 3, -3)] + [(np.uint8, 3)]
+)
 def test_values_far_outside_saturate(dtype, number):
     """Also beyond what 32 bits hold, where a conversion to integers would go wrong; NaN, too."""
     x = np.array([-np.inf, -1e20, -1e5, np.nan, 0.3, 1e5, 1e20, np.inf], np.float32)

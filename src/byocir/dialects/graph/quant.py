@@ -156,7 +156,8 @@ class QuantizeOp(ScaledOp):
         return [tensor(element, shape_of(self.input.type))]
 
     def define(self, emit: Emitter) -> SSAValue:
-        """Rounded values are clamped before they become integers, for floats may be far outside."""
+        """Rounded values are clamped before they become integers, for floats may be far outside.
+        A NaN becomes the least of all, which the zero point must not wrap around."""
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         wide, axis = accumulator_of(element_type_of(self.input.type)), self.axis.value.data
         low, high = integer_range(element)
@@ -170,7 +171,7 @@ class QuantizeOp(ScaledOp):
             )
 
         def body(x: Emitted, scale: Emitted, zero: Emitted) -> Emitted:
-            steps = (x / scale).roundeven().to(wide).clamp(-_FAR, _FAR).to(i32)
+            steps = (x / scale).roundeven().to(wide).clamp(-_FAR, _FAR).to(i32).max(-_FAR)
             return saturate(steps + zero.to(i32), low, high, to=element)
 
         return emit.elementwise(shape, element, [*reads, axis_read(self.zero_point, axis)], body)
