@@ -20,7 +20,7 @@ from byocir.cli import guard
 from byocir.cli.job import FIELDS
 from byocir.cli.main import build_parser
 from byocir.patterns import Composite, constant, op, optional_operand, wildcard
-from byocir.rewrites.byoc.work import MatchedOps
+from byocir.rewrites.byoc.count_work import MatchedOps
 from byocir.rewrites.registry import PASSES
 from byocir.runtime.explain import explain
 from byocir.runtime.export import export_project

@@ -15,8 +15,8 @@ from byocir.cli.main import main
 from byocir.cli.opt import run_opt
 from byocir.dialects.types import f32
 from byocir.errors import ByocirError
+from byocir.evaluate.memory_needs import Held
 from byocir.evaluate.module import evaluate
-from byocir.evaluate.room import Held
 from byocir.files import read_all, read_whole
 from byocir.memory import VARIABLE, expect_memory, max_bytes, read_bytes
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import byocir
 from byocir.dialects.context import load_context
-from byocir.evaluate.steps import BEFORE_INTEGERS, StepCounts, count_steps
+from byocir.evaluate.rounding_steps import BEFORE_INTEGERS, StepCounts, count_steps
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.report import Report
 from byocir.targets.hand_off_passes import meaning_pipeline

@@ -28,15 +28,15 @@ from byocir.dialects.byoc import LEVELS, TARGET, TARGETS, CallOp, TargetAttr
 from byocir.dialects.context import load_context
 from byocir.dialects.gc_pause import gc_paused
 from byocir.errors import ByocirError, did_you_mean
+from byocir.evaluate.memory_needs import ask_for_program
 from byocir.evaluate.module import MAIN
-from byocir.evaluate.room import ask_for_program
 from byocir.lowering.tir_to_c import HostCode
 from byocir.lowering.tir_to_c.literals import NoC
 from byocir.patterns.targets import targets_of
 from byocir.request import Request
 from byocir.rewrites.byoc.costs import CostTable
 from byocir.rewrites.byoc.levels import levels_left
-from byocir.rewrites.byoc.place_nodes import set_placement
+from byocir.rewrites.byoc.place_by_hand import set_placement
 from byocir.rewrites.byoc.tuned import TunedTable
 from byocir.rewrites.host.c_host import CHost, c_host_of, is_c, parse_c_host, set_c_host
 from byocir.rewrites.pipeline import AfterPass, PassRunner, run_passes, with_care

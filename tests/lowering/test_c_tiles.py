@@ -19,7 +19,7 @@ from byocir.dialects.tir import BlockOp
 from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate_function
 from byocir.lowering.tir_to_c import emit_host
-from byocir.lowering.tir_to_c.contract import tiling_of
+from byocir.lowering.tir_to_c.contractions import tiling_of
 from byocir.lowering.tir_to_c.loops import BlockWriter
 from byocir.rewrites.host.c_host import CHost
 from byocir.runtime.native import HostProgram

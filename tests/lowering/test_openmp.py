@@ -14,7 +14,7 @@ from byocir.dialects.text import parse_module
 from byocir.dialects.tir import BlockOp
 from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate_function
-from byocir.lowering.tir_to_c import contract, emit_host, openmp
+from byocir.lowering.tir_to_c import contractions, emit_host, openmp
 from byocir.lowering.tir_to_c.conditions import KEPT_APART
 from byocir.lowering.tir_to_c.openmp import alone, shared_for, shared_loops
 from byocir.lowering.tir_to_c.tree import Block, Declare, For
@@ -29,7 +29,7 @@ FEW = settings.default.max_examples // 20
 @pytest.fixture(autouse=True, scope="module")
 def everything_is_worth_threads():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contract, "WORTH_SHARING", 1)
+        patch.setattr(contractions, "WORTH_SHARING", 1)
         patch.setattr(openmp, "WORTH_TEAM", 1)
         yield
 

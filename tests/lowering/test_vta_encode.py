@@ -17,8 +17,8 @@ from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate
 from byocir.evaluate.vta import run_program
 from byocir.lowering.tir_to_vta.encode import VtaEncodePass
+from byocir.lowering.tir_to_vta.insert_tokens import VtaInsertTokensPass
 from byocir.lowering.tir_to_vta.tensorise import VtaTensorisePass
-from byocir.lowering.tir_to_vta.tokens import VtaInsertTokensPass
 from byocir.targets.vta import Vta
 from byocir.vta_sim import DEFAULT_CONFIG, Memory, VTAError, decode
 

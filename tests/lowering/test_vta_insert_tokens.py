@@ -33,9 +33,9 @@ from byocir.dialects.vta import (
 )
 from byocir.dialects.vta.base import integer, integers
 from byocir.lowering.tir_to_vta.encode import VtaEncodePass
+from byocir.lowering.tir_to_vta.insert_tokens import VtaInsertTokensPass, tokens_of, vta_ordering
 from byocir.lowering.tir_to_vta.tensorise import VtaTensorisePass
-from byocir.lowering.tir_to_vta.tokens import VtaInsertTokensPass, tokens_of, vta_ordering
-from byocir.rewrites.order import Effects, TouchedMemory
+from byocir.rewrites.unit_order import Effects, TouchedMemory
 from byocir.vta_sim import DEFAULT_CONFIG, Program, encode_uops, run_in_order
 from byocir.vta_sim.isa import Queue
 

@@ -20,8 +20,8 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate_function
 from byocir.evaluate.vta import run_program
 from byocir.lowering.tir_to_vta.encode import VtaEncodePass
+from byocir.lowering.tir_to_vta.insert_tokens import VtaInsertTokensPass
 from byocir.lowering.tir_to_vta.tensorise import VtaTensorisePass
-from byocir.lowering.tir_to_vta.tokens import VtaInsertTokensPass
 from byocir.patterns import Match, block, composite, wildcard
 from byocir.rewrites.schedule import Schedule
 from byocir.vta_sim import sanitize

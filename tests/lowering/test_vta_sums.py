@@ -28,7 +28,7 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
 from byocir.lowering.tir_to_vta.legalise_requantise import NeedsMoreBits, expand, expand_all
 from byocir.lowering.tir_to_vta.legalise_sums import gathered
 from byocir.rewrites.grid import Grid
-from byocir.rewrites.sums import byte_parameters, sum_parameters
+from byocir.rewrites.residual_sums import byte_parameters, sum_parameters
 
 Values = dict[Lane, np.ndarray]
 

@@ -15,8 +15,8 @@ from byocir.dialects.vta import ProgramOp
 from byocir.evaluate.module import evaluate_function
 from byocir.evaluate.vta import run_program
 from byocir.lowering.tir_to_vta.encode import VtaEncodePass
+from byocir.lowering.tir_to_vta.insert_tokens import VtaInsertTokensPass
 from byocir.lowering.tir_to_vta.tensorise import VtaTensorisePass
-from byocir.lowering.tir_to_vta.tokens import VtaInsertTokensPass
 from byocir.vta_sim import Program
 
 STEPS = st.lists(

@@ -12,10 +12,10 @@ from byocir.dialects.types import i8
 from byocir.errors import ByocirError
 from byocir.machine import MAIN, Counted, Machine, up_to
 from byocir.machine.calls import calls_in
-from byocir.machine.numbers import hazards_of, times_of
+from byocir.machine.numeric_programs import hazards_of, times_of
 from byocir.machine.simulator import Simulator
 from byocir.patterns import Pattern, block
-from byocir.rewrites.machine.queues import check_fifos
+from byocir.rewrites.machine.check_fifos import check_fifos
 
 
 def queued(rows: int) -> Machine:

@@ -34,7 +34,7 @@ from byocir.evaluate.module import evaluate, random_feeds
 from byocir.evaluate.ports import ports_of
 from byocir.machine.calls import calls_in
 from byocir.machine.encoding import encoded
-from byocir.machine.numbers import hazards_of, times_of
+from byocir.machine.numeric_programs import hazards_of, times_of
 from byocir.patterns.target_classes import register
 from byocir.rewrites.machine import PASSES
 from byocir.rewrites.pipeline import run_passes

@@ -10,7 +10,7 @@ from byocir.dialects.text import parse_module
 from byocir.dialects.types import i8
 from byocir.machine import MAIN, Machine, exactly, up_to
 from byocir.machine.calls import calls_in
-from byocir.machine.numbers import times_of
+from byocir.machine.numeric_programs import times_of
 from byocir.machine.simulator import Simulator
 from byocir.patterns import Pattern, block
 

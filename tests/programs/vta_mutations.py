@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from byocir.testing.choose import Choose, pick
 from byocir.vta_sim import Opcode, VTAConfig, decode, encode
 from byocir.vta_sim.isa import LAYOUT, Decoded, Instruction, slots
-from byocir.vta_sim.tokens import TOKEN_FIFOS, link, route
+from byocir.vta_sim.token_order import TOKEN_FIFOS, link, route
 
 MutationKind = Literal["drop-token", "add-token", "shift-address", "change-size"]
 ADDRESSES = ("sram_base", "dram_base", "uop_bgn")

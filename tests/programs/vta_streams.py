@@ -14,13 +14,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from byocir.lowering.tir_to_vta.tokens import tokens_of, vta_ordering
-from byocir.rewrites.order import Effects, Elements, TouchedMemory
+from byocir.lowering.tir_to_vta.insert_tokens import tokens_of, vta_ordering
+from byocir.rewrites.unit_order import Effects, Elements, TouchedMemory
 from byocir.testing.choose import Choose, pick
 from byocir.vta_sim import DEFAULT_CONFIG, Memory, Opcode, VTAConfig, decode, encode, encode_uops
 from byocir.vta_sim.isa import INSN_BYTES, Instruction, Queue
 from byocir.vta_sim.sanitizer_accesses import StreamAccessReader
-from byocir.vta_sim.tokens import route
+from byocir.vta_sim.token_order import route
 
 Row = tuple[str, dict[str, int]]
 BATCH2 = VTAConfig(log_batch=1)

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import byocir
-from byocir.runtime import plan as plan_module
-from byocir.runtime import saved_module
+from byocir.runtime import cached_plan, saved_module
 from byocir.targets.vta_loader import VtaLoader
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
@@ -31,7 +30,7 @@ def cache(monkeypatch, folder: Path) -> Path:
     """An empty folder for plans; libraries stay where they are built once."""
     for plan in folder.glob("plan-*"):
         plan.unlink()
-    monkeypatch.setattr(plan_module, "cache_folder", lambda: folder)
+    monkeypatch.setattr(cached_plan, "cache_folder", lambda: folder)
     return folder
 
 
@@ -67,8 +66,8 @@ def test_loading_and_running_imports_no_compiler(cache: Path, tmp_path: Path):
 def run_apart(cache: Path, path: Path) -> tuple[bytes, set[str]]:
     """The outputs of a package in a process of its own, and the modules that this imports."""
     script = (
-        "import sys, pathlib, numpy as np, byocir; from byocir.runtime import plan; "
-        f"plan.cache_folder = lambda: pathlib.Path({str(cache)!r}); "
+        "import sys, pathlib, numpy as np, byocir; from byocir.runtime import cached_plan; "
+        f"cached_plan.cache_folder = lambda: pathlib.Path({str(cache)!r}); "
         f"package = byocir.load({str(path)!r}); "
         "image = np.linspace(0, 1, 64, dtype=np.float32).reshape(1, 1, 8, 8); "
         "outputs = package.run({'image': image})['logits']; "

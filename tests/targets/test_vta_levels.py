@@ -15,8 +15,8 @@ import byocir
 from byocir.evaluate.module import evaluate
 from byocir.rewrites import qdq_to_integer, wide_products
 from byocir.rewrites.fix_point import TO_INTEGERS
+from byocir.rewrites.residual_sums import residual_add_to_integer
 from byocir.rewrites.softmax_tables import softmax_to_table
-from byocir.rewrites.sums import residual_add_to_integer
 from byocir.runtime.explain import explain
 from byocir.runtime.report import Report
 

@@ -20,7 +20,7 @@ from vta_streams import Stream, encode_rows, random_config, random_rows
 
 from byocir.testing.choose import seeded
 from byocir.vta_sim import VTAConfig, decode
-from byocir.vta_sim.tokens import link
+from byocir.vta_sim.token_order import link
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from byocir.vta_sim import (
     encode,
     encode_uops,
     engine_numpy,
-    plans,
+    engine_numpy_plans,
     run_in_order,
 )
 
@@ -49,7 +49,7 @@ def test_nests_planned_in_pieces(rows: list[Row], seed: int) -> None:
     """Nests too long for one plan are cut; a tiny limit makes every nest one of those."""
     dram = image(DEFAULT_CONFIG, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plans, "MAX_STEPS", 5)
+        patch.setattr(engine_numpy_plans, "MAX_STEPS", 5)
         patch.setattr(engine_numpy, "MAX_STEPS", 5)
         result = run_in_order(encode_rows(rows, DEFAULT_CONFIG), dram)
     assert result.tobytes() == oracle_result(rows, dram, DEFAULT_CONFIG)

@@ -38,7 +38,7 @@ from byocir.vta_sim import (
 )
 from byocir.vta_sim.engine_native import NativeMachine
 from byocir.vta_sim.simulation import count
-from byocir.vta_sim.tokens import link, order_of
+from byocir.vta_sim.token_order import link, order_of
 
 BLOCK32_BATCH2 = VTAConfig(
     log_batch=1, log_block=5, log_inp_buff_size=13, log_wgt_buff_size=17, log_acc_buff_size=15

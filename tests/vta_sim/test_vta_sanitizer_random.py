@@ -51,7 +51,7 @@ from byocir.vta_sim import (
     simulate,
 )
 from byocir.vta_sim.engine_numpy import Machine
-from byocir.vta_sim.tokens import link, schedule
+from byocir.vta_sim.token_order import link, schedule
 
 FULL = os.environ.get("HYPOTHESIS_PROFILE") == "fuzz"
 RACES = {"S201", "S202", "S203"}

@@ -23,7 +23,7 @@ from byocir.vta_sim import (
     estimate,
 )
 from byocir.vta_sim.isa import Opcode, Queue
-from byocir.vta_sim.tokens import TOKEN_FIFOS, link, route
+from byocir.vta_sim.token_order import TOKEN_FIFOS, link, route
 
 MODELS = {
     "de10": TimingModel.de10(),

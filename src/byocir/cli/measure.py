@@ -35,7 +35,7 @@ from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.package import Package
 from byocir.runtime.report_reader import report_of
 from byocir.runtime.saved import read_model
-from byocir.runtime.seconds import host_seconds, seconds_of
+from byocir.runtime.time_regions import host_seconds, seconds_of
 from byocir.targets.base import Target
 from byocir.targets.hand_off_passes import is_handed_over, meaning_pipeline, partition_pipeline
 

@@ -24,7 +24,7 @@ from byocir.cli.guard import CHECK_FAILED, OK
 from byocir.cli.reference import run_onnxruntime
 from byocir.dialects.context import load_context
 from byocir.evaluate.module import evaluate
-from byocir.evaluate.steps import BEFORE_INTEGERS, StepCounts, count_steps
+from byocir.evaluate.rounding_steps import BEFORE_INTEGERS, StepCounts, count_steps
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.golden import distance, exact
 from byocir.targets.hand_off_passes import meaning_pipeline

@@ -18,7 +18,7 @@ from byocir.dialects.locations import place
 from byocir.dialects.types import DYNAMIC, dtype_of, static_shape
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter, Value
-from byocir.evaluate.room import nbytes_of
+from byocir.evaluate.memory_needs import nbytes_of
 from byocir.memory import MOST, expect_memory, max_bytes
 
 

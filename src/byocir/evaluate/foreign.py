@@ -38,7 +38,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.control_flow import may_outgrow, run_control_flow
 from byocir.evaluate.foreign_rules import FOREIGN_RULES
 from byocir.evaluate.interpreter import Interpreter, ModelRunner, Value
-from byocir.evaluate.room import ask_for_outputs, kind_of, told_of
+from byocir.evaluate.memory_needs import ask_for_outputs, kind_of, told_of
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import Reference
 from byocir.memory import refused

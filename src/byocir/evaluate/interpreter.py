@@ -30,7 +30,7 @@ from byocir.dialects.graph.base import is_defined
 from byocir.dialects.locations import place
 from byocir.dialects.tir import EmptyOp
 from byocir.errors import ByocirError, did_you_mean
-from byocir.evaluate.room import Held, ask_for_held, ask_for_results, last_uses, made_by
+from byocir.evaluate.memory_needs import Held, ask_for_held, ask_for_results, last_uses, made_by
 from byocir.evaluate.scalar import unknown
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ simulator.
 from byocir.machine.calls import Calls
 from byocir.machine.description import Machine
 from byocir.machine.instructions import Call, Instruction, Register
+from byocir.machine.operand_places import Place
 from byocir.machine.parts import (
     MAIN,
     Counted,
@@ -38,7 +39,6 @@ from byocir.machine.parts import (
     multiples_of,
     up_to,
 )
-from byocir.machine.places import Place
 
 __all__ = [
     "MAIN",

@@ -15,12 +15,12 @@ from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape
 from byocir.errors import ByocirError
+from byocir.machine.cut_plans import cost_of
 from byocir.machine.description import Machine
-from byocir.machine.fits import block_key, kind_of
+from byocir.machine.find_instruction import block_key, kind_of
 from byocir.machine.instructions import Call, Fit, Instruction, Kind
+from byocir.machine.operand_places import Place
 from byocir.machine.parts import Unit
-from byocir.machine.places import Place
-from byocir.machine.plans import cost_of
 
 
 @dataclass(frozen=True, eq=False)

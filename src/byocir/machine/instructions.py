@@ -10,8 +10,8 @@ from typing import Any
 from xdsl.ir import Attribute
 
 from byocir.dialects.tir import BlockOp, IntrinsicOp
+from byocir.machine.operand_places import Place
 from byocir.machine.parts import MAIN, Limit, Memory, Operand, Sizes, Unit
-from byocir.machine.places import Place
 from byocir.patterns import Composite, Pattern, ScalarPattern
 from byocir.patterns.blocks import BlockPattern
 

@@ -23,10 +23,10 @@ from byocir.evaluate.scalar import number
 from byocir.evaluate.tir_block import BlockPlan
 from byocir.machine.calls import calls_in
 from byocir.machine.description import Machine
-from byocir.machine.fits import local_form
+from byocir.machine.find_instruction import local_form
 from byocir.machine.instructions import Call, Kind
+from byocir.machine.operand_places import Place
 from byocir.machine.parts import Memory, Unit
-from byocir.machine.places import Place
 
 _UNWRITTEN = 0x5A
 """The bytes of memory that no call has written yet."""

@@ -14,7 +14,6 @@ from xdsl.ir import Operation, SSAValue, Use
 from byocir.dialects import tir
 from byocir.dialects.types import shape_of
 from byocir.errors import ByocirError
-from byocir.patterns.alike import Alike, Facts, Kept, OutlineMisfit
 from byocir.patterns.dataflow import Producer, producer
 from byocir.patterns.differences import body_differs, indices_differ
 from byocir.patterns.index import (
@@ -32,6 +31,7 @@ from byocir.patterns.index import (
 )
 from byocir.patterns.match import BoundBlock, Progress, State, python_value
 from byocir.patterns.nodes import Access, Pattern, match_operand
+from byocir.patterns.same_blocks import Alike, Facts, Kept, OutlineMisfit
 from byocir.patterns.scalars import Numbers, ScalarPattern, check_body, match_body
 from byocir.patterns.spaces import in_reading_order, spaces
 

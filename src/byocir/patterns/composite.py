@@ -15,7 +15,6 @@ from byocir.dialects.byoc import CompositeOp, YieldOp
 from byocir.dialects.decisions import RuleResult
 from byocir.dialects.traits import is_constant
 from byocir.errors import FAILURES, ByocirError
-from byocir.patterns.alike import Alike
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.dataflow import Producer, produced
 from byocir.patterns.legality import illegality
@@ -23,6 +22,7 @@ from byocir.patterns.match import Match, Progress, State
 from byocir.patterns.mistakes import check_op
 from byocir.patterns.nodes import AnyOperandsPattern, Pattern
 from byocir.patterns.rules import Check, Fix, Rule, Vary, sentence_of
+from byocir.patterns.same_blocks import Alike
 from byocir.patterns.zero_points import SYMMETRIC_ALONE, leaves_zero_point_open
 from byocir.vendor.places import failed, place_of
 

@@ -29,8 +29,8 @@ from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
-from byocir.patterns.alike import Alike, OutlineMisfit, Reason
 from byocir.patterns.dataflow import produced
+from byocir.patterns.same_blocks import Alike, OutlineMisfit, Reason
 
 _TRUE, _FALSE = BoolAttr.from_bool(True), BoolAttr.from_bool(False)
 

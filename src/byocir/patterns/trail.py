@@ -17,12 +17,12 @@ from xdsl.ir import Attribute, Operation
 from byocir.dialects.byoc import CompositeOp, DecisionAttr, TrailOp
 from byocir.dialects.decisions import Decision
 from byocir.dialects.locations import names
-from byocir.patterns.alike import Alike, OutlineMisfit
 from byocir.patterns.composite import Attempt, Composite
 from byocir.patterns.dataflow import Producer, produced, uses
 from byocir.patterns.legality import describe
 from byocir.patterns.match import Progress, State
 from byocir.patterns.nodes import AlternativesPattern, Pattern
+from byocir.patterns.same_blocks import Alike, OutlineMisfit
 
 _Fits = tuple[list[State], Progress]
 

@@ -24,7 +24,7 @@ from byocir.rewrites.integers import (
     requantized,
     to_integers,
 )
-from byocir.rewrites.sums import sum_parameters
+from byocir.rewrites.residual_sums import sum_parameters
 from byocir.rewrites.zero_points import without_zero_point
 
 _DATA = dequantize(wildcard("x"), "data")

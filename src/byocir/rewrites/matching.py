@@ -31,8 +31,8 @@ from xdsl.ir import Operation, SSAValue
 
 from byocir.errors import FAILURES, ByocirError
 from byocir.patterns import Attempt, Bound, Composite, Match, Pattern
-from byocir.patterns.feeding import may_fit, ways_to_feed
 from byocir.patterns.match import Progress, State
+from byocir.patterns.prefilter import may_fit, ways_to_feed
 from byocir.patterns.rules import Fix
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.driver import Pattern as RewritePattern

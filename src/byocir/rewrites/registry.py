@@ -27,12 +27,12 @@ PASSES: dict[str, str] = {
     "fix-point": "byocir.rewrites.fix_point:FixPointPass",
     # hand-off, at both levels
     "set-targets": "byocir.rewrites.byoc.set_targets:SetTargetsPass",
-    "place-nodes": "byocir.rewrites.byoc.place_nodes:PlaceNodesPass",
+    "place-nodes": "byocir.rewrites.byoc.place_by_hand:PlaceNodesPass",
     "match-composites": "byocir.rewrites.byoc.match_composites:MatchCompositesPass",
     "assign-targets": "byocir.rewrites.byoc.assign_targets:AssignTargetsPass",
     "merge-regions": "byocir.rewrites.byoc.merge_regions:MergeRegionsPass",
     "place-constants": "byocir.rewrites.byoc.place_constants:PlaceConstantsPass",
-    "check-placement": "byocir.rewrites.byoc.place_nodes:CheckPlacementPass",
+    "check-placement": "byocir.rewrites.byoc.place_by_hand:CheckPlacementPass",
     "verify-regions": "byocir.rewrites.byoc.verify_regions:VerifyRegionsPass",
     "outline-regions": "byocir.rewrites.byoc.outline_regions:OutlineRegionsPass",
     # graph to tensor level
@@ -43,13 +43,13 @@ PASSES: dict[str, str] = {
     "apply-schedules": "byocir.rewrites.schedule.composites:ApplySchedulesPass",
     "schedule": "byocir.rewrites.schedule.schedule_pass:SchedulePass",
     # tensor level, for described machines, in this order
-    "fuse-epilogues": "byocir.rewrites.machine.epilogues:FuseEpiloguesPass",
-    "route-copies": "byocir.rewrites.machine.route:RouteCopiesPass",
+    "fuse-epilogues": "byocir.rewrites.machine.fuse_epilogues:FuseEpiloguesPass",
+    "route-copies": "byocir.rewrites.machine.route_copies:RouteCopiesPass",
     "write-out-loops": "byocir.rewrites.machine.write_out:WriteOutLoopsPass",
-    "keep-on-chip": "byocir.rewrites.machine.keep:KeepOnChipPass",
-    "select-instructions": "byocir.rewrites.machine.select:SelectInstructionsPass",
-    "overlap-loads": "byocir.rewrites.machine.overlap:OverlapLoadsPass",
-    "allocate-memories": "byocir.rewrites.machine.allocate:AllocateMemoriesPass",
+    "keep-on-chip": "byocir.rewrites.machine.keep_on_chip:KeepOnChipPass",
+    "select-instructions": "byocir.rewrites.machine.select_instructions:SelectInstructionsPass",
+    "overlap-loads": "byocir.rewrites.machine.overlap_loads:OverlapLoadsPass",
+    "allocate-memories": "byocir.rewrites.machine.allocate_memories:AllocateMemoriesPass",
     "synchronise": "byocir.rewrites.machine.synchronise:SynchronisePass",
     # tensor level, on memory and as loops
     "bufferize": "byocir.rewrites.bufferize:BufferizePass",
@@ -77,7 +77,7 @@ PASSES: dict[str, str] = {
     "vta-tile": "byocir.lowering.tir_to_vta.tile:VtaTilePass",
     "vta-stage": "byocir.lowering.tir_to_vta.stage:VtaStagePass",
     "vta-tensorise": "byocir.lowering.tir_to_vta.tensorise:VtaTensorisePass",
-    "vta-insert-tokens": "byocir.lowering.tir_to_vta.tokens:VtaInsertTokensPass",
+    "vta-insert-tokens": "byocir.lowering.tir_to_vta.insert_tokens:VtaInsertTokensPass",
     "vta-encode": "byocir.lowering.tir_to_vta.encode:VtaEncodePass",
 }
 """Pass name to `module:class`."""

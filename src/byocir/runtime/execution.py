@@ -15,7 +15,7 @@ from byocir.runtime.report import C, Report
 if TYPE_CHECKING:
     from byocir.evaluate.interpreter import External
     from byocir.lowering.tir_to_c import HostCode
-    from byocir.runtime.plan import PlannedProgram
+    from byocir.runtime.cached_plan import PlannedProgram
     from byocir.runtime.running import Running
     from byocir.targets.base import Target
     from byocir.targets.loader import Loader
@@ -58,7 +58,7 @@ class Execution:
     def _from_plan(self) -> PlannedProgram | None:
         """Gives the program of the plan that an earlier process kept for a module that nobody has
         read here, nor may have changed."""
-        from byocir.runtime.plan import PlannedProgram, kept_plan
+        from byocir.runtime.cached_plan import PlannedProgram, kept_plan
 
         texts = self._module.unread
         if texts is None or self._report.host_runs_on != C:
@@ -75,7 +75,7 @@ class Execution:
         """Gives the module as it runs. Of one that was saved, and read for this alone, a plan is
         kept.
         """
-        from byocir.runtime.plan import keep_plan
+        from byocir.runtime.cached_plan import keep_plan
         from byocir.runtime.running import Running
 
         if self._running is None:

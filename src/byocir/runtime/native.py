@@ -26,8 +26,8 @@ from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.foreign import mismatch
 from byocir.evaluate.interpreter import Interpreter, Value, rule_of
+from byocir.evaluate.memory_needs import ask_for_results, nbytes_of
 from byocir.evaluate.module import MAIN
-from byocir.evaluate.room import ask_for_results, nbytes_of
 from byocir.lowering.tir_to_c import HostCode, emit_host
 from byocir.lowering.tir_to_c.literals import NoC
 from byocir.lowering.tir_to_c.source import CPort
@@ -42,8 +42,8 @@ from byocir.runtime.c_function import (
     array_at,
     flag_groups,
 )
+from byocir.runtime.cached_plan import ArrayType, Constant, Plan, RegionCall
 from byocir.runtime.interface import Interface
-from byocir.runtime.plan import ArrayType, Constant, Plan, RegionCall
 from byocir.runtime.region_code import RegionCode
 from byocir.toolchain import built_and_loaded
 from byocir.toolchain.calling import CEntry

@@ -16,7 +16,7 @@ from byocir.dialects.byoc import DECLARED, DIMS, HOST, NAME
 from byocir.dialects.decisions import Decision
 from byocir.dialects.types import element_type_of, i32, is_float, sizes_shown
 from byocir.patterns.targets import find, objective_of, targets_of
-from byocir.rewrites.byoc.bids import BY_ORDER
+from byocir.rewrites.byoc.choose_target import BY_ORDER
 from byocir.vendor.hooks import ask
 
 if TYPE_CHECKING:

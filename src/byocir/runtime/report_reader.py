@@ -40,7 +40,7 @@ from byocir.dialects.trip_counts import trip_count_around
 from byocir.dialects.walk import ops_of
 from byocir.patterns.differences import computed
 from byocir.patterns.targets import targets_of
-from byocir.rewrites.byoc.work import macs_of, size_of
+from byocir.rewrites.byoc.count_work import macs_of, size_of
 from byocir.runtime.notes import notes_of, notes_of_calls
 from byocir.runtime.report import Region, Report
 

@@ -15,10 +15,10 @@ from byocir.evaluate.module import MAIN, bind, evaluate, owned
 from byocir.evaluate.ports import names_of
 from byocir.lowering.tir_to_c import HostCode
 from byocir.runtime.c_function import NAME
+from byocir.runtime.cached_plan import Plan
 from byocir.runtime.host import Host
 from byocir.runtime.interface import Interface
 from byocir.runtime.native import HostProgram, host_code, plan_of
-from byocir.runtime.plan import Plan
 from byocir.runtime.report import C, Report
 
 

@@ -33,7 +33,7 @@ from byocir.patterns import Composite
 from byocir.patterns.knobs import knobs_of
 from byocir.patterns.policy import ConstantPolicy, Quantisation, RegionPolicy
 from byocir.patterns.targets import find
-from byocir.rewrites.byoc.work import MatchedOps
+from byocir.rewrites.byoc.count_work import MatchedOps
 from byocir.targets.device import CFunctions, Device
 from byocir.targets.loader import Loader, Runner
 from byocir.targets.profile import Profile
@@ -177,7 +177,7 @@ class Target(Loader, ArgSpecConvertible):
         holds."""
         if not isinstance(self.machine, Machine) or not self.is_searched:
             return ""
-        from byocir.rewrites.machine.search import refusal_of
+        from byocir.rewrites.machine.search_schedule import refusal_of
 
         return refusal_of(self.machine, ops)
 
@@ -214,7 +214,7 @@ class Target(Loader, ArgSpecConvertible):
         finds for it."""
         if not isinstance(self.machine, Machine):
             return None
-        from byocir.rewrites.machine.search import schedule_for
+        from byocir.rewrites.machine.search_schedule import schedule_for
 
         return schedule_for(self.machine, composite)
 
@@ -232,7 +232,7 @@ class Target(Loader, ArgSpecConvertible):
         those that the search puts first."""
         if not isinstance(self.machine, Machine) or not self.is_searched:
             return ()
-        from byocir.rewrites.machine.search import schedules_for
+        from byocir.rewrites.machine.search_schedule import schedules_for
 
         return schedules_for(self.machine, composite, most)
 

@@ -23,7 +23,7 @@ from byocir.evaluate.ports import ports_of
 from byocir.machine import Call, Machine
 from byocir.machine.calls import calls_in
 from byocir.machine.encoding import encoded
-from byocir.machine.numbers import check_order, model_of, numbers_of, times_of
+from byocir.machine.numeric_programs import check_order, model_of, numbers_of, times_of
 from byocir.machine.simulator import Simulator
 from byocir.machine_sim.trace import program_trace
 

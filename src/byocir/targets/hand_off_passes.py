@@ -31,7 +31,7 @@ from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.costs import CostTable, set_costs
 from byocir.rewrites.byoc.host_blocks import host_blocks
 from byocir.rewrites.byoc.levels import levels_left, set_levels
-from byocir.rewrites.byoc.place_nodes import is_placed
+from byocir.rewrites.byoc.place_by_hand import is_placed
 from byocir.rewrites.byoc.set_targets import set_objective, set_targets
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.machine import PASSES

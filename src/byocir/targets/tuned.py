@@ -12,7 +12,7 @@ from byocir.dialects.byoc import CompositeOp, TargetAttr
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError
 from byocir.patterns.targets import targets_of
-from byocir.rewrites.byoc.alone import alone
+from byocir.rewrites.byoc.single_composite import alone
 from byocir.rewrites.byoc.tuned import Key, TunedTable, key_of
 from byocir.rewrites.pipeline import run_passes
 from byocir.rewrites.schedule.composites import record, region_functions

@@ -10,7 +10,7 @@ from byocir.lowering.tir_to_vta.tile import VtaTilePass, tile_names
 from byocir.lowering.tir_to_vta.tile_nest import nest_of
 from byocir.lowering.tir_to_vta.tile_search import ranked_tiles
 from byocir.patterns.knobs import knobs_text
-from byocir.rewrites.byoc.alone import alone
+from byocir.rewrites.byoc.single_composite import alone
 from byocir.rewrites.pipeline import parse_pipeline, run_passes
 
 

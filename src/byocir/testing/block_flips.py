@@ -11,12 +11,12 @@ from xdsl.ir import SSAValue
 
 from byocir.dialects import tir
 from byocir.patterns import Pattern
-from byocir.patterns.alike import Facts
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.differences import body_differs, indices_differ
 from byocir.patterns.index import Group
 from byocir.patterns.match import python_value
 from byocir.patterns.nodes import WildcardPattern
+from byocir.patterns.same_blocks import Facts
 from byocir.patterns.scalars import ScalarPattern
 from byocir.testing.blocks import Guarded
 from byocir.testing.choose import Choose

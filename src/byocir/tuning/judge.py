@@ -19,7 +19,7 @@ from byocir.dialects.weights import dump_weights, read_weights
 from byocir.errors import ByocirError
 from byocir.rewrites.byoc.tuned import TunedTable
 from byocir.runtime.report_reader import report_of
-from byocir.runtime.seconds import seconds_of
+from byocir.runtime.time_regions import seconds_of
 from byocir.targets.base import Target
 from byocir.targets.resolve_targets import named_target
 from byocir.vendor.user_code import given_file

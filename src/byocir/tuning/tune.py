@@ -32,8 +32,8 @@ from byocir.dialects.locations import names
 from byocir.errors import ByocirError, shortened
 from byocir.patterns.targets import targets_of
 from byocir.request import Request
-from byocir.rewrites.byoc.alone import alone
 from byocir.rewrites.byoc.costs import CostTable
+from byocir.rewrites.byoc.single_composite import alone
 from byocir.rewrites.byoc.tuned import Key, Tuned, TunedTable
 from byocir.rewrites.pipeline import PassRunner, with_care
 from byocir.runtime.saved import read_model

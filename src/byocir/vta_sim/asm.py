@@ -1,4 +1,4 @@
-"""Text assembly, both ways, derived from the table in ``layout.py``.
+"""Text assembly, both ways, derived from the table in ``isa_table.py``.
 
 One instruction a line: ``mnemonic[.suffix]* key=value,... {token,...}``, for example
 ``load.inp sram=0x10 dram=0x1234 y=4 x=6 stride=14 pad=1,0,1,2 {pop_next,push_next}``. Groups
@@ -28,7 +28,7 @@ from byocir.vta_sim.isa import (
     reserved,
     reserved_bits,
 )
-from byocir.vta_sim.layout import LAYOUT, AluOp, Field, Memory, Opcode
+from byocir.vta_sim.isa_table import LAYOUT, AluOp, Field, Memory, Opcode
 
 # Suffixes that name a value rather than set a flag; other values print as prefix and number.
 SUFFIX_NAMES: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from byocir.files import read_whole
 from byocir.vta_sim.errors import VTAError, shown
-from byocir.vta_sim.layout import UOP_BITS, Memory, words_needed
+from byocir.vta_sim.isa_table import UOP_BITS, Memory, words_needed
 
 TARGET, NAMES = "TARGET", ("TARGET", "HW_VER")
 """Keys that name a board and a bitstream; they may be absent."""

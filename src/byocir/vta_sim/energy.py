@@ -17,7 +17,7 @@ import numpy as np
 from byocir.vta_sim.config import Memory
 from byocir.vta_sim.errors import VTAError
 from byocir.vta_sim.isa import INSN_BYTES, AluOp, Decoded, Opcode
-from byocir.vta_sim.timing.work import element_bytes, loop_steps, padding
+from byocir.vta_sim.timing.instruction_costs import element_bytes, loop_steps, padding
 
 UOP_BYTES = 4
 

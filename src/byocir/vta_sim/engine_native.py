@@ -1,9 +1,9 @@
 """The fast engine: a C core that checks, orders and runs a whole stream in one call each.
 
-Values, checks and orders are those of `tokens.py` and `engine_numpy.py`. The core says which
+Values, checks and orders are those of `token_order.py` and `engine_numpy.py`. The core says which
 instruction is refused; what a user reads about it is said by them: a stream that the core refuses
-is handed to `tokens.py`, and an instruction that it cannot execute to a numpy `Machine` with the
-same scratchpads.
+is handed to `token_order.py`, and an instruction that it cannot execute to a numpy `Machine` with
+the same scratchpads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from byocir.toolchain import built_and_loaded, takes
 from byocir.vta_sim.config import DEFAULT_CONFIG, FEATURES, Memory, VTAConfig, computes
 from byocir.vta_sim.engine_numpy import Machine, as_dram, check_widths
 from byocir.vta_sim.isa import Opcode, as_stream, decode
-from byocir.vta_sim.tokens import check_form
+from byocir.vta_sim.token_order import check_form
 
 PORTABLE = ("-std=c99", "-O3")
 FLAGS = (*PORTABLE, "-march=native")

@@ -16,10 +16,7 @@ from numpy.typing import NDArray
 
 from byocir.vta_sim.asm import describe
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig, computes
-from byocir.vta_sim.errors import VTAError
-from byocir.vta_sim.init_check import InitCheck
-from byocir.vta_sim.isa import LAYOUT, AluOp, Instruction, Opcode, decode, decode_uops
-from byocir.vta_sim.plans import (
+from byocir.vta_sim.engine_numpy_plans import (
     MAX_STEPS,
     AluSegment,
     GemmBlock,
@@ -29,7 +26,10 @@ from byocir.vta_sim.plans import (
     plan_gemm,
     plan_reset,
 )
-from byocir.vta_sim.tokens import check_form
+from byocir.vta_sim.errors import VTAError
+from byocir.vta_sim.init_check import InitCheck
+from byocir.vta_sim.isa import LAYOUT, AluOp, Instruction, Opcode, decode, decode_uops
+from byocir.vta_sim.token_order import check_form
 
 Ints = NDArray[np.int32]
 Part = TypeVar("Part", GemmBlock, AluSegment, Span)

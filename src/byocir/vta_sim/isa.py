@@ -1,4 +1,4 @@
-"""Encoder and decoder of instructions and micro-ops, derived from the table in ``layout.py``."""
+"""Encoder and decoder of instructions and micro-ops, derived from the table in ``isa_table.py``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from byocir.vta_sim.config import DEFAULT_CONFIG, VTAConfig
 from byocir.vta_sim.errors import VTAError
-from byocir.vta_sim.layout import (
+from byocir.vta_sim.isa_table import (
     COLUMNS,
     INSN_BYTES,
     LAYOUT,

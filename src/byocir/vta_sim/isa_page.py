@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from byocir.vta_sim.asm import SUFFIX_NAMES, groups, suffixes
 from byocir.vta_sim.config import DEFAULT_CONFIG, FEATURES, TARGET, TARGETS, VTAConfig
 from byocir.vta_sim.errors import CODES
-from byocir.vta_sim.layout import AluOp, Memory, Opcode, Slot, slots, uop_slots
+from byocir.vta_sim.isa_table import AluOp, Memory, Opcode, Slot, slots, uop_slots
 from byocir.vta_sim.parse import assemble
 
 WIDTH = 100

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from byocir.vta_sim.config import Memory
 from byocir.vta_sim.isa import Decoded, Opcode
 from byocir.vta_sim.timing import Timeline, loop_steps
-from byocir.vta_sim.timing.work import padding
+from byocir.vta_sim.timing.instruction_costs import padding
 
 Cycles = NDArray[np.int64]
 Mask = NDArray[np.bool_]

@@ -24,7 +24,7 @@ from byocir.vta_sim.asm import SUFFIX_NAMES, groups, suffixes
 from byocir.vta_sim.config import DEFAULT_CONFIG, VTAConfig
 from byocir.vta_sim.errors import VTAError, shown
 from byocir.vta_sim.isa import RAW
-from byocir.vta_sim.layout import INSN_BYTES, Opcode, Slot, slots
+from byocir.vta_sim.isa_table import INSN_BYTES, Opcode, Slot, slots
 
 PART = re.compile(r"[=,{}]|[^\s=,{}]+")
 NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|[0-9]+)")

@@ -23,7 +23,7 @@ from byocir.vta_sim.sanitizer_accesses import Accesses, Elements, StreamAccessRe
 from byocir.vta_sim.sanitizer_dram import DramMap
 from byocir.vta_sim.sanitizer_report import Hazard, Places
 from byocir.vta_sim.sanitizer_tokens import token_hazards
-from byocir.vta_sim.tokens import Links, check_form, link, order_by
+from byocir.vta_sim.token_order import Links, check_form, link, order_by
 
 Index = NDArray[np.int64]
 WRITERS = {

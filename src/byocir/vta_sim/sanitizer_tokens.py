@@ -9,7 +9,7 @@ import numpy as np
 from byocir.machine_sim.order import NEVER, Clock
 from byocir.vta_sim.isa import Decoded, Opcode, Queue
 from byocir.vta_sim.sanitizer_report import Hazard, Places
-from byocir.vta_sim.tokens import TOKEN_FIFOS, Links, TokenFifo
+from byocir.vta_sim.token_order import TOKEN_FIFOS, Links, TokenFifo
 
 
 def token_hazards(

@@ -18,7 +18,7 @@ from byocir.vta_sim.isa import Decoded, Instruction, Opcode, as_stream, decode
 from byocir.vta_sim.sanitizer import hazards
 from byocir.vta_sim.sanitizer_report import Hazard, as_error
 from byocir.vta_sim.timing import Timeline, TimingModel, loop_steps, timeline
-from byocir.vta_sim.tokens import Links, link, order_of
+from byocir.vta_sim.token_order import Links, link, order_of
 
 # "auto" is the native engine where there is a C compiler; results are the same bytes.
 ENGINES = ("auto", "native", "numpy")

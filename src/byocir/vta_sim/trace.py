@@ -28,7 +28,7 @@ from byocir.vta_sim.isa import Decoded, Opcode, Queue
 from byocir.vta_sim.occupancy import occupancy
 from byocir.vta_sim.simulation import Program
 from byocir.vta_sim.timing import Timeline, TimingModel
-from byocir.vta_sim.tokens import TOKEN_FIFOS, Links, fifo_users, link
+from byocir.vta_sim.token_order import TOKEN_FIFOS, Links, fifo_users, link
 
 __all__ = ["trace_events", "trace_text", "write_trace"]
 

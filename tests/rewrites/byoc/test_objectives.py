@@ -32,7 +32,7 @@ from byocir.errors import ByocirError
 from byocir.patterns import Composite, op, wildcard
 from byocir.patterns.target_classes import register
 from byocir.patterns.targets import attr_of
-from byocir.rewrites.byoc.host_bids import CALL_SECONDS
+from byocir.rewrites.byoc.choose_host import CALL_SECONDS
 from byocir.rewrites.byoc.min_cut import SINK, sink_side
 from byocir.rewrites.byoc.processor import Kernels
 from byocir.rewrites.byoc.set_targets import set_objective, set_targets

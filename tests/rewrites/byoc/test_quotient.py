@@ -5,8 +5,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byocir.rewrites.byoc.order import topological
 from byocir.rewrites.byoc.quotient import QuotientGraph, merge_connected
+from byocir.rewrites.byoc.sort_ops import topological
 
 
 @st.composite

@@ -25,7 +25,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.machine import MAIN, Machine, exactly, up_to
 from byocir.machine.calls import calls_in
-from byocir.machine.numbers import any_order, hazards_of
+from byocir.machine.numeric_programs import any_order, hazards_of
 from byocir.machine.simulator import Simulator
 from byocir.patterns import Pattern, block
 from byocir.patterns.target_classes import register

@@ -13,7 +13,7 @@ from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
 from byocir.frontend.onnx.entry import Read
 from byocir.frontend.onnx.foreign import node_of
-from byocir.frontend.onnx.legacy import adapt, joins, read_joined
+from byocir.frontend.onnx.older_opsets import adapt, joins, read_joined
 from byocir.frontend.onnx.opset import OPSET
 from byocir.frontend.onnx.reader import NodeReader, Value
 from byocir.frontend.onnx.table import reader_of

@@ -29,9 +29,9 @@ from byocir.frontend.onnx.fold import fold_integers
 from byocir.frontend.onnx.foreign import attributes_of, constant_of
 from byocir.frontend.onnx.forms import same_form
 from byocir.frontend.onnx.infer import free_names, infer_types, why_invalid
-from byocir.frontend.onnx.legacy import adapt
 from byocir.frontend.onnx.load import Loaded, unsupported
 from byocir.frontend.onnx.names import listed_nodes, used_names
+from byocir.frontend.onnx.older_opsets import adapt
 from byocir.frontend.onnx.opset import OPSET
 from byocir.frontend.onnx.reader import Value
 from byocir.frontend.onnx.reading import REFUSED, read_node

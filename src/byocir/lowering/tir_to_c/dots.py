@@ -17,7 +17,7 @@ from xdsl.ir import Attribute
 from byocir.dialects.tir.affine import divided_iterators, linear
 from byocir.dialects.types import ui8
 from byocir.lowering.tir_to_c.accesses import Inside
-from byocir.lowering.tir_to_c.kernels import BlockOperand, KernelLoop
+from byocir.lowering.tir_to_c.block_parts import BlockOperand, KernelLoop
 from byocir.rewrites.host.dot_steps import DotStep
 from byocir.toolchain.cpu import Cpu
 

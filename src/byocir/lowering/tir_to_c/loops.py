@@ -23,10 +23,10 @@ from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import element_type_of, nbytes, shape_of
 from byocir.evaluate.scalar import arguments_of
 from byocir.lowering.tir_to_c.accesses import IndexText, Inside, offset_of, outside_of
+from byocir.lowering.tir_to_c.block_parts import BlockOperand, Kernel, KernelLoop, nest
 from byocir.lowering.tir_to_c.conditions import APART, KEPT_APART, either, loop_over, when
 from byocir.lowering.tir_to_c.epilogue import Epilogue
 from byocir.lowering.tir_to_c.float_ranges import known_floats
-from byocir.lowering.tir_to_c.kernels import BlockOperand, Kernel, KernelLoop, nest
 from byocir.lowering.tir_to_c.literals import (
     HALVES,
     c_type,

@@ -38,7 +38,7 @@ from byocir.dialects.tir import (
 from byocir.dialects.types import element_type_of, i64, shape_of, tensor
 from byocir.evaluate.ports import is_in_memory, ports_of
 from byocir.evaluate.routines import routine_of
-from byocir.lowering.tir_to_c.contract import kernel_of
+from byocir.lowering.tir_to_c.contractions import kernel_of
 from byocir.lowering.tir_to_c.epilogue import Epilogue, epilogue_of, writes_each_once
 from byocir.lowering.tir_to_c.lifetimes import arena_of
 from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal

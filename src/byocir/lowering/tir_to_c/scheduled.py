@@ -37,11 +37,11 @@ from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.evaluate.routines import routine_of
 from byocir.lowering.tir_to_c.accesses import IndexText, offset_of
-from byocir.lowering.tir_to_c.contract import kernel_of
+from byocir.lowering.tir_to_c.contractions import kernel_of
 from byocir.lowering.tir_to_c.epilogue import writes_each_once
 from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal
 from byocir.lowering.tir_to_c.loops import ANYWHERE, BlockWriter
-from byocir.lowering.tir_to_c.restated import Based, block_of_copy, calls_of, with_lane
+from byocir.lowering.tir_to_c.ops_as_blocks import Based, block_of_copy, calls_of, with_lane
 from byocir.lowering.tir_to_c.steps import (
     ARENA,
     LOCAL,

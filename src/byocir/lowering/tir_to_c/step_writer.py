@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.lowering.tir_to_c.block_parts import Kernel
 from byocir.lowering.tir_to_c.conditions import APART, either, when
-from byocir.lowering.tir_to_c.kernels import Kernel
 from byocir.lowering.tir_to_c.literals import stored_type
 from byocir.lowering.tir_to_c.openmp import DIRECTIVES, teamed
 from byocir.lowering.tir_to_c.repeats import THREAD, repeated

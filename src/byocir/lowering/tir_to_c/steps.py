@@ -13,7 +13,7 @@ from byocir.dialects.tir import IntrinsicOp, LoopKind
 from byocir.dialects.types import nbytes, shape_of
 from byocir.evaluate.routines import Routine
 from byocir.lowering.tir_to_c.arena import Arena, plan
-from byocir.lowering.tir_to_c.kernels import Kernel
+from byocir.lowering.tir_to_c.block_parts import Kernel
 from byocir.lowering.tir_to_c.unwritten import Runs
 from byocir.toolchain.calling import ALIGN
 

@@ -11,8 +11,8 @@ from xdsl.ir import Attribute
 from byocir.dialects.tir.affine import IndexForm
 from byocir.dialects.types import element_type_of, f32
 from byocir.lowering.tir_to_c.accesses import IndexText
+from byocir.lowering.tir_to_c.block_parts import BlockOperand, KernelLoop, nest
 from byocir.lowering.tir_to_c.dots import SHIFT, Dot
-from byocir.lowering.tir_to_c.kernels import BlockOperand, KernelLoop, nest
 from byocir.lowering.tir_to_c.literals import c_type, float_literal
 from byocir.lowering.tir_to_c.tree import Block, Declare, Node, Nodes, definition
 

@@ -20,7 +20,7 @@ from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta.composites import unsupported
 from byocir.lowering.tir_to_vta.tensorise_blocks import MEMORIES, elements_of
 from byocir.rewrites.liveness import last_uses
-from byocir.rewrites.rows import MOST, Full, Life, Placed, spread
+from byocir.rewrites.memory_rows import MOST, Full, Life, Placed, spread
 from byocir.vta_sim import VTAConfig
 
 SLOTS = 2

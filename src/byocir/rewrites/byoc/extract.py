@@ -15,7 +15,7 @@ from byocir.dialects.uses import set_operand
 from byocir.patterns.composite import Attempt
 from byocir.patterns.dataflow import ancestor_in
 from byocir.rewrites.byoc.markers import HandPlacement
-from byocir.rewrites.byoc.order import free_values
+from byocir.rewrites.byoc.sort_ops import free_values
 
 Build = Callable[[list[SSAValue], list[Attribute], Region], Operation]
 """Makes the enclosing op from its inputs, result types and body."""

@@ -29,20 +29,20 @@ from byocir.dialects.byoc import HOST, HOST_CODE, LEVELS, CallOp, DecisionAttr, 
 from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.traits import is_constant
 from byocir.errors import ByocirError
-from byocir.patterns.alike import Alike
 from byocir.patterns.composite import Attempt
 from byocir.patterns.legality import describe, returning_path
 from byocir.patterns.match import State
+from byocir.patterns.same_blocks import Alike
 from byocir.patterns.targets import composites_of, find, objective_of, targets_of
 from byocir.patterns.trail import append, nearest_misses, record
-from byocir.rewrites.byoc.bids import Offer, bids, cheapest, told
+from byocir.rewrites.byoc.choose_host import TakenMatch, against_host
+from byocir.rewrites.byoc.choose_target import Offer, bids, cheapest, told
 from byocir.rewrites.byoc.costs import CostTable, costs_of
 from byocir.rewrites.byoc.extract import extract_composite
-from byocir.rewrites.byoc.host_bids import TakenMatch, against_host
 from byocir.rewrites.byoc.host_blocks import blocks_in, host_functions
 from byocir.rewrites.byoc.levels import leave_level
 from byocir.rewrites.byoc.markers import HandPlacement
-from byocir.rewrites.byoc.order import sort_block
+from byocir.rewrites.byoc.sort_ops import sort_block
 from byocir.rewrites.host.c_host import c_host_of
 
 

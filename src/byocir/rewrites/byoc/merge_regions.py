@@ -30,13 +30,13 @@ from byocir.patterns.region_rules import GatheredRegion, broken_rules
 from byocir.patterns.target_classes import TargetProtocol
 from byocir.patterns.targets import composites_of, find
 from byocir.patterns.trail import withdraw
+from byocir.rewrites.byoc.count_work import macs_of
 from byocir.rewrites.byoc.grouping import Edge, GroupCut, components, find_cuts, group_nodes
 from byocir.rewrites.byoc.host_blocks import host_blocks
 from byocir.rewrites.byoc.join import Replaced, join_regions
-from byocir.rewrites.byoc.order import dependencies, place, topological
 from byocir.rewrites.byoc.quotient import QuotientGraph
+from byocir.rewrites.byoc.sort_ops import dependencies, place, topological
 from byocir.rewrites.byoc.verify_regions import verify_interface
-from byocir.rewrites.byoc.work import macs_of
 from byocir.vendor.hooks import ask, expect_given
 
 GLUE_ALONE = "nothing beside it that is worth a call"

@@ -18,7 +18,7 @@ from xdsl.ir import Operation
 
 from byocir.dialects.traits import is_constant_value
 from byocir.dialects.types import static_shape
-from byocir.rewrites.byoc.work import crossing, macs_of, size_of
+from byocir.rewrites.byoc.count_work import crossing, macs_of, size_of
 
 HERTZ = 3e9
 BYTES_PER_SECOND = 1e10

@@ -11,7 +11,7 @@ from byocir.dialects.tir import BlockOp, IteratorAttr, IteratorKind, YieldOp, bu
 from byocir.dialects.types import Shape
 from byocir.errors import ByocirError
 from byocir.machine import Machine, Memory
-from byocir.machine.plans import plans_of
+from byocir.machine.cut_plans import plans_of
 
 
 def identity(element: Attribute, shape: Shape, source: Memory, into: Memory) -> BlockOp:

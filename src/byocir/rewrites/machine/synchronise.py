@@ -26,7 +26,14 @@ from byocir.errors import ByocirError
 from byocir.machine import Calls, InOrder, Machine, Memory, Place, Tokens
 from byocir.machine.calls import issued, ops_in
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.order import Effects, History, Ordering, Touched, TouchedMemory, UnorderedError
+from byocir.rewrites.unit_order import (
+    Effects,
+    History,
+    Ordering,
+    Touched,
+    TouchedMemory,
+    UnorderedError,
+)
 
 
 @dataclass(frozen=True)

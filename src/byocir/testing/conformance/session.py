@@ -21,7 +21,7 @@ from byocir.dialects.byoc import LEVELS
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns import Composite
 from byocir.patterns.rules import Rule
-from byocir.rewrites.byoc.work import macs_of
+from byocir.rewrites.byoc.count_work import macs_of
 from byocir.targets.base import Target
 from byocir.testing.choose import pick, seeded
 from byocir.testing.conformance.cases import Case, draw_feeds

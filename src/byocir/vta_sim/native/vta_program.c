@@ -142,7 +142,7 @@ static uint32_t take_head(const vta_program *program, queues *q, int queue)
     return index;
 }
 
-/* Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators (2014). tokens.py has it, too:
+/* Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators (2014). token_order.py has it, too:
  * a seed means the same order there. */
 static uint64_t split_mix(uint64_t *state)
 {

@@ -13,8 +13,7 @@ from byocir.machine_sim import MachineModel, Sequencer, Stuck, Times, TokenQueue
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
 from byocir.vta_sim.errors import VTAError
 from byocir.vta_sim.isa import INSN_BYTES, Decoded, Opcode, Queue, decode
-from byocir.vta_sim.timing.model import TimingModel
-from byocir.vta_sim.timing.work import (
+from byocir.vta_sim.timing.instruction_costs import (
     Cycles,
     Rank,
     element_bytes,
@@ -23,7 +22,8 @@ from byocir.vta_sim.timing.work import (
     store_cycles,
     work_of,
 )
-from byocir.vta_sim.tokens import (
+from byocir.vta_sim.timing.parameters import TimingModel
+from byocir.vta_sim.token_order import (
     TOKEN_FIFOS,
     Links,
     check_finish,

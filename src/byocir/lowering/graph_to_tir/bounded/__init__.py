@@ -28,10 +28,10 @@ from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.tir import ConstantOp, ExternOp
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.uses import replace_uses
+from byocir.lowering.graph_to_tir.bounded.bounds import Arrays, Bounded
 from byocir.lowering.graph_to_tir.bounded.calls import call_of
 from byocir.lowering.graph_to_tir.bounded.loops import loop_of
 from byocir.lowering.graph_to_tir.bounded.max_shape import on_max_shape
-from byocir.lowering.graph_to_tir.bounded.sizes import Arrays, Bounded
 from byocir.rewrites.host.branches import OutlineBranchesPass
 
 __all__ = ["ConvertBoundedToTirPass"]

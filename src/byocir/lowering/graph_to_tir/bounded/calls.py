@@ -25,8 +25,7 @@ from byocir.dialects.types import (
     tensor,
 )
 from byocir.evaluate.open_routines import order_of
-from byocir.lowering.graph_to_tir.bounded.numbers import integer_of, integers_of
-from byocir.lowering.graph_to_tir.bounded.sizes import (
+from byocir.lowering.graph_to_tir.bounded.bounds import (
     Bounded,
     Dim,
     Size,
@@ -36,6 +35,7 @@ from byocir.lowering.graph_to_tir.bounded.sizes import (
     fits,
     made,
 )
+from byocir.lowering.graph_to_tir.bounded.numbers import integer_of, integers_of
 
 Inputs = Sequence[Bounded | None]
 """The inputs of an operator with their bounds; None for one that is absent."""

@@ -32,8 +32,7 @@ from byocir.dialects.types import (
     static_shape,
 )
 from byocir.dialects.uses import replace_uses
-from byocir.lowering.graph_to_tir.bounded.numbers import integers_of
-from byocir.lowering.graph_to_tir.bounded.sizes import (
+from byocir.lowering.graph_to_tir.bounded.bounds import (
     Bounded,
     Dim,
     Size,
@@ -42,6 +41,7 @@ from byocir.lowering.graph_to_tir.bounded.sizes import (
     fits,
     made,
 )
+from byocir.lowering.graph_to_tir.bounded.numbers import integers_of
 
 ENDLESS = 2**62
 """The extent of a loop that ends only where its condition says so."""

@@ -25,8 +25,7 @@ from byocir.dialects.types import dtype_of, element_type_of, i64, shape_of, tens
 from byocir.dialects.uses import replace_uses, set_operand
 from byocir.frontend.onnx.reader import Value
 from byocir.frontend.onnx.reading import read_again
-from byocir.lowering.graph_to_tir.bounded.calls import Inputs
-from byocir.lowering.graph_to_tir.bounded.sizes import (
+from byocir.lowering.graph_to_tir.bounded.bounds import (
     Bounded,
     Dim,
     Size,
@@ -36,6 +35,7 @@ from byocir.lowering.graph_to_tir.bounded.sizes import (
     made,
     number_of,
 )
+from byocir.lowering.graph_to_tir.bounded.calls import Inputs
 
 BROADCASTING = frozenset(
     (

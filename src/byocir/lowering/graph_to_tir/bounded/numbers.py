@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr
 
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.graph.base import int_tuple
-from byocir.lowering.graph_to_tir.bounded.sizes import constant_of
+from byocir.lowering.graph_to_tir.bounded.bounds import constant_of
 
 
 def integer_of(op: ForeignOp, name: str) -> int | None:

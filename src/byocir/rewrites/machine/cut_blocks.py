@@ -15,9 +15,9 @@ from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import Shape
 from byocir.errors import ByocirError
 from byocir.machine import Machine
-from byocir.machine.fits import block_key, kind_of
+from byocir.machine.cut_plans import Plan, plans_of
+from byocir.machine.find_instruction import block_key, kind_of
 from byocir.machine.instructions import Kind
-from byocir.machine.plans import Plan, plans_of
 from byocir.rewrites.schedule.write_out import PaddedBox
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from byocir.machine_sim import Costs
 from byocir.vta_sim.config import Memory
 from byocir.vta_sim.isa import INSN_BYTES, Decoded, Opcode
-from byocir.vta_sim.timing.model import TimingModel
+from byocir.vta_sim.timing.parameters import TimingModel
 
 Cycles = NDArray[np.int64]
 

@@ -19,10 +19,10 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.vta import TOKENS, InstructionOp, LoadMemory, LoadOp, StoreOp, config_of
 from byocir.lowering.tir_to_vta.composites import vta_functions
-from byocir.lowering.tir_to_vta.tokens_accesses import AccessReader
-from byocir.rewrites.order import OrderedStep, Ordering
+from byocir.lowering.tir_to_vta.insert_tokens_accesses import AccessReader
+from byocir.rewrites.unit_order import OrderedStep, Ordering
 from byocir.vta_sim.isa import Queue
-from byocir.vta_sim.tokens import TOKEN_FIFOS
+from byocir.vta_sim.token_order import TOKEN_FIFOS
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,10 @@ from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.machine import Machine, Memory
 from byocir.machine.calls import ops_in
-from byocir.machine.plans import plans_of
+from byocir.machine.cut_plans import plans_of
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.machine.arrange import Lives
-from byocir.rewrites.machine.select import select
+from byocir.rewrites.machine.lifetimes import Lives
+from byocir.rewrites.machine.select_instructions import select
 from byocir.rewrites.schedule.access import accesses_of
 from byocir.rewrites.schedule.blocks import Parts, reads_old
 

@@ -39,7 +39,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.scalar import number
 from byocir.machine import Machine
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.machine.cut import Part, expect_parts, parts_of
+from byocir.rewrites.machine.cut_blocks import Part, expect_parts, parts_of
 from byocir.rewrites.schedule.access import BoxAccess, accesses_of
 from byocir.rewrites.schedule.blocks import reads_old
 from byocir.rewrites.schedule.write_out import PaddedBox

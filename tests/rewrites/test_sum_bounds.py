@@ -8,7 +8,7 @@ from rewrite_nets import Net, evaluate
 from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph import AddOp, ClipOp, ConvOp, FixedAttr, MatmulOp, ReluOp, RequantizeOp
 from byocir.dialects.types import i8
-from byocir.rewrites.reach import reach_of
+from byocir.rewrites.sum_bounds import reach_of
 
 LIMITS = {"bytes": (-128, 127), "relu": (0, 127), "clip": (-9, 60)}
 

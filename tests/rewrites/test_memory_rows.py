@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byocir.rewrites.rows import Full, Life, arranged, spread
+from byocir.rewrites.memory_rows import Full, Life, arranged, spread
 
 ROWS = 48
 

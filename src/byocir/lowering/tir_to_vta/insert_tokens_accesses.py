@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from byocir.dialects.tir import ConstantOp
 from byocir.dialects.types import nbytes
 from byocir.dialects.vta import AluOp, FinishOp, GemmOp, InstructionOp, LoadOp, NestOp, TransferOp
-from byocir.rewrites.order import Effects, Elements, Touched, TouchedMemory
+from byocir.rewrites.unit_order import Effects, Elements, Touched, TouchedMemory
 from byocir.vta_sim import Memory, VTAConfig, decode_uops
 
 

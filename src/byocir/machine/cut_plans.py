@@ -12,7 +12,7 @@ from xdsl.ir import Attribute
 
 from byocir.dialects.tir import BlockOp
 from byocir.machine.description import Machine
-from byocir.machine.fits import Asked, Misfit, fits, pattern_key, sized
+from byocir.machine.find_instruction import Asked, Misfit, fits, pattern_key, sized
 from byocir.machine.instructions import Fit, Instruction
 from byocir.machine.parts import Limit, Sizes
 

@@ -25,7 +25,7 @@ from byocir.dialects.tir import (
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import element_type_of
-from byocir.rewrites.machine.select import beginning
+from byocir.rewrites.machine.select_instructions import beginning
 from byocir.rewrites.schedule.blocks import Parts
 from byocir.rewrites.schedule.index import base_sums, loops_behind
 from byocir.rewrites.schedule.write_out import PaddedBox

@@ -9,7 +9,7 @@ import pytest
 
 from byocir.vta_sim import Program, VTAError, assemble, decode, encode_uops, run_in_order, simulate
 from byocir.vta_sim.isa import Queue
-from byocir.vta_sim.tokens import NEVER, NOT_WAITING, link, route
+from byocir.vta_sim.token_order import NEVER, NOT_WAITING, link, route
 
 EPILOGUE = "finish {pop_next}"
 

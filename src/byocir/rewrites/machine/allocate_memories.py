@@ -27,11 +27,11 @@ from byocir.dialects.types import shape_of
 from byocir.errors import ByocirError
 from byocir.machine import Machine, Memory
 from byocir.machine.calls import ops_in
-from byocir.machine.places import ROW
+from byocir.machine.operand_places import ROW
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.machine.arrange import Lives
-from byocir.rewrites.machine.queues import check_fifos
-from byocir.rewrites.rows import Full, spread
+from byocir.rewrites.machine.check_fifos import check_fifos
+from byocir.rewrites.machine.lifetimes import Lives
+from byocir.rewrites.memory_rows import Full, spread
 
 
 @dataclass(frozen=True)

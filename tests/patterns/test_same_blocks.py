@@ -12,7 +12,7 @@ from byocir.dialects.tir import BlockOp, EmptyOp, FillOp, IteratorAttr, Iterator
 from byocir.dialects.tir.scalar import emit_body, number_attr
 from byocir.dialects.types import i8, tensor
 from byocir.patterns import Composite, block, op, path, wildcard
-from byocir.patterns.alike import Alike
+from byocir.patterns.same_blocks import Alike
 from byocir.patterns.trail import nearest_misses
 
 ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)

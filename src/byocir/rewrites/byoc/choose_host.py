@@ -18,10 +18,10 @@ from xdsl.traits import IsTerminator
 from byocir.dialects.byoc import HOST
 from byocir.dialects.traits import is_constant_value
 from byocir.patterns.composite import Attempt
-from byocir.rewrites.byoc.bids import Bid, Offer
+from byocir.rewrites.byoc.choose_target import Bid, Offer
+from byocir.rewrites.byoc.count_work import crossing, size_of
 from byocir.rewrites.byoc.min_cut import SINK, SOURCE, Edge, sink_side
 from byocir.rewrites.byoc.processor import BYTE_JOULES, BYTES_PER_SECOND
-from byocir.rewrites.byoc.work import crossing, size_of
 
 CALL_SECONDS = 1e-5
 """The seconds that caller and callee take to find one value that crosses."""

@@ -2,8 +2,9 @@
 
 Where a module names an objective (latency, energy or bytes), a match that a target would take goes
 to a later target that covers the very same ops for less; the host competes in the end
-(`host_bids`). What was measured (`costs`) counts before what targets estimate. Targets that give no
-cost neither underbid nor are underbid: their order of preference counts, and the decision says so.
+(`choose_host`). What was measured (`costs`) counts before what targets estimate. Targets that give
+no cost neither underbid nor are underbid: their order of preference counts, and the decision says
+so.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from byocir.errors import ByocirError
 from byocir.patterns.composite import Attempt, Composite
 from byocir.patterns.match import State
 from byocir.rewrites.byoc.costs import NONE, CostTable
-from byocir.rewrites.byoc.work import MatchedOps
+from byocir.rewrites.byoc.count_work import MatchedOps
 from byocir.vendor.hooks import ask, expect_given
 
 Blocked = Callable[[str, State], str]

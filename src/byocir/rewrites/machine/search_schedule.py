@@ -27,10 +27,10 @@ from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.machine import MAIN, Machine, Memory
+from byocir.machine.cut_plans import Plan, cost_of, plans_of
 from byocir.machine.instructions import init_of
-from byocir.machine.plans import Plan, cost_of, plans_of
 from byocir.rewrites.machine.copies import copy_cost, identity, uncopied, whole_rows
-from byocir.rewrites.machine.epilogues import fused
+from byocir.rewrites.machine.fuse_epilogues import fused
 from byocir.rewrites.schedule.blocks import reads_old
 
 NEAR = 1.02

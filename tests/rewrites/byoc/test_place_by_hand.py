@@ -34,7 +34,7 @@ from byocir.dialects.text import parse_module
 from byocir.errors import ByocirError
 from byocir.patterns import block, composite, either, op, wildcard
 from byocir.rewrites import mark_ops
-from byocir.rewrites.byoc.place_nodes import placement_of, set_placement
+from byocir.rewrites.byoc.place_by_hand import placement_of, set_placement
 from byocir.runtime.explain import explain, region_lines
 from byocir.runtime.report_reader import report_of
 from byocir.targets.base import Point, Target

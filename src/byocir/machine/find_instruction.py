@@ -24,8 +24,8 @@ from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.machine.description import Machine
 from byocir.machine.instructions import WORK, Fit, Instruction, Kind
+from byocir.machine.operand_places import Place
 from byocir.machine.parts import MAIN, Memory, Operand
-from byocir.machine.places import Place
 from byocir.patterns import Match
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.match import BoundBlock, Progress

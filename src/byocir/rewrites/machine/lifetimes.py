@@ -9,7 +9,7 @@ from byocir.dialects.tir import AllocOp
 from byocir.dialects.types import shape_of
 from byocir.machine import Calls, Memory
 from byocir.rewrites.machine.steps import steps_of
-from byocir.rewrites.rows import Full, Life, arranged
+from byocir.rewrites.memory_rows import Full, Life, arranged
 
 
 class Lives:

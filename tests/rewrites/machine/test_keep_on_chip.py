@@ -11,7 +11,7 @@ import byocir
 from byocir.dialects.text import parse_module
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.machine.calls import calls_in
-from byocir.machine.numbers import hazards_of
+from byocir.machine.numeric_programs import hazards_of
 from byocir.patterns.target_classes import register
 from byocir.runtime.explain import summary
 from byocir.runtime.package import Package

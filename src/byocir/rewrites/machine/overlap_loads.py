@@ -24,7 +24,7 @@ from xdsl.passes import ModulePass
 from byocir.machine import Calls, InOrder, Machine
 from byocir.machine.calls import buffers_in, ops_in
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.machine.arrange import Lives
+from byocir.rewrites.machine.lifetimes import Lives
 from byocir.rewrites.machine.steps import Step, depend, steps_of
 
 MOST = 8

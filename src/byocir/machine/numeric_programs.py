@@ -15,8 +15,8 @@ from byocir.dialects.locations import place
 from byocir.errors import ByocirError
 from byocir.machine.description import Machine
 from byocir.machine.instructions import Call
+from byocir.machine.operand_places import Place
 from byocir.machine.parts import InOrder, Tokens
-from byocir.machine.places import Place
 from byocir.machine_sim import (
     Access,
     Hazard,

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from byocir.dialects.tir.affine import IndexForm, divided_iterators, iterators_of
+from byocir.lowering.tir_to_c.block_parts import Kernel, KernelLoop
 from byocir.lowering.tir_to_c.channel_tiles import ChannelTile, channel_shape
 from byocir.lowering.tir_to_c.dots import Dot, dot_of
-from byocir.lowering.tir_to_c.kernels import Kernel, KernelLoop
 from byocir.lowering.tir_to_c.loops import BlockWriter
 from byocir.lowering.tir_to_c.openmp import WORTH_SHARING, alone, shared_loops
 from byocir.lowering.tir_to_c.tile_nest import TileNest
