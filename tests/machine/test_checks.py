@@ -70,6 +70,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     ({"lost": True}, "an instruction that brings what npu.load writes from npu.near back, found"),
     ({"cycles": lambda s: s["m"] - 2}, "cycles of npu.double of at least 0 at {'m': 1, 'n': 1}"),
+    ({"cycles": lambda s: (s["m"] - 2) ** 2 - 1}, "of at least 0 at {'m': 2, 'n': 1}, found -1"),
     (
         {"cycles": lambda s: s["k"]},
         "cycles of npu.double of at least 0 at {'m': 1, 'n': 1}, found Key",

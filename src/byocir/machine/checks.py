@@ -16,6 +16,9 @@ from byocir.machine.parts import MAIN, Interlocked, Limit, Memory, Operand, Orde
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.index import Affine, Index
 
+MOST_SIZES = 64
+"""The number of sizes of an iterator for which costs are asked."""
+
 
 def check_machine(machine: Machine) -> None:
     """Raises ByocirError B270 for the first mistake of a description."""
@@ -176,16 +179,23 @@ def _costs(machine: Machine) -> None:
         if each.keeps and each.kept_cycles is None:
             raise _wrong(machine, f"kept_cycles of {each.name}, which keeps {each.keeps}", "none")
         for name, cycles in (("cycles", each.cycles), ("kept_cycles", each.kept_cycles)):
-            for sizes in _corners(each) if cycles else ():
+            for sizes in _sizes(each) if cycles else ():
                 _cost(machine, f"{name} of {each.name}", cycles, sizes)
 
 
-def _corners(each: Instruction) -> Iterator[dict[str, int]]:
-    """Gives the smallest and the largest sizes of an instruction."""
+def _sizes(each: Instruction) -> Iterator[dict[str, int]]:
+    """Gives the smallest and the largest sizes of an instruction, and those between that differ in
+    one iterator: at most so many, as costs are functions that take their time."""
     names = [name for form in each.forms for name in _iterators(form.iterators)]
-    limits = [each.limits.get(name, Limit(1)) for name in names]
-    yield {name: limit.least for name, limit in zip(names, limits, strict=True)}
-    yield {name: limit.most for name, limit in zip(names, limits, strict=True)}
+    limits = {name: each.limits.get(name, Limit(1)) for name in names}
+    for sizes in (
+        {name: limit.least for name, limit in limits.items()},
+        {name: limit.most for name, limit in limits.items()},
+    ):
+        yield sizes
+        for name, limit in limits.items():
+            between = range(limit.least, limit.most, limit.step)[:MOST_SIZES]
+            yield from (sizes | {name: size} for size in between)
 
 
 def _cost(machine: Machine, told: str, cycles: Any, sizes: dict[str, int]) -> None:
