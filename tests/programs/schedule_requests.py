@@ -41,7 +41,10 @@ def tile(s: Schedule, draw) -> None:
 
 
 def split(s: Schedule, draw) -> None:
-    s.split(a_loop(s, draw), draw(st.integers(1, 3)), guard=draw(st.booleans()))
+    """Into two loops, or into iterations."""
+    loop = a_loop(s, draw)
+    factor = draw(st.integers(0, 3))
+    s.split(loop, factor, guard=draw(st.booleans())) if factor else s.iterations(loop)
 
 
 def reorder(s: Schedule, draw) -> None:

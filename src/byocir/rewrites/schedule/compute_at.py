@@ -9,12 +9,13 @@ tir.for %i = 0 to 4 serial {             tir.block [i: 8] at(%i * 8) outs(%t[i])
 ```
 
 All ops that make the buffer move, each over the box that one iteration reads; where boxes of
-iterations overlap, elements are computed again.
+iterations overlap, elements are computed again. Buffers that need each other in turn move together:
+sums, and a copy of them from which something is computed that is added to the sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -35,9 +36,10 @@ from byocir.rewrites.schedule.stage import top, united
 
 
 def compute_at(block: BlockOp, loop: ForOp) -> None:
-    """Moves a block, and the ops before it that make the same buffer, into a loop that reads it.
-    Raises ByocirError B256 where that would break a dependence: something else reads or writes the
-    buffer, an input changes on the way, or the ops do not make the whole buffer from scratch."""
+    """Moves a block, and the ops before it that make the same buffer or one that needs it in turn,
+    into a loop that reads it. Raises ByocirError B256 where that would break a dependence:
+    something else reads or writes the buffer, an input changes on the way, or the ops do not make
+    the whole buffer from scratch."""
     check_block(block)
     check_loop(loop)
     buffer = block.outs[0]
@@ -49,16 +51,18 @@ def compute_at(block: BlockOp, loop: ForOp) -> None:
     at_once = next((each for each in [*loops_of(loop), loop] if not runs_in_order(each)), None)
     if at_once is not None:
         raise _breaks("loops in order; give them their kinds later", described(at_once), block)
-    chain = _chain(block, buffer, home, around)
-    reads = _reads(buffer, chain, target, block)
-    _check_inputs(chain, buffer, around, block)
+    before = list(home.ops)[: list(home.ops).index(around)]
+    buffers = _in_turn(buffer, before)
+    chain = _chain(block, buffers, before)
+    reads = _reads(buffers, chain, target, block)
+    _check_inputs(chain, buffers, around, block)
     box = united(reads, target)
     if box is None:
         raise _breaks("reads of one box in each iteration", "unrelated ones", block)
     hoist_indices(body_of(block))
-    before = top(reads[0].op, target)
+    reader = top(reads[0].op, target)
     for op in chain:
-        _move(op, box, before, target)
+        _move(op, box, reader, target)
     hoist_indices(body_of(loop))
 
 
@@ -74,42 +78,79 @@ def _op_around(loop: ForOp, home: Block) -> Operation | None:
     return op
 
 
+def _in_turn(buffer: SSAValue, ops: Sequence[Operation]) -> list[SSAValue]:
+    """Gives a buffer and those that ops make of it and make it of."""
+    sources: dict[SSAValue, set[SSAValue]] = {}
+    for op in ops:
+        accesses = list(accesses_of(op))
+        read = {access.buffer for access in accesses if access.reads}
+        for access in accesses:
+            if access.writes:
+                sources.setdefault(access.buffer, set()).update(read)
+    return [buffer, *(b for b in sources if b is not buffer and _leads(buffer, b, sources))]
+
+
+def _leads(buffer: SSAValue, other: SSAValue, sources: Mapping[SSAValue, set[SSAValue]]) -> bool:
+    """Tells if each of two buffers is made of the other."""
+    return buffer in _behind(other, sources) and other in _behind(buffer, sources)
+
+
+def _behind(buffer: SSAValue, sources: Mapping[SSAValue, set[SSAValue]]) -> set[SSAValue]:
+    """Gives the buffers that one is made of, and those that these are made of."""
+    found: set[SSAValue] = set()
+    pending = [buffer]
+    while pending:
+        new = sources.get(pending.pop(), set()) - found
+        found |= new
+        pending += new
+    return found
+
+
 def _chain(
-    block: BlockOp, buffer: SSAValue, home: Block, around: Operation
+    block: BlockOp, buffers: Sequence[SSAValue], ops: Sequence[Operation]
 ) -> list[FillOp | BlockOp]:
-    """Gives the ops that make a buffer: the first from scratch, each over all of it."""
-    if not isinstance(buffer.owner, AllocOp) or len(block.outs) != 1:
+    """Gives the ops that make buffers: the first of each from scratch, each over all of it."""
+    if not all(isinstance(each.owner, AllocOp) for each in buffers) or len(block.outs) != 1:
         raise _breaks("a buffer that nothing outside the function sees", "another", block)
     chain: list[FillOp | BlockOp] = []
-    for op in home.ops:
-        if op is around:
-            break
-        if not any(access.buffer is buffer for access in accesses_of(op)):
+    made: set[SSAValue] = set()
+    for op in ops:
+        if not any(access.buffer in buffers for access in accesses_of(op)):
             continue
-        if not isinstance(op, FillOp | BlockOp) or not _makes_all(op, buffer):
+        if not isinstance(op, FillOp | BlockOp) or not _makes_all(op, buffers, made):
             raise _breaks(
                 "blocks that make the whole buffer, element by element", described(op), block
             )
+        if isinstance(op, BlockOp) and op.outs[0] not in made and _reads_result(op):
+            raise _breaks("a buffer that is made from scratch", f"{described(op)} first", block)
+        made.update(a.buffer for a in accesses_of(op) if a.writes)
         chain.append(op)
-    first = chain[0]
-    if isinstance(first, BlockOp) and (reads_old(first) or buffer in first.ins):
-        raise _breaks("a buffer that is made from scratch", f"{described(first)} first", block)
     return chain
 
 
-def _makes_all(op: FillOp | BlockOp, buffer: SSAValue) -> bool:
-    """Tells if an op sets each element of a buffer from the same element of it, if from any."""
+def _reads_result(op: BlockOp) -> bool:
+    """Tells if a block needs what its buffer held before."""
+    return reads_old(op) or op.outs[0] in op.ins
+
+
+def _makes_all(op: FillOp | BlockOp, buffers: Sequence[SSAValue], made: set[SSAValue]) -> bool:
+    """Tells if an op sets each element of a buffer from the same element of it and of those that go
+    with it, if from any. Where it leaves elements out, the buffer must be `made` before."""
     if isinstance(op, FillOp):
         return True
-    if len(op.outs) != 1 or op.outs[0] is not buffer or op.bases or op.where is not None:
+    if len(op.outs) != 1 or op.outs[0] not in buffers or op.bases:
         return False
-    (out,) = op.out_maps
-    sizes = [op.extents[i] for i in (_iterator(expr) for expr in out.results) if i is not None]
-    plain = len({_iterator(expr) for expr in out.results} - {None}) == len(out.results)
+    (out,), shape = op.out_maps, shape_of(op.outs[0].type)
+    iterators = [_iterator(expr) for expr in out.results]
+    sizes = [op.extents[i] for i in iterators if i is not None]
+    plain = len({*iterators} - {None}) == len(out.results)
     same = all(
-        map_ == out for value, map_ in zip(op.ins, op.in_maps, strict=True) if value is buffer
+        map_ == out and shape_of(value.type) == shape
+        for value, map_ in zip(op.ins, op.in_maps, strict=True)
+        if value in buffers
     )
-    return plain and same and tuple(sizes) == shape_of(buffer.type)
+    whole = op.where is None or op.outs[0] in made
+    return plain and same and whole and tuple(sizes) == shape
 
 
 def _iterator(expr: AffineExpr) -> int | None:
@@ -121,16 +162,15 @@ def _iterator(expr: AffineExpr) -> int | None:
 
 
 def _reads(
-    buffer: SSAValue, chain: Sequence[Operation], target: Block, block: BlockOp
+    buffers: Sequence[SSAValue], chain: Sequence[Operation], target: Block, block: BlockOp
 ) -> list[BoxAccess]:
     """Gives the accesses in the loop, which are all but those of the chain, and read."""
-    found = [access for access in accesses_in(target) if access.buffer is buffer]
-    inside = {access.op for access in found}
-    for use in buffer.uses:
-        if use.operation not in inside and use.operation not in chain:
-            raise _breaks(
-                "a buffer that only this loop reads", f"{described(use.operation)} too", block
-            )
+    found = [access for access in accesses_in(target) if access.buffer in buffers]
+    known = {*chain, *(access.op for access in found)}
+    users = [use.operation for buffer in buffers for use in buffer.uses]
+    other = next((op for op in users if op not in known), None)
+    if other is not None:
+        raise _breaks("a buffer that only this loop reads", f"{described(other)} too", block)
     writer = next((access.op for access in found if access.writes), None)
     if writer is not None or not found:
         what = "a loop that does not" if writer is None else f"{described(writer)}, which writes it"
@@ -139,11 +179,14 @@ def _reads(
 
 
 def _check_inputs(
-    chain: Sequence[FillOp | BlockOp], buffer: SSAValue, around: Operation, block: BlockOp
+    chain: Sequence[FillOp | BlockOp],
+    buffers: Collection[SSAValue],
+    around: Operation,
+    block: BlockOp,
 ) -> None:
     """Raises unless the inputs of the chain are the same in the loop."""
     for op in chain:
-        inputs = {a.buffer for a in accesses_of(op) if a.reads and a.buffer is not buffer}
+        inputs = {a.buffer for a in accesses_of(op) if a.reads}.difference(buffers)
         later = op.next_op
         while later is not None:
             for access in accesses_of(later):
@@ -169,7 +212,8 @@ def _move(op: FillOp | BlockOp, box: Sequence[Side], before: Operation, target: 
     indices = IndexBuilder(body_of(moved), moved.location)
     sizes = shape_of(moved.outs[0].type)
     extents, bases = list(moved.extents), base_sums((), len(moved.extents))
-    guards: list[AffineExpr] = []
+    parts = Parts.of(moved)
+    guards = list(parts.guards)
     for expr, side, size in zip(moved.out_maps[0].results, box, sizes, strict=True):
         i = _iterator(expr)
         assert i is not None
@@ -178,8 +222,7 @@ def _move(op: FillOp | BlockOp, box: Sequence[Side], before: Operation, target: 
         extents[i], bases[i] = side.size, side.start
         guards += _guards(i, side, size)
     values = [indices.value(base, target, moved) for base in bases]
-    parts = Parts.of(moved).with_extents(extents)
-    replace(parts, bases=tuple(values), guards=tuple(guards)).put(moved)
+    replace(parts.with_extents(extents), bases=tuple(values), guards=tuple(guards)).put(moved)
 
 
 def _guards(i: int, side: Side, size: int) -> list[AffineExpr]:

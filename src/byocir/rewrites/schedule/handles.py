@@ -15,6 +15,7 @@ from byocir.rewrites.schedule.access import loops_of
 from byocir.rewrites.schedule.cache_write import cache_write
 from byocir.rewrites.schedule.compute_at import compute_at
 from byocir.rewrites.schedule.fuse import fuse
+from byocir.rewrites.schedule.iterations import iterations
 from byocir.rewrites.schedule.pack import pack
 from byocir.rewrites.schedule.reorder import reorder
 from byocir.rewrites.schedule.requests import refused
@@ -101,6 +102,11 @@ class Schedule:
     def fuse(self, outer: ForOp, inner: ForOp) -> ForOp:
         """Makes one loop of two nested ones. See `byocir.rewrites.schedule.fuse`."""
         return fuse(outer, inner)
+
+    def iterations(self, loop: ForOp) -> list[ForOp]:
+        """Makes a loop of one iteration of each that a loop has, and gives them. See
+        `byocir.rewrites.schedule.iterations`."""
+        return iterations(loop)
 
     def unroll(self, loop: ForOp) -> None:
         """Lets the iterations be written out. See `byocir.rewrites.schedule.kinds`."""

@@ -40,6 +40,7 @@ PRIMITIVES: dict[str, tuple[type, ...]] = {
     "split": (ForOp, int),
     "reorder": (),
     "fuse": (ForOp, ForOp),
+    "iterations": (ForOp,),
     "unroll": (ForOp,),
     "vectorise": (ForOp,),
     "parallel": (ForOp,),
