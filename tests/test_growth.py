@@ -66,11 +66,11 @@ class Calls(Counter[str]):
 def calls_of_compiling(shape: str, nodes: int, targets: list[Npu], path, monkeypatch) -> Calls:
     """The calls of importing, each pass, the report, generating code, and loading it again."""
     calls = Calls()
-    run = pipeline._run
+    run = pipeline.run_pass
     with monkeypatch.context() as patch:
         patch.setattr(
             pipeline,
-            "_run",
+            "run_pass",
             lambda pass_, *rest: calls.counted(pass_.name, lambda: run(pass_, *rest)),
         )
         module = calls.counted("import", lambda: byocir.import_onnx(growing(shape, nodes)))

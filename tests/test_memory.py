@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 from xdsl.ir import Block
 
 import byocir
+from byocir import memory
 from byocir.cli.main import main
 from byocir.cli.opt import run_opt
 from byocir.dialects.types import f32
@@ -193,11 +194,13 @@ def test_a_batch_of_any_size_is_asked_for_before_it_is_compiled(verb, capsys):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")
 def test_the_limit_of_a_container_counts(monkeypatch, tmp_path):
-    from byocir import memory
-
-    (tmp_path / "memory.max").write_text("1000000\n")
     monkeypatch.setattr(memory, "CONTAINER", (str(tmp_path / "memory.max"), str(tmp_path / "no")))
-    monkeypatch.setattr(memory, "_half_of_memory", memory._half_of_memory.__wrapped__)
-    assert max_bytes() == 500000
-    (tmp_path / "memory.max").write_text("max\n")
-    assert max_bytes() > 500000
+    memory.half_of_memory.cache_clear()
+    try:
+        (tmp_path / "memory.max").write_text("1000000\n")
+        assert max_bytes() == 500000
+        (tmp_path / "memory.max").write_text("max\n")
+        memory.half_of_memory.cache_clear()
+        assert max_bytes() > 500000
+    finally:
+        memory.half_of_memory.cache_clear()

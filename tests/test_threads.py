@@ -25,7 +25,7 @@ import byocir
 from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.tir.scalar import Emitted, emit_body
 from byocir.files import replaced
-from byocir.frontend.onnx.reference import _quiet_on_nothing
+from byocir.frontend.onnx.reference import quiet_on_nothing
 from byocir.patterns import composite, op, wildcard
 from byocir.patterns.target_classes import find_class, register
 
@@ -164,13 +164,13 @@ def test_filters_of_warnings_are_as_they_were():
     inside, out = threading.Event(), threading.Event()
 
     def second() -> None:
-        with _quiet_on_nothing(nothing):
+        with quiet_on_nothing(nothing):
             inside.set()
             out.wait()
 
     before = list(warnings.filters)
     other = threading.Thread(target=second)
-    with _quiet_on_nothing(nothing):
+    with quiet_on_nothing(nothing):
         other.start()
         inside.wait(0.1)
     out.set()

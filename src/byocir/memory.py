@@ -52,7 +52,7 @@ def max_bytes() -> int:
     if given is not None:
         return given
     text = os.environ.get(VARIABLE)
-    return _half_of_memory() if text is None else read_bytes(text, f"in {VARIABLE}")
+    return half_of_memory() if text is None else read_bytes(text, f"in {VARIABLE}")
 
 
 def read_bytes(text: str, where: str = "") -> int:
@@ -96,7 +96,8 @@ def _text(nbytes: int) -> str:
 
 
 @cache
-def _half_of_memory() -> int:
+def half_of_memory() -> int:
+    """Gives half of the memory that the machine, the container and the shell leave this process."""
     return max(min((MOST, *_of_machine(), *_of_container(), *_of_process())) // 2, 1)
 
 

@@ -56,7 +56,7 @@ def test_bytes_are_multiplied_in_quads(kinds, depth):
     module = Case(graph.MatmulOp, [x, w], constants=[1]).module()
     expected = evaluate_function(module, "main", [x])
     code, found = run_for("x86-64-v4-vnni", module, [x])
-    assert "= QUADS_16(a0_0, " in code.source
+    assert "= QUADS_16(" in code.source
     same(found, expected)
 
 

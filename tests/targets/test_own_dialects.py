@@ -19,7 +19,7 @@ from xdsl.ir import Dialect
 import byocir
 from byocir.cli.main import main
 from byocir.cli.opt import run_opt
-from byocir.dialects import context
+from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
 from byocir.evaluate.module import evaluate
 from byocir.frontend.onnx.entry import regular
@@ -71,9 +71,8 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture(autouse=True)
-def unknown(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def unknown() -> Iterator[None]:
     """Forgets what targets this process knows, as a new one would."""
-    monkeypatch.setattr(context, "_OF_TARGETS", {})
     with registry.forgetting(afresh=True):
         yield
 
@@ -108,13 +107,12 @@ def test_modules_are_read_where_the_target_is_given(
     path: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ):
     saved = str(tmp_path / "m.mlir")
     assert main(["compile", path, "--target", NPU, "--emit", stage, "-o", saved]) == 0
-    monkeypatch.setattr(context, "_OF_TARGETS", {})
     capsys.readouterr()
-    assert main(["run", saved]) == 1
+    with registry.forgetting(afresh=True):
+        assert main(["run", saved]) == 1
     error = capsys.readouterr().err
     assert "error[B120]" in error
     assert "if 'foo' is a target's own dialect, give its file: --target" in error
@@ -162,7 +160,6 @@ def test_what_was_saved_names_the_installed_target_whose_dialect_it_has(
         byocir.compile(model(), targets=Installed()).save(saved)
     else:
         main(["compile", path, "--target", NPU, "--emit", "partitioned", "-o", str(saved)])
-    monkeypatch.setattr(context, "_OF_TARGETS", {})
     monkeypatch.setattr(registry, "installed", lambda *group: [] if group else [Entry()])
     with registry.forgetting(afresh=True):
         loaded = byocir.load(saved) if is_package else byocir.compile(saved)
@@ -229,14 +226,14 @@ def test_its_operators_on_constants_are_folded_where_they_are_exact(
     exact: bool, monkeypatch: pytest.MonkeyPatch
 ):
     (dialect,) = SQUARE_NPU.dialects
-    context.make_known(dialect)
+    registry.give_dialect(dialect.name, dialect)
     (square,) = dialect.operations
     monkeypatch.setattr(square, "is_exact", lambda self: exact)
     module = parse_module("""func.func @main() -> tensor<2xf32> {
       %c = graph.constant #graph.array<[1.0, 4.0] : tensor<2xf32>>
       %s = foo.square %c {scale = 0.5 : f32} : (tensor<2xf32>) -> tensor<2xf32>
       func.return %s : tensor<2xf32> }""")
-    run_passes(module, context.load_context(), "fold-constants")
+    run_passes(module, load_context(), "fold-constants")
     assert ("foo.square" in str(module)) != exact
     (result,) = evaluate(module, {}).values()
     assert result.tolist() == [0.5, 8.0]

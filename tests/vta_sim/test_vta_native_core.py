@@ -22,6 +22,7 @@ from vta_streams import encode_rows, serialise
 from byocir.errors import ByocirError
 from byocir.toolchain import compiler, find_compiler
 from byocir.vta_sim import (
+    Machine,
     Memory,
     Program,
     VTAConfig,
@@ -227,8 +228,8 @@ def test_checked_runs_start_with_garbage(name: str) -> None:
     machine = NativeMachine(np.zeros(0, np.uint8), CONFIGS[name], check=True)
     for memory in (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC):
         assert set(machine.read(memory).tobytes()) == {0xA5}
-        numpys = engine_native.Machine(np.zeros(0, np.uint8), CONFIGS[name], check=True)
-        assert (numpys._target(memory) == machine.read(memory).flat[0]).all()
+        numpys = Machine(np.zeros(0, np.uint8), CONFIGS[name], check=True)
+        assert (numpys.elements(memory) == machine.read(memory).flat[0]).all()
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="asks Linux what is resident")

@@ -36,7 +36,7 @@ from byocir.vta_sim import (
     decode,
     encode,
 )
-from byocir.vta_sim.engine_native import NativeMachine
+from byocir.vta_sim.engine_native import NativeMachine, native_stream
 from byocir.vta_sim.simulation import count
 from byocir.vta_sim.token_order import link, order_of
 
@@ -82,11 +82,12 @@ def native(
 ) -> Outcome:
     def run(order: list[int]) -> NativeMachine:
         program = Program(insns, config, seed=seed)
-        assert program._native is not None
-        order += program._native.order.tolist()
+        stream = native_stream(insns, config, seed)
+        assert stream is not None
+        order += stream.order.tolist()
         assert program.counters == count(program.decoded)
         machine = NativeMachine(dram, config, check=check)
-        machine.run(program._native)
+        machine.run(stream)
         return machine
 
     return outcome(run)

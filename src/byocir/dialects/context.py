@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from xdsl.ir import Dialect
 
 from byocir.dialects.array import ByocirContext
+from byocir.vendor.registry import given_dialects
 
 # xDSL's own dialects and ours are imported when a file first uses them.
 
@@ -97,24 +99,20 @@ BASE_DIALECTS: dict[str, Callable[[], Dialect]] = {
 """The dialects of xDSL that stand beside them, by name."""
 
 
-_OF_TARGETS: dict[str, Callable[[], Dialect]] = {}
-"""The dialects that targets known in this process bring, by name."""
-
-
-def make_known(dialect: Dialect) -> None:
-    """Lets the contexts that are made from here on know a target's own dialect."""
-    _OF_TARGETS[dialect.name] = lambda: dialect
-
-
 def dialects_of_targets() -> Iterable[Dialect]:
     """Gives the dialects of the targets that are known in this process."""
-    return [dialect() for dialect in _OF_TARGETS.values()]
+    return given_dialects().values()
+
+
+def _itself(dialect: Dialect) -> Dialect:
+    return dialect
 
 
 def load_context() -> ByocirContext:
     """Loads a context that knows all of these dialects, and those of the targets that are known in
     this process, and imports each at its first use."""
     context = ByocirContext()
-    for name, dialect in {**_OF_TARGETS, **BASE_DIALECTS, **OWN_DIALECTS}.items():
+    given = {dialect.name: partial(_itself, dialect) for dialect in dialects_of_targets()}
+    for name, dialect in {**given, **BASE_DIALECTS, **OWN_DIALECTS}.items():
         context.register_dialect(name, dialect)
     return context

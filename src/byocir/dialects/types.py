@@ -63,7 +63,7 @@ _CORE: dict[Attribute, np.dtype] = {
     f64: np.dtype(np.float64),
 }
 
-_DTYPES: dict[Attribute, np.dtype] = {
+DTYPES: dict[Attribute, np.dtype] = {
     **_CORE,
     IntegerType(2): np.dtype(ml_dtypes.int2),
     IntegerType(4): np.dtype(ml_dtypes.int4),
@@ -80,12 +80,14 @@ _DTYPES: dict[Attribute, np.dtype] = {
     ComplexType(f32): np.dtype(np.complex64),
     ComplexType(f64): np.dtype(np.complex128),
 }
-_TYPES = {dtype: element for element, dtype in _DTYPES.items()}
+"""The numpy dtype of each scalar type that tensors can have."""
+
+_TYPES = {dtype: element for element, dtype in DTYPES.items()}
 
 
 def dtype_of(element: Attribute) -> np.dtype:
     """Gives the numpy dtype of a scalar type; raises KeyError for a type that holds no number."""
-    return _DTYPES[element]
+    return DTYPES[element]
 
 
 def element_of(dtype: np.dtype) -> IntegerType | AnyFloat:
@@ -125,7 +127,7 @@ def has_element(element: Attribute) -> bool:
 
 def holds_numbers(element: Attribute) -> bool:
     """Tells if this is a scalar type that tensors can have, if only to be held."""
-    return element in _DTYPES
+    return element in DTYPES
 
 
 def tensor(element: Attribute, shape: Sequence[int]) -> TensorType:
@@ -192,4 +194,4 @@ def width_of(element: Attribute) -> int:
 
 def named_elements() -> Mapping[str, Attribute]:
     """Gives the scalar types that tensors can have, by the name that MLIR prints, e.g. `ui8`."""
-    return {str(element): element for element in _DTYPES}
+    return {str(element): element for element in DTYPES}

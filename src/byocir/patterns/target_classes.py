@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 from xdsl.ir import Dialect, Operation, SSAValue, Use
 from xdsl.utils.arg_spec import ArgSpec
 
-from byocir.dialects import context
 from byocir.dialects.byoc import CompositeOp
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.composite import Composite
@@ -118,7 +117,7 @@ def register(name: str, target: type[TargetProtocol]) -> None:
 def _with_dialects(target: type[TargetProtocol]) -> type[TargetProtocol]:
     """Gives the class of a target whose dialects are known from here on."""
     for dialect in target.dialects:
-        context.make_known(dialect)
+        registry.give_dialect(dialect.name, dialect)
     return target
 
 

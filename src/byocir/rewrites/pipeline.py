@@ -148,7 +148,7 @@ def run_passes(
         check = verify and (each or index == len(passes) - 1)
         try:
             with refused(f"a model, for pass {pass_.name},"):
-                seconds = _run(pass_, context, module, verifier if check else None)
+                seconds = run_pass(pass_, context, module, verifier if check else None)
         except (ByocirInternalError, ShrinkException):
             raise
         except PassFailedException as error:
@@ -164,7 +164,9 @@ def run_passes(
             callback(pass_, module, seconds)
 
 
-def _run(pass_: ModulePass, context: Context, module: ModuleOp, verifier: Verifier | None) -> float:
+def run_pass(
+    pass_: ModulePass, context: Context, module: ModuleOp, verifier: Verifier | None
+) -> float:
     """Runs a pass and lets the verifier see what it left; gives the seconds that the pass took."""
     began = perf_counter()
     with gc_paused():  # what passes make mostly stays

@@ -246,7 +246,7 @@ def _key(compiler: Compiler, contents: Mapping[str, bytes], flags: Sequence[str]
     digest = hashlib.sha256()
     for part in (
         *(FORMAT, compiler.identity, *compiler.command),
-        *("flags", *flags, "cpu", _cpu() if native else "any"),
+        *("flags", *flags, "cpu", processor_text() if native else "any"),
         *(("headers listed",) if _links_others(flags) else ()),
         *(part for pair in contents.items() for part in pair),
     ):
@@ -256,7 +256,7 @@ def _key(compiler: Compiler, contents: Mapping[str, bytes], flags: Sequence[str]
 
 
 @cache
-def _cpu() -> str:
+def processor_text() -> str:
     """This machine's processor: what `-march=native` looks at, where the system tells."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -23,6 +23,9 @@ class _OfThread(threading.local):
         self.given: dict[str, Any] = {}
 
 
+_dialects: dict[str, Any] = {}
+"""The dialects that targets known in this process bring, by name."""
+
 _given: dict[str, Any] = {}
 _of_thread = _OfThread()
 """The targets that each thread gave itself: two may have classes of one name."""
@@ -31,6 +34,16 @@ _of_thread = _OfThread()
 def give(name: str, kind: Any) -> None:
     """Makes a target known in this process by its name; in this thread before what others give."""
     _given[name] = _of_thread.given[name] = kind
+
+
+def give_dialect(name: str, dialect: Any) -> None:
+    """Makes a target's own dialect known in this process by its name."""
+    _dialects[name] = dialect
+
+
+def given_dialects() -> dict[str, Any]:
+    """Gives the dialects of the targets that are known in this process, by name."""
+    return {**_dialects}
 
 
 def given(name: str) -> Any | None:
@@ -42,14 +55,15 @@ def given(name: str) -> Any | None:
 def forgetting(*, afresh: bool = False) -> Generator[None]:
     """Forgets in the end what was given meanwhile, by this thread and others; `afresh` begins as a
     process to which nothing was given. What was given before is known again after it."""
-    before, own = dict(_given), dict(_of_thread.given)
+    known = (_given, _of_thread.given, _dialects)
+    before = [dict(each) for each in known]
     if afresh:
-        _given.clear()
-        _of_thread.given.clear()
+        for each in known:
+            each.clear()
     try:
         yield
     finally:
-        for now, then in ((_given, before), (_of_thread.given, own)):
+        for now, then in zip(known, before, strict=True):
             now.clear()
             now.update(then)
 

@@ -144,12 +144,12 @@ class Machine:
 
     def write(self, memory: Memory, index: Span, elements: NDArray[Any]) -> None:
         """Set the elements at ``index`` of UOP, INP, WGT or ACC, given in the layout of DRAM."""
-        target = self._target(memory)
+        target = self.elements(memory)
         target[index] = elements.swapaxes(-1, -2) if memory == Memory.WGT else elements
         if self._written is not None:
             self._written.mark(memory, index)
 
-    def _target(self, memory: Memory) -> NDArray[Any]:
+    def elements(self, memory: Memory) -> NDArray[Any]:
         """Gives the scratchpad behind a memory id, as [depth, ...]."""
         if memory == Memory.UOP:
             return self.uop
@@ -191,7 +191,7 @@ class Machine:
         columns = left + f["x_size"] + f["x_pad_1"]
         span = self._sram_range(insn, memory, rows * columns)
         window = self._window(insn, memory) if f["y_size"] else None
-        target = self._target(memory)[span]
+        target = self.elements(memory)[span]
         if self._written is not None:
             self._written.mark(memory, span)
         if rows != f["y_size"] or columns != f["x_size"]:

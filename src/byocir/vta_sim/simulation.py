@@ -78,7 +78,7 @@ class Program:
         self._locations = locations
         self._native = native_stream(self._insns, config, seed)
         if self._native is None:
-            self._order = order_of(self.decoded, self._links, seed)
+            self.order = order_of(self.decoded, self._links, seed)
 
     @cached_property
     def decoded(self) -> Decoded:
@@ -90,7 +90,7 @@ class Program:
         return link(self.decoded)
 
     @cached_property
-    def _order(self) -> list[int]:
+    def order(self) -> list[int]:
         """The order in which the instructions run."""
         assert self._native is not None
         return self._native.order.tolist()
@@ -98,7 +98,7 @@ class Program:
     @cached_property
     def _ordered(self) -> list[Instruction]:
         instructions = self.decoded.instructions()
-        return [instructions[index] for index in self._order]
+        return [instructions[index] for index in self.order]
 
     @cached_property
     def counters(self) -> Counters:

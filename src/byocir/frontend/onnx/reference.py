@@ -33,7 +33,7 @@ class Reference:
         """Gives the outputs in order for the inputs by name: arrays, lists of values for sequences,
         None for an absent optional. Raises NotComputed."""
         try:
-            with _quiet_on_nothing(feeds):
+            with quiet_on_nothing(feeds):
                 outputs = self._evaluator.run(None, dict(feeds))  # pyright: ignore[reportUnknownMemberType]
         except MemoryError:
             raise
@@ -43,7 +43,7 @@ class Reference:
 
 
 @contextmanager
-def _quiet_on_nothing(feeds: Mapping[str, Any]) -> Generator[None]:
+def quiet_on_nothing(feeds: Mapping[str, Any]) -> Generator[None]:
     """Keeps numpy's warnings of means and spreads of no elements from users, who get a NaN. Those
     are no floating-point errors, so `np.errstate` does not reach them. Filters are global to the
     process: they are touched only where there are such arrays, by one thread at a time."""
