@@ -34,7 +34,7 @@ from byocir.lowering.tir_to_c import source
 from byocir.patterns.blocks import BlockPattern
 from byocir.request import Request
 from byocir.rewrites import clean_up, pipeline
-from byocir.rewrites.host import fuse
+from byocir.rewrites.host import fuse_blocks
 from byocir.rewrites.pipeline import PassRunner, run_passes
 from byocir.runtime.explain import explain
 from byocir.runtime.native import host_code
@@ -93,7 +93,9 @@ def calls_of_compiling(shape: str, nodes: int, targets: list[Npu], path, monkeyp
     ],
 )
 def test_steps_are_linear(shape, targets, tmp_path, monkeypatch):
-    monkeypatch.setattr(fuse, "MOST_OPS", 16)  # as for a graph that is longer than its bodies
+    monkeypatch.setattr(
+        fuse_blocks, "MOST_OPS", 16
+    )  # as for a graph that is longer than its bodies
     path = tmp_path / "model.bpkg"
     once, twice = (
         calls_of_compiling(shape, n, targets, path, monkeypatch) for n in (NODES, 2 * NODES)
@@ -320,9 +322,11 @@ def test_a_long_chain_is_fused_into_bodies_of_a_size():
     module = byocir.import_onnx(growing("elementwise", 100))
     package = generate(module, hand_over(module, Request([])), host="c")
     blocks = [op for op in package.module.walk() if op.name == "tir.block"]
-    weights = [sum(fuse.LONG_OPS.get(type(op), 1) for op in block.body.walk()) for block in blocks]
+    weights = [
+        sum(fuse_blocks.LONG_OPS.get(type(op), 1) for op in block.body.walk()) for block in blocks
+    ]
     assert len(blocks) == 2
-    assert max(weights) <= fuse.MOST_OPS + 1
+    assert max(weights) <= fuse_blocks.MOST_OPS + 1
     assert [name for block in blocks for name in names(block.location)] == [
         f"node_{i}" for i in range(100)
     ]

@@ -12,10 +12,10 @@ from vta_nets import Case, nets
 from vta_programs import apply, assert_same, evaluate
 
 from byocir.lowering.tir_to_vta.bufferize import VtaBufferizePass
+from byocir.lowering.tir_to_vta.gather_windows import VtaGatherWindowsPass
 from byocir.lowering.tir_to_vta.legalise import VtaLegalisePass
 from byocir.lowering.tir_to_vta.pack import VtaPackPass
 from byocir.lowering.tir_to_vta.stage import VtaStagePass
-from byocir.lowering.tir_to_vta.windows import VtaGatherWindowsPass
 from byocir.rewrites.clean_up import CleanUpPass
 from byocir.vta_sim import VTAConfig
 

@@ -14,7 +14,7 @@ import byocir
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import shape_of
 from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
-from byocir.lowering.tir_to_vta.windows import VtaGatherWindowsPass
+from byocir.lowering.tir_to_vta.gather_windows import VtaGatherWindowsPass
 
 DIGITS = "examples/digits/digits_int8.onnx"
 SHAPES = {"image": (1, 1, 8, 8)}

@@ -14,7 +14,7 @@ from byocir.evaluate.module import evaluate
 from byocir.frontend.onnx import import_onnx
 from byocir.rewrites.clean_up import CleanUpPass
 from byocir.rewrites.fix_point import FixPointPass
-from byocir.rewrites.fold import FoldConstantsPass
+from byocir.rewrites.fold_constants import FoldConstantsPass
 from byocir.rewrites.normalize_qdq import NormalizeQdqPass
 from byocir.rewrites.qdq_to_integer import QdqToIntegerPass
 

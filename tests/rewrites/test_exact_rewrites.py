@@ -19,7 +19,7 @@ from byocir.dialects.graph import (
     TransposeOp,
 )
 from byocir.rewrites.clean_up import CleanUpPass
-from byocir.rewrites.fold import FoldConstantsPass
+from byocir.rewrites.fold_constants import FoldConstantsPass
 from byocir.rewrites.normalize_qdq import NormalizeQdqPass
 
 EXACT_PASSES = [NormalizeQdqPass(), CleanUpPass(), FoldConstantsPass()]

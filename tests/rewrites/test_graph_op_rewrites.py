@@ -8,8 +8,8 @@ from rewrite_nets import Net, assert_same_bits, evaluate, located, op_names, run
 from byocir.dialects import graph as g
 from byocir.dialects.types import f32, i32
 from byocir.rewrites.clean_up import CleanUpPass
-from byocir.rewrites.fold import FoldConstantsPass
 from byocir.rewrites.fold_batch_norm import FoldBatchNormPass
+from byocir.rewrites.fold_constants import FoldConstantsPass
 
 seeds = st.integers(0, 2**32 - 1)
 

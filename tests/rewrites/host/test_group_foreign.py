@@ -15,7 +15,7 @@ from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module
 from byocir.evaluate.module import evaluate_function
-from byocir.rewrites.host.groups import GroupForeignPass
+from byocir.rewrites.host.group_foreign import GroupForeignPass
 
 T = "tensor<4xf32>"
 CONSTANT = "graph.constant #graph.array<[0.5, 2.0, -1.0, 0.25] : tensor<4xf32>>"

@@ -40,7 +40,7 @@ from byocir.lowering.tir_to_vta.composites import (
     vta_functions,
 )
 from byocir.lowering.tir_to_vta.layout import Data, Role, order_of, roles_of
-from byocir.rewrites.pads import read_through_pads
+from byocir.rewrites.read_through_pads import read_through_pads
 
 Order = Sequence[int]
 

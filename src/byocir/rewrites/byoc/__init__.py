@@ -1,1 +1,15 @@
-"""The hand-off, written once and run at both levels: match, assign, merge, outline."""
+"""The hand-off: which target takes which ops, written once and run at both levels.
+
+```
+set-targets         names the targets of the module, in order of preference
+place-nodes         marks what the user placed by hand (`place_by_hand`, `markers`)
+match-composites    decides who takes what: the first target whose pattern and rules fit or, with an
+                    objective, the cheapest one (`choose_target`) and the host (`choose_host`)
+assign-targets      a region for each composite
+merge-regions       fewer and larger regions, never in a circle (`grouping`, `quotient`, `join`)
+place-constants     weights inside of regions, or outside
+check-placement     refuses what was placed by hand and went elsewhere
+outline-regions     a function for each region, and a call in its place
+verify-regions      checks all that, whoever made it
+```
+"""

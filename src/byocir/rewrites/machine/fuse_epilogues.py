@@ -35,7 +35,7 @@ from byocir.evaluate.scalar import number
 from byocir.machine import Machine
 from byocir.machine.instructions import init_of
 from byocir.patterns.targets import find
-from byocir.rewrites.host.fuse import fuse_into, fuse_producer, is_map
+from byocir.rewrites.host.fuse_blocks import fuse_into, fuse_producer, is_map
 from byocir.rewrites.machine import machines_in
 
 

@@ -32,7 +32,7 @@ from byocir.lowering.graph_to_tir.bounded.bounds import Arrays, Bounded
 from byocir.lowering.graph_to_tir.bounded.calls import call_of
 from byocir.lowering.graph_to_tir.bounded.loops import loop_of
 from byocir.lowering.graph_to_tir.bounded.max_shape import on_max_shape
-from byocir.rewrites.host.branches import OutlineBranchesPass
+from byocir.rewrites.host.outline_branches import OutlineBranchesPass
 
 __all__ = ["ConvertBoundedToTirPass"]
 

@@ -20,7 +20,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp
 from byocir.rewrites.host.contraction import is_contraction
-from byocir.rewrites.pads import read_through_pads
+from byocir.rewrites.read_through_pads import read_through_pads
 
 
 @dataclass(frozen=True)
