@@ -8,7 +8,15 @@ from byocir.dialects.context import load_context
 from byocir.rewrites.pipeline import parse_pipeline, run_passes
 
 PACK = "pack-weights{cpu=x86-64-v3},fold-copies"
-EXACT = f"fold-pads,assign-layouts,flatten-windows,fuse-blocks,{PACK}"
+EXACT = ",".join(
+    [
+        "fold-pads",
+        "assign-layouts",
+        "flatten-windows",
+        "fuse-blocks",
+        PACK,
+    ]
+)
 """The passes that prepare C code and keep every bit."""
 
 LOOPS = "bufferize,convert-tir-to-scf"
