@@ -263,20 +263,9 @@ class _Body:
         ins = [self.buffers[value] for value in op.ins]
         pairs = zip(op.outs, op.results, strict=True)
         outs = [self._updated(start, result, op) for start, result in pairs]
-        body = op.body.clone()
+        made = op.like(ins=ins, outs=outs)
         for i in op.whole:
-            Rewriter.replace_value_with_new_type(body.block.args[i], ins[i].type)
-        made = tir.BlockOp(
-            list(op.iterators),
-            ins,
-            outs,
-            [*op.in_maps, *op.out_maps],
-            body,
-            pads=op.pad_values,
-            bases=list(op.bases),
-            where=op.where.data if op.where is not None else None,
-            location=op.location,
-        )
+            Rewriter.replace_value_with_new_type(made.body.block.args[i], ins[i].type)
         made.attributes.update(op.attributes)
         self._add(made)
         self.buffers.update(zip(op.results, outs, strict=True))

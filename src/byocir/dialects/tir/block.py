@@ -153,6 +153,30 @@ class BlockOp(IRDLOperation):
         )
         self.location = location or UNKNOWN_LOC
 
+    def like(
+        self,
+        *,
+        iterators: Sequence[IteratorAttr] | None = None,
+        ins: Sequence[SSAValue] | None = None,
+        outs: Sequence[SSAValue] | None = None,
+        maps: Sequence[AffineMap] | None = None,
+        body: Region | None = None,
+        pads: Sequence[Attribute | None] | None = None,
+        bases: Sequence[SSAValue] | None = None,
+    ) -> BlockOp:
+        """Gives a block that is as this one in all that is not given."""
+        return BlockOp(
+            self.iterators.data if iterators is None else iterators,
+            self.ins if ins is None else ins,
+            self.outs if outs is None else outs,
+            [attr.data for attr in self.maps] if maps is None else maps,
+            self.body.clone() if body is None else body,
+            pads=self.pad_values if pads is None else pads,
+            bases=self.bases if bases is None else bases,
+            where=None if self.where is None else self.where.data,
+            location=self.location,
+        )
+
     # Derived facts.
 
     @property

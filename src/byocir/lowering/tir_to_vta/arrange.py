@@ -234,16 +234,7 @@ def _permute_op(op: Operation, body: Block, inside: dict[SSAValue, Order], resul
             map_ if isinstance(value.owner, ConstantOp) else _reordered(map_, inside[value])
             for value, map_ in zip(values, [*op.in_maps, *op.out_maps], strict=True)
         ]
-        made = BlockOp(
-            list(op.iterators),
-            list(op.ins),
-            list(op.outs),
-            maps,
-            op.body.clone(),
-            pads=op.pad_values,
-            where=op.where.data if op.where is not None else None,
-            location=op.location,
-        )
+        made = op.like(maps=maps)
     else:
         return
     body.insert_op_before(made, op)

@@ -88,16 +88,7 @@ def normalise(op: BlockOp) -> BlockOp:
 
 def _with_maps(op: BlockOp, iterators: list[IteratorAttr], maps: list[AffineMap]) -> BlockOp:
     """Puts a block that runs and reads otherwise in the place of another."""
-    made = BlockOp(
-        iterators,
-        list(op.ins),
-        list(op.outs),
-        maps,
-        op.body.clone(),
-        pads=op.pad_values,
-        where=op.where.data if op.where is not None else None,
-        location=op.location,
-    )
+    made = op.like(iterators=iterators, maps=maps)
     block = op.parent
     assert block is not None
     block.insert_op_before(made, op)

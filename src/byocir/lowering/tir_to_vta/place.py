@@ -4,7 +4,7 @@ One tile after another should land somewhere else, so that the load of the next 
 computation of the last. So a buffer in a loop alternates between two places of its own, which is
 what `vta-tile` makes room for. Where that does not fit, each meeting finds a place for itself. All
 buffers of a composite are placed at once, beside those of the composites before it
-(`rewrites.rows`).
+(`rewrites.memory_rows`).
 """
 
 from __future__ import annotations

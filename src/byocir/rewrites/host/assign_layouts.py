@@ -237,18 +237,8 @@ class _Layouts:
                 continue
             ins[i], maps[i] = placed.value, tuple(placed.index(maps[i]))
         count = len(op.iterators)
-        made = BlockOp(
-            list(op.iterators),
-            ins,
-            list(op.outs),
-            [*(AffineMap(count, 0, exprs) for exprs in maps), *op.out_maps],
-            op.body.clone(),
-            pads=pads,
-            bases=list(op.bases),
-            where=op.where.data if op.where is not None else None,
-            location=op.location,
-        )
-        replace_op(op, made)
+        read = (AffineMap(count, 0, exprs) for exprs in maps)
+        replace_op(op, op.like(ins=ins, maps=[*read, *op.out_maps], pads=pads))
 
     def _restore(self, op: Operation) -> None:
         for inner in op.walk():

@@ -130,17 +130,13 @@ def fuse_producer(op: BlockOp, position: int) -> BlockOp:
     ins = [*op.ins[:position], *op.ins[position + 1 :], *producer.ins]
     in_maps, pads = list(op.in_maps), list(op.pad_values)
     del in_maps[position], pads[position]
-    made = BlockOp(
-        list(op.iterators),
-        ins,
-        list(op.outs),
-        [*in_maps, *added, *op.out_maps],
-        _joined(op, producer, position),
+    made = op.like(
+        ins=ins,
+        maps=[*in_maps, *added, *op.out_maps],
+        body=_joined(op, producer, position),
         pads=[*pads, *producer.pad_values],
-        bases=list(op.bases),
-        where=op.where.data if op.where is not None else None,
-        location=fuse(producer.location, op.location),
     )
+    made.location = fuse(producer.location, op.location)
     replace_op(op, made)
     producer.detach()
     producer.erase()

@@ -62,7 +62,7 @@ def local_form(block: BlockOp) -> BlockOp:
     if not block.bases:
         types = [value.type for value in [*block.ins, *block.outs]]
         maps = [*block.in_maps, *block.out_maps]
-        return _copy(block, types, maps, keep=True)
+        return _copy(block, types, maps)
     if block.where is not None or any(pad is not None for pad in block.pad_values):
         raise refused(
             "B259",
@@ -78,24 +78,13 @@ def local_form(block: BlockOp) -> BlockOp:
         if any(linear(expr) is None for expr in map_.results):
             raise refused("B259", f"expected linear indices of a tile, found {map_}", block)
         maps.append(local_map(block, map_))
-    return _copy(block, types, maps, keep=False)
+    return _copy(block, types, maps)
 
 
-def _copy(
-    block: BlockOp, types: Sequence[Attribute], maps: Sequence[AffineMap], *, keep: bool
-) -> BlockOp:
+def _copy(block: BlockOp, types: Sequence[Attribute], maps: Sequence[AffineMap]) -> BlockOp:
     outside = Block(arg_types=types)
     count = len(block.ins)
-    made = BlockOp(
-        list(block.iterators),
-        outside.args[:count],
-        outside.args[count:],
-        maps,
-        block.body.clone(),
-        pads=block.pad_values if keep else None,
-        where=block.where.data if keep and block.where is not None else None,
-        location=block.location,
-    )
+    made = block.like(ins=outside.args[:count], outs=outside.args[count:], maps=maps, bases=())
     outside.add_op(made)
     return made
 
