@@ -56,6 +56,12 @@ def replace_uses(old: SSAValue, new: SSAValue) -> None:
         new.name_hint = old.name_hint
 
 
+def erase(op: Operation) -> None:
+    """Takes an op, which nothing uses, out of its block for good."""
+    op.detach()
+    op.erase()
+
+
 def replace_op(
     op: Operation, made: Operation | Sequence[Operation], results: Sequence[SSAValue] | None = None
 ) -> None:

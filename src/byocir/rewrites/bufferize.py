@@ -40,7 +40,7 @@ from byocir.dialects.locations import names
 from byocir.dialects.open_values import how_to_close, listed, origins
 from byocir.dialects.tir import buffer
 from byocir.dialects.types import DYNAMIC, element_type_of, shape_of
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.uses import erase, replace_uses
 from byocir.errors import ByocirError
 from byocir.rewrites.liveness import Liveness, hand_on, starts_block
 
@@ -336,8 +336,7 @@ class _Body:
             source = moved.get(source, source)
             if isinstance(source.owner, tir.AllocOp):
                 replace_uses(source, port)
-                source.owner.detach()
-                source.owner.erase()
+                erase(source.owner)
                 moved[source] = port
             else:
                 self._copied(source, port, op)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, LocationAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -32,7 +32,7 @@ from byocir.dialects.tir import (
 )
 from byocir.dialects.tir.moves import axes, moved
 from byocir.dialects.types import element_type_of, shape_of, tensor
-from byocir.dialects.uses import replace_uses, set_operand
+from byocir.dialects.uses import replace_op, set_operand
 from byocir.lowering.tir_to_vta.composites import (
     composites_of,
     sink_constants,
@@ -211,14 +211,14 @@ def _permute_body(composite: CompositeOp, orders: dict[SSAValue, Order]) -> None
     if not any(map(_moves, [result, *inside.values()])):
         return
     for op in list(body.ops):
-        _permute_op(op, body, inside, result)
+        _permute_op(op, inside, result)
     for output in list(composite.outputs):
         order = _order(orders, output)
         made = Rewriter.replace_value_with_new_type(output, _permuted(output.type, order))
         orders[made] = order
 
 
-def _permute_op(op: Operation, body: Block, inside: dict[SSAValue, Order], result: Order) -> None:
+def _permute_op(op: Operation, inside: dict[SSAValue, Order], result: Order) -> None:
     """Permutes what an op of a body gives; constants stay, and are read where they were."""
     if isinstance(op, FillOp | EmptyOp):
         assert op.result is not None
@@ -237,12 +237,8 @@ def _permute_op(op: Operation, body: Block, inside: dict[SSAValue, Order], resul
         made = op.like(maps=maps)
     else:
         return
-    body.insert_op_before(made, op)
-    for before, after in zip(op.results, made.results, strict=True):
-        replace_uses(before, after)
-        inside[after] = result
-    op.detach()
-    op.erase()
+    inside.update(dict.fromkeys(made.results, result))
+    replace_op(op, made)
 
 
 def _reordered(map_: AffineMap, order: Order) -> AffineMap:

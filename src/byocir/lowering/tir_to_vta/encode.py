@@ -14,6 +14,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from byocir.dialects.uses import erase
 from byocir.dialects.vta.assemble import assemble
 from byocir.lowering.tir_to_vta.composites import vta_functions
 
@@ -28,5 +29,4 @@ class VtaEncodePass(ModulePass):
         """Raises ByocirError B336 for a function that holds anything else."""
         for function in vta_functions(op):
             op.body.block.insert_op_before(assemble(function), function)
-            function.detach()
-            function.erase()
+            erase(function)

@@ -37,7 +37,7 @@ from byocir.dialects.byoc import CompositeOp, YieldOp
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
 from byocir.dialects.types import element_type_of, i8, shape_of
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.uses import erase, replace_uses
 from byocir.dialects.vta import config_of
 from byocir.lowering.tir_to_vta.composites import (
     composites_of,
@@ -85,8 +85,7 @@ def _legalise_function(function: FuncOp) -> None:
         _legalise(composite, ranges, config_of(function))
     for op in list(function.body.block.ops):
         if isinstance(op, ConstantOp) and op.result.first_use is None:
-            op.detach()
-            op.erase()
+            erase(op)
 
 
 def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Interval], config: VTAConfig) -> None:

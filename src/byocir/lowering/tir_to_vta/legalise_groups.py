@@ -26,7 +26,7 @@ from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.affine import division_of, form_of, linear
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import i8
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.uses import erase, replace_uses
 from byocir.lowering.tir_to_vta.legalise_space import evaluated, without_units
 
 
@@ -135,8 +135,7 @@ def regrouped(op: BlockOp, block: int) -> BlockOp:
         return op
     made = _Regrouping(op, found, sharing(found.inputs, found.outputs, block)).made()
     replace_uses(op.results[0], made.results[0])
-    op.detach()
-    op.erase()
+    erase(op)
     return made
 
 

@@ -11,7 +11,7 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineDimExpr, AffineExpr, Affine
 from byocir.dialects.tir import BlockOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.affine import canonical
 from byocir.dialects.types import Shape, shape_of
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.uses import replace_op
 from byocir.lowering.tir_to_vta.layout import weights_of
 
 _ZERO = AffineExpr.constant(0)
@@ -89,12 +89,7 @@ def normalise(op: BlockOp) -> BlockOp:
 def _with_maps(op: BlockOp, iterators: list[IteratorAttr], maps: list[AffineMap]) -> BlockOp:
     """Puts a block that runs and reads otherwise in the place of another."""
     made = op.like(iterators=iterators, maps=maps)
-    block = op.parent
-    assert block is not None
-    block.insert_op_before(made, op)
-    replace_uses(op.results[0], made.results[0])
-    op.detach()
-    op.erase()
+    replace_op(op, made)
     return made
 
 

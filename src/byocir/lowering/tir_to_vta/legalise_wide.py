@@ -15,7 +15,7 @@ from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.bodies import multiply_accumulate
 from byocir.dialects.tir.scalar import Emitted, emit_body
 from byocir.dialects.types import element_type_of, i8, i32
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.uses import replace_op
 
 MOST_BYTES = 3
 """255, the farthest that a byte is from a zero point, is a sum of three bytes."""
@@ -38,9 +38,9 @@ def with_bytes_as_weights(op: BlockOp) -> BlockOp:
     wide = [i for i, value in enumerate(op.ins) if element_type_of(value.type) == i16]
     if len(op.ins) != 2 or len(wide) != 1 or not op.reductions or op.bases or op.where is not None:
         return op
-    (w,), block = wide, op.parent
+    (w,) = wide
     owner = op.ins[w].owner
-    if not isinstance(owner, ConstantOp) or block is None:
+    if not isinstance(owner, ConstantOp):
         return op
     parts = bytes_of(owner.value.data.values())
     if len(parts) > MOST_BYTES:
@@ -60,10 +60,7 @@ def with_bytes_as_weights(op: BlockOp) -> BlockOp:
         pads=op.pad_values,
         location=op.location,
     )
-    block.insert_ops_before([weights, made], op)
-    replace_uses(op.results[0], made.results[0])
-    op.detach()
-    op.erase()
+    replace_op(op, [weights, made])
     return made
 
 

@@ -47,7 +47,7 @@ from byocir.dialects.tir import (
 from byocir.dialects.tir.affine import canonical_map, expression, linear
 from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, element_type_of, i8, i32
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.uses import erase, replace_uses
 from byocir.dialects.vta.config import config_of
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
@@ -146,12 +146,10 @@ class _Stager:
         self.moving = _moving([op for op in blocks if _unrolled_around(op)])
         for op in blocks:
             self._stage_block(op)
-            op.detach()
-            op.erase()
+            erase(op)
         for op in list(self.body.ops):
             if isinstance(op, AllocOp) and op.result.first_use is None:
-                op.detach()
-                op.erase()
+                erase(op)
         split_windows(self.body)
         _load_accumulators_first(self.body)
 
@@ -351,8 +349,7 @@ def _without_widening(op: BlockOp) -> Region:
             widening = use.operation
             assert isinstance(widening, arith.ExtSIOp)
             replace_uses(widening.result, argument)
-            widening.detach()
-            widening.erase()
+            erase(widening)
         Rewriter.replace_value_with_new_type(argument, type_)
     return body
 

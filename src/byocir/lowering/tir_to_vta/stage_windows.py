@@ -27,6 +27,7 @@ from byocir.dialects.tir import AllocOp, BlockOp, FillOp, IteratorAttr, Iterator
 from byocir.dialects.tir.affine import expression, linear
 from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import i8, i32, shape_of
+from byocir.dialects.uses import erase
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.tile_nest import SCOPES
 from byocir.vta_sim import Memory
@@ -199,8 +200,7 @@ def _split(op: BlockOp, order: Sequence[_Axis]) -> None:
         new.location = op.location
     block.insert_ops_before(made, op)
     for old in (fill, op):
-        old.detach()
-        old.erase()
+        erase(old)
 
 
 def _index(op: BlockOp, later: Sequence[_Axis], taps: dict[_Axis, int]) -> AffineMap:

@@ -37,6 +37,7 @@ from byocir.dialects.tir import (
     IntrinsicOp,
     scope_of,
 )
+from byocir.dialects.uses import erase
 from byocir.dialects.vta import config_of
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
 from byocir.lowering.tir_to_vta.place import Placer
@@ -66,8 +67,7 @@ def _tensorise(function: FuncOp) -> None:
     for composite in composites_of(function):
         _hoist(composite, body)
         walker.composite(composite)
-        composite.detach()
-        composite.erase()
+        erase(composite)
     constants, instructions = walker.emitter.finish(function.location)
     last = body.last_op
     assert last is not None

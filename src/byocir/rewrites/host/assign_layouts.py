@@ -36,7 +36,7 @@ from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.scalar import Number
 from byocir.dialects.types import Shape, element_type_of, shape_of
-from byocir.dialects.uses import replace_op, replace_uses
+from byocir.dialects.uses import erase, replace_op, replace_uses
 from byocir.evaluate.scalar import number
 from byocir.rewrites.host.contraction import is_contraction, may_reorder
 
@@ -117,8 +117,7 @@ class _Layouts:
         for op in reversed(list(self.block.ops)):
             unused = op.results and not any(list(result.uses) for result in op.results)
             if isinstance(op, BlockOp | EmptyOp | FillOp) and unused:
-                op.detach()
-                op.erase()
+                erase(op)
 
     def _follows(self, op: BlockOp) -> bool:
         """Tells if a block keeps the dimensions of an input that has channels last."""

@@ -20,7 +20,7 @@ from byocir.dialects.array import Array, SharedMemory
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, blocks_in, ops_around
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
-from byocir.dialects.uses import replace_op
+from byocir.dialects.uses import erase, replace_op
 from byocir.evaluate.tir import update_block
 
 
@@ -38,8 +38,7 @@ class FoldCopiesPass(ModulePass):
                     _fold(block, memory)
                 for constant in [c for c in ops_around(function) if isinstance(c, ConstantOp)]:
                     if not list(constant.result.uses):
-                        constant.detach()
-                        constant.erase()
+                        erase(constant)
 
 
 def _source(value: SSAValue) -> SSAValue:
@@ -65,5 +64,4 @@ def _fold(op: BlockOp, memory: SharedMemory) -> None:
     made = ConstantOp.of(Array.of(values), location=op.location)
     replace_op(op, made)
     if not list(start.results[0].uses):
-        start.detach()
-        start.erase()
+        erase(start)

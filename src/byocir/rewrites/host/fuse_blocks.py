@@ -30,7 +30,7 @@ from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, YieldOp, blocks_in
 from byocir.dialects.tir.affine import linear, whole_axes
 from byocir.dialects.tir.scalar import number_op
 from byocir.dialects.types import element_type_of, i1, is_unsigned, shape_of
-from byocir.dialects.uses import replace_op, replace_uses
+from byocir.dialects.uses import erase, replace_op, replace_uses
 from byocir.rewrites.host.contraction import is_contraction
 
 MOST_INPUTS = 12
@@ -138,8 +138,7 @@ def fuse_producer(op: BlockOp, position: int) -> BlockOp:
     )
     made.location = fuse(producer.location, op.location)
     replace_op(op, made)
-    producer.detach()
-    producer.erase()
+    erase(producer)
     return made
 
 
@@ -188,8 +187,7 @@ def _drop(block: Block, args: Sequence[BlockArgument]) -> None:
             unknown.update(op.results)
             dead.append(op)
     for op in reversed(dead):
-        op.detach()
-        op.erase()
+        erase(op)
     for arg in args:
         block.erase_arg(arg)
 

@@ -30,6 +30,7 @@ from byocir.dialects.graph.foreign import REFERENCE_FIRST
 from byocir.dialects.locations import fuse
 from byocir.dialects.open_values import read_by
 from byocir.dialects.tir import ConstantOp as TirConstantOp
+from byocir.dialects.uses import erase
 
 Constant = ConstantOp | TirConstantOp
 
@@ -201,8 +202,7 @@ def _moved(
 def _erase_unused(constants: Iterable[Constant]) -> None:
     for constant in constants:
         if constant.result.first_use is None:
-            constant.detach()
-            constant.erase()
+            erase(constant)
 
 
 def _is_in(op: Operation, members: set[Operation]) -> bool:

@@ -30,6 +30,7 @@ from byocir.dialects.open_values import is_open
 from byocir.dialects.tir import ExternOp
 from byocir.dialects.traits import is_constant, is_constant_value
 from byocir.dialects.types import element_type_of
+from byocir.dialects.uses import erase
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,7 @@ def _cut(op: ForeignOp) -> None:
         block.insert_op_before(never, last)
         for each in reversed(list(block.ops)):
             if each not in (never, last):
-                each.detach()
-                each.erase()
+                erase(each)
 
 
 def _outlined(graph: Region, name: str) -> FuncOp:

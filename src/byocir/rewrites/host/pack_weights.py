@@ -25,7 +25,6 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, ConstantOp, FillOp, IteratorAttr, blocks_in
@@ -34,7 +33,7 @@ from byocir.dialects.tir.bodies import multiply_accumulate
 from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted, emit_body, number_attr
 from byocir.dialects.types import element_type_of, f32, i8, i32, shape_of, ui8
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.uses import erase, replace_op
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.scalar import number
 from byocir.rewrites.host.contraction import is_computable, is_contraction, may_reorder
@@ -203,13 +202,9 @@ def _pack(packing: _Packing) -> None:
         space = Space.over(shape)
         read = Read(result, space.parallel)
         result = emit.elementwise(shape, element_type_of(result.type), [read], lambda x: x)
-    Rewriter.insert_op(emit.ops, InsertPoint.before(op))
-    replace_uses(op.results[0], result)
-    op.detach()
-    op.erase()
+    replace_op(op, emit.ops, [result])
     if not list(fill.results[0].uses):
-        fill.detach()
-        fill.erase()
+        erase(fill)
 
 
 def _pads(packing: _Packing) -> list[Attribute | None]:

@@ -30,7 +30,7 @@ from byocir.dialects.tir import BlockOp, EmptyOp, FillOp, YieldOp
 from byocir.dialects.tir.affine import bounds
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import Shape, element_type_of, is_integer, shape_of, tensor
-from byocir.dialects.uses import replace_op, replace_uses, set_operand
+from byocir.dialects.uses import erase, replace_op, replace_uses, set_operand
 from byocir.evaluate.scalar import number
 from byocir.machine import Machine
 from byocir.machine.instructions import init_of
@@ -77,8 +77,7 @@ def fuse_epilogues(machine: Machine, body: Block) -> None:
             _fuse_pool(op)
     for op in list(body.ops):
         if isinstance(op, EmptyOp | FillOp) and op.results and not op.results[0].uses:
-            op.detach()
-            op.erase()
+            erase(op)
 
 
 def fused(machine: Machine, blocks: Sequence[BlockOp]) -> list[BlockOp]:

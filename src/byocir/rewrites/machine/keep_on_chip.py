@@ -32,6 +32,7 @@ from byocir.dialects.byoc import KEPT
 from byocir.dialects.tir import AllocOp, BlockOp, scope_of
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.dialects.uses import erase
 from byocir.errors import ByocirError
 from byocir.machine import Machine, Memory
 from byocir.machine.calls import ops_in
@@ -178,16 +179,14 @@ class _Kept:
         home.insert_op_before(made, home.first_op)
         saved = sum(_elements(op, value) for op in dict.fromkeys([*self.moves, *_users(value)]))
         for op in self.moves:
-            op.detach()
-            op.erase()
+            erase(op)
         for part, offset in [*self.parts.items(), (value, (0,) * self.rank)]:
             by = tuple(at - least for at, least in zip(offset, low, strict=True))
             for op in _users(part):
                 _redirect(op, part, made.result, by)
             owner = part.owner
             assert isinstance(owner, AllocOp)
-            owner.detach()
-            owner.erase()
+            erase(owner)
         return saved * dtype_of(element).itemsize
 
 

@@ -19,6 +19,7 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.tir import AllocOp, CopyOp, FillOp, ForOp, scope_of
 from byocir.dialects.types import element_type_of
+from byocir.dialects.uses import replace_op
 from byocir.machine import Machine
 from byocir.rewrites.bufferize import inline_composites
 from byocir.rewrites.machine import machines_in
@@ -73,18 +74,13 @@ def _route(machine: Machine, op: CopyOp) -> None:
         at = between.result
     last = CopyOp.of(at, op.destination, op.box, destination_bases=op.destination_bases)
     last.location = op.location
-    home.insert_op_before(last, op)
-    op.detach()
-    op.erase()
+    replace_op(op, last)
 
 
 def _make_block(op: Operation) -> None:
     assert isinstance(op, CopyOp | FillOp)
-    assert op.parent is not None
     is_fill = isinstance(op, FillOp)
     made = (
         block_of_fill(op) if is_fill else block_of_copy(op, IndexBuilder(body_of(op), op.location))
     )
-    op.parent.insert_op_before(made, op)
-    op.detach()
-    op.erase()
+    replace_op(op, made)

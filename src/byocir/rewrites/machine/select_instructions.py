@@ -35,6 +35,7 @@ from byocir.dialects.tir import (
     scope_of,
 )
 from byocir.dialects.types import dtype_of, element_type_of
+from byocir.dialects.uses import erase
 from byocir.errors import ByocirError
 from byocir.evaluate.scalar import number
 from byocir.machine import Machine
@@ -78,8 +79,7 @@ def _put(block: BlockOp, parts: Sequence[Part], fill: BlockOp | None = None) -> 
             made.body.block.add_op(block)
             return
         made.body.block.add_op(work)
-    block.detach()
-    block.erase()
+    erase(block)
 
 
 _Sizes = Sequence[int] | None
@@ -136,8 +136,7 @@ class _Numbers:
                 continue
             for writer in writers:
                 _put(writer, expect_parts(self.machine, writer, _number_of(op)), op)
-            op.detach()
-            op.erase()
+            erase(op)
 
     def beginning(self, fill: BlockOp) -> list[BlockOp] | None:
         """Gives the blocks that can begin with the number of a fill, which write all that it sets
@@ -202,8 +201,7 @@ class _Numbers:
         ends = ([constant.result], [fill.outs[0]], maps, Region(body))
         made = BlockOp(list(fill.iterators), *ends, location=fill.location)
         home.insert_op_before(made, fill)
-        fill.detach()
-        fill.erase()
+        erase(fill)
         return made
 
 

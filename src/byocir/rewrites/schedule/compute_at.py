@@ -24,6 +24,7 @@ from xdsl.ir.affine import AffineExpr
 from byocir.dialects.tir import AllocOp, BlockOp, FillOp, ForOp
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import shape_of
+from byocir.dialects.uses import erase
 from byocir.errors import ByocirError
 from byocir.rewrites.schedule.access import BoxAccess, Side, accesses_in, accesses_of, loops_of
 from byocir.rewrites.schedule.blocks import Parts, block_of_fill, body_of, reads_old
@@ -203,8 +204,7 @@ def _move(op: FillOp | BlockOp, box: Sequence[Side], before: Operation, target: 
     """Moves an op of the chain in front of another one, over the box only."""
     if isinstance(op, FillOp):
         moved = block_of_fill(op)
-        op.detach()
-        op.erase()
+        erase(op)
     else:
         moved = op
         op.detach()

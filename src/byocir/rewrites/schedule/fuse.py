@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 
 from byocir.dialects.locations import fuse as fuse_locations
 from byocir.dialects.tir import ForOp, LoopKind, LoopKindAttr
-from byocir.dialects.uses import set_operand
+from byocir.dialects.uses import erase, set_operand
 from byocir.rewrites.schedule.blocks import body_of
 from byocir.rewrites.schedule.hoist_indices import hoist_indices
 from byocir.rewrites.schedule.index import IndexBuilder
@@ -43,8 +43,7 @@ def fuse(outer: ForOp, inner: ForOp) -> ForOp:
         body.insert_op_before(op, first)
         for use in uses:
             set_operand(use.operation, use.index, op.result)
-    inner.detach()
-    inner.erase()
+    erase(inner)
     outer.properties["extent"] = IntegerAttr(outer.extent.value.data * times, i64)
     if outer.kind.data is not inner.kind.data:
         outer.properties["kind"] = LoopKindAttr(LoopKind.SERIAL)

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.traits import IsolatedFromAbove
 
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.uses import erase, replace_uses
 from byocir.rewrites.schedule.index import innermost, is_index_arithmetic, loops_behind
 
 _Key = tuple[Block, type[Operation], tuple[SSAValue, ...], Attribute | None]
@@ -31,8 +31,7 @@ def hoist_indices(body: Block) -> None:
         key = (home, type(op), tuple(op.operands), number)
         if key in known:
             replace_uses(op.results[0], known[key])
-            op.detach()
-            op.erase()
+            erase(op)
             continue
         known[key] = op.results[0]
         settled.add(op.results[0])
@@ -40,8 +39,7 @@ def hoist_indices(body: Block) -> None:
         last[home] = op
     for op in reversed(_index_ops(body)):
         if op.results[0].first_use is None:
-            op.detach()
-            op.erase()
+            erase(op)
 
 
 def _to_front(op: Operation, home: Block, after: Operation | None) -> None:

@@ -24,7 +24,7 @@ from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import element_type_of, shape_of
-from byocir.dialects.uses import set_operand
+from byocir.dialects.uses import erase, replace_op, set_operand
 from byocir.patterns.dataflow import ancestor_in
 from byocir.rewrites.schedule.access import (
     BoxAccess,
@@ -79,8 +79,7 @@ def stage(block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None) 
         else:
             inside.insert_op_before(copy, after)
     elif plan.is_temporary and isinstance(plan.buffer.owner, Operation):
-        plan.buffer.owner.detach()
-        plan.buffer.owner.erase()
+        erase(plan.buffer.owner)
     hoist_indices(body)
     return local.result
 
@@ -253,11 +252,7 @@ def _fill_again(op: Operation) -> None:
     (access,) = accesses_of(op)
     if not isinstance(number, arith.ConstantOp) or access.reads or not is_whole(access):
         return
-    assert op.parent is not None
-    fill = FillOp.of(number.value, op.outs[0], op.location)
-    op.parent.insert_op_before(fill, op)
-    op.detach()
-    op.erase()
+    replace_op(op, FillOp.of(number.value, op.outs[0], op.location))
 
 
 def _redirect(
@@ -296,6 +291,4 @@ def _redirect_copy(
         pad=op.pad,
         location=op.location,
     )
-    op.parent.insert_op_before(made, op)
-    op.detach()
-    op.erase()
+    replace_op(op, made)

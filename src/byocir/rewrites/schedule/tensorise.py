@@ -22,6 +22,7 @@ from xdsl.ir.affine import AffineMap
 from byocir.dialects.tir import BlockOp, IntrinsicOp, buffer, scope_of
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import element_type_of
+from byocir.dialects.uses import erase
 from byocir.patterns import Attempt, Composite, Match
 from byocir.rewrites.schedule.access import accesses_of, local_map
 from byocir.rewrites.schedule.requests import check_block, refused
@@ -44,8 +45,7 @@ def tensorise(block: BlockOp, pattern: Composite, emit: Emit | None = None) -> S
     if emit is not None:
         made = list(emit(found.match, block))
         _place(made, block, location)
-        block.detach()
-        block.erase()
+        erase(block)
         return made
     numbers = {name: n for name, n in names.items() if isinstance(n, int)}
     intrinsic = IntrinsicOp.of(pattern.name, numbers=numbers, location=location)
