@@ -49,6 +49,7 @@ slow: .venv/dev ## run the tests that take minutes: onnx's cases as C for each p
 bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 	$(BIN)/python benchmarks/digits.py
 	$(BIN)/python benchmarks/host.py
+	$(BIN)/python benchmarks/host_parts.py
 	$(BIN)/python benchmarks/dnnl.py
 	$(BIN)/python benchmarks/vta_sim.py
 	$(BIN)/python benchmarks/sanitizer.py

@@ -36,14 +36,12 @@ def _none(*_: Any) -> None:
     return None
 
 
-RANGES = [
-    (module, "range_of", lambda *_: ANY) for module in (scalars, clamp_after_cast, reciprocal)
-]
+USERS = (scalars, clamp_after_cast, reciprocal)
 WITHOUT: Mapping[str, Sequence[tuple[Any, str, Callable[..., Any]]]] = {
     "channel_tiles": [(contractions, "channel_shape", _none)],
     "clamp_after_cast": [(scalars, "clamp_after_cast", _none)],
     "reciprocal": [(scalars, "as_product", _none)],
-    "float_ranges": RANGES,
+    "float_ranges": [(module, "range_of", lambda *_: ANY) for module in USERS],
     "flatten_windows": [(FlattenWindowsPass, "apply", _none)],
 }
 """How each mechanism is switched off: an attribute, and what takes its place."""
