@@ -17,7 +17,7 @@ from byocir.dialects.walk import ops_in
 
 def host_functions(module: ModuleOp) -> Iterator[FuncOp]:
     """Gives the functions that no target has taken."""
-    for function in module.body.block.ops:
+    for function in list(module.body.block.ops):
         if isinstance(function, FuncOp) and TARGET not in function.attributes:
             yield function
 

@@ -33,6 +33,7 @@ from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.locations import fuse, named, names
 from byocir.dialects.uses import replace_op
 from byocir.dialects.walk import ops_of
+from byocir.rewrites.byoc.host_blocks import host_functions
 from byocir.rewrites.byoc.join import Replaced
 
 
@@ -66,11 +67,10 @@ class OutlineRegionsPass(ModulePass):
 
 def _regions(module: ModuleOp) -> Iterator[tuple[FuncOp, RegionOp]]:
     """Gives the regions of functions that are no target's, and the functions."""
-    for function in module.body.block.ops:
-        if isinstance(function, FuncOp) and TARGET not in function.attributes:
-            for op in ops_of(function):
-                if isinstance(op, RegionOp):
-                    yield function, op
+    for function in host_functions(module):
+        for op in ops_of(function):
+            if isinstance(op, RegionOp):
+                yield function, op
 
 
 def _fuse_locations(regions: Sequence[RegionOp]) -> None:

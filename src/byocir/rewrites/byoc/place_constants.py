@@ -15,18 +15,18 @@ from typing import Any, cast
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.array import ArrayAttr
-from byocir.dialects.byoc import STORED, TARGET, CompositeOp, RegionOp, YieldOp
+from byocir.dialects.byoc import STORED, CompositeOp, RegionOp, YieldOp
 from byocir.dialects.types import has_dtype
 from byocir.dialects.uses import replace_uses
 from byocir.dialects.walk import ops_of
 from byocir.patterns.match import constant_array
 from byocir.patterns.target_classes import TargetProtocol
 from byocir.patterns.targets import find
+from byocir.rewrites.byoc.host_blocks import host_functions
 from byocir.vendor.hooks import ask, expect_given
 
 
@@ -37,10 +37,9 @@ class PlaceConstantsPass(ModulePass):
     name = "place-constants"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.body.block.ops:
-            if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for region in [o for o in ops_of(function) if isinstance(o, RegionOp)]:
-                    _place(region)
+        for function in host_functions(op):
+            for region in [o for o in ops_of(function) if isinstance(o, RegionOp)]:
+                _place(region)
 
 
 def _place(region: RegionOp) -> None:

@@ -29,7 +29,6 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
 from byocir.dialects.tir.affine import beyond, linear
 from byocir.dialects.tir.emit import Emitter, Read, Space
@@ -38,6 +37,7 @@ from byocir.dialects.tir.scalar import Number
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.dialects.uses import erase, replace_op, replace_uses
 from byocir.evaluate.scalar import number
+from byocir.rewrites.byoc.host_blocks import host_functions
 from byocir.rewrites.host.contraction import is_contraction, may_reorder
 
 LEAST_CHANNELS = 4
@@ -55,9 +55,8 @@ class AssignLayoutsPass(ModulePass):
     """Convolutions to fewer channels stay as they are."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in list(op.body.block.ops):
-            if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                _Layouts(function, self.least, self.frames == "written").assign()
+        for function in host_functions(op):
+            _Layouts(function, self.least, self.frames == "written").assign()
 
 
 @dataclass(frozen=True)

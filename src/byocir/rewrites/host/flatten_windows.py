@@ -20,12 +20,10 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind, blocks_in
 from byocir.dialects.tir.affine import beyond, divided, linear, modulo
 from byocir.dialects.tir.bodies import first
@@ -35,6 +33,7 @@ from byocir.dialects.tir.scalar import Number
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.dialects.uses import replace_op
 from byocir.evaluate.scalar import number
+from byocir.rewrites.byoc.host_blocks import host_functions
 from byocir.rewrites.host.contraction import is_contraction
 
 
@@ -45,10 +44,9 @@ class FlattenWindowsPass(ModulePass):
     name = "flatten-windows"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in list(op.body.block.ops):
-            if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for block in blocks_in(function):
-                    _flatten(block)
+        for function in host_functions(op):
+            for block in blocks_in(function):
+                _flatten(block)
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.array import Array, SharedMemory
-from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, blocks_in, ops_around
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.dialects.uses import erase, replace_op
 from byocir.evaluate.tir import update_block
+from byocir.rewrites.byoc.host_blocks import host_functions
 
 
 @dataclass(frozen=True)
@@ -32,13 +31,12 @@ class FoldCopiesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         memory = SharedMemory()
-        for function in list(op.body.block.ops):
-            if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for block in blocks_in(function):
-                    _fold(block, memory)
-                for constant in [c for c in ops_around(function) if isinstance(c, ConstantOp)]:
-                    if not list(constant.result.uses):
-                        erase(constant)
+        for function in host_functions(op):
+            for block in blocks_in(function):
+                _fold(block, memory)
+            for constant in [c for c in ops_around(function) if isinstance(c, ConstantOp)]:
+                if not list(constant.result.uses):
+                    erase(constant)
 
 
 def _source(value: SSAValue) -> SSAValue:

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp
+from byocir.rewrites.byoc.host_blocks import host_functions
 from byocir.rewrites.host.contraction import is_contraction
 from byocir.rewrites.read_through_pads import read_through_pads
 
@@ -30,8 +29,7 @@ class FoldPadsPass(ModulePass):
     name = "fold-pads"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in list(op.body.block.ops):
-            if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for block in [b for b in function.walk() if isinstance(b, BlockOp)]:
-                    if block.in_value_form and is_contraction(block):
-                        read_through_pads(block)
+        for function in host_functions(op):
+            for block in [b for b in function.walk() if isinstance(b, BlockOp)]:
+                if block.in_value_form and is_contraction(block):
+                    read_through_pads(block)

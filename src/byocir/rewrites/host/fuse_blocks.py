@@ -19,18 +19,17 @@ from itertools import accumulate
 from xdsl.context import Context
 from xdsl.dialects import math
 from xdsl.dialects.builtin import LocationAttr, ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import TARGET
 from byocir.dialects.locations import fuse
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, YieldOp, blocks_in
 from byocir.dialects.tir.affine import linear, whole_axes
 from byocir.dialects.tir.scalar import number_op
 from byocir.dialects.types import element_type_of, i1, is_unsigned, shape_of
 from byocir.dialects.uses import erase, replace_op, replace_uses
+from byocir.rewrites.byoc.host_blocks import host_functions
 from byocir.rewrites.host.contraction import is_contraction
 
 MOST_INPUTS = 12
@@ -50,11 +49,10 @@ class FuseBlocksPass(ModulePass):
     name = "fuse-blocks"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in list(op.body.block.ops):
-            if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for block in blocks_in(function):
-                    if block.in_value_form:
-                        _with_numbers(fuse_into(block))
+        for function in host_functions(op):
+            for block in blocks_in(function):
+                if block.in_value_form:
+                    _with_numbers(fuse_into(block))
 
 
 def fuse_into(op: BlockOp) -> BlockOp:

@@ -16,15 +16,14 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.dialects.func import FuncOp
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from byocir.dialects.array import Array
-from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, ConstantOp
 from byocir.dialects.types import element_type_of
+from byocir.rewrites.byoc.host_blocks import host_functions
 from byocir.rewrites.host.contraction import is_contraction
 from byocir.rewrites.schedule.blocks import Parts
 
@@ -36,11 +35,10 @@ class OrderWeightsPass(ModulePass):
     name = "order-weights"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in list(op.body.block.ops):
-            if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for block in list(function.walk()):
-                    if isinstance(block, BlockOp) and is_contraction(block):
-                        _order(block)
+        for function in host_functions(op):
+            for block in list(function.walk()):
+                if isinstance(block, BlockOp) and is_contraction(block):
+                    _order(block)
 
 
 def _order(block: BlockOp) -> None:

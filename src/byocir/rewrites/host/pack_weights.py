@@ -21,12 +21,10 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import BlockOp, ConstantOp, FillOp, IteratorAttr, blocks_in
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.bodies import multiply_accumulate
@@ -36,6 +34,7 @@ from byocir.dialects.types import element_type_of, f32, i8, i32, shape_of, ui8
 from byocir.dialects.uses import erase, replace_op
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.scalar import number
+from byocir.rewrites.byoc.host_blocks import host_functions
 from byocir.rewrites.host.contraction import is_computable, is_contraction, may_reorder
 from byocir.rewrites.host.dot_steps import DotStep, dot_step_of
 from byocir.rewrites.host.tile_shape import tile_shape
@@ -59,12 +58,11 @@ class PackWeightsPass(ModulePass):
                 help=did_you_mean(self.cpu, list(CPUS)),
             )
         cpu = CPUS[self.cpu]
-        for function in list(op.body.block.ops):
-            if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                for block in blocks_in(function):
-                    packing = _packing(block, cpu)
-                    if packing is not None:
-                        _pack(packing)
+        for function in host_functions(op):
+            for block in blocks_in(function):
+                packing = _packing(block, cpu)
+                if packing is not None:
+                    _pack(packing)
 
 
 @dataclass(frozen=True)

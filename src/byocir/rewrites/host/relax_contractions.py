@@ -23,7 +23,6 @@ from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import TARGET
 from byocir.dialects.tir import (
     BlockOp,
     ConstantOp,
@@ -35,6 +34,7 @@ from byocir.dialects.tir import (
     blocks_in,
 )
 from byocir.dialects.types import element_type_of, f32, is_float
+from byocir.rewrites.byoc.host_blocks import host_functions
 from byocir.rewrites.host.contraction import is_contraction
 
 RELAXED = FastMathFlagsAttr([FastMathFlag.REASSOC, FastMathFlag.ALLOW_CONTRACT])
@@ -47,9 +47,8 @@ class RelaxContractionsPass(ModulePass):
     name = "relax-contractions"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.body.block.ops:
-            if isinstance(function, FuncOp) and TARGET not in function.attributes:
-                _relax(function)
+        for function in host_functions(op):
+            _relax(function)
 
 
 def _relax(function: FuncOp) -> None:
