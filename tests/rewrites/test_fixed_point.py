@@ -10,7 +10,6 @@ from byocir.dialects.graph.fixed_point import (
     INT32_MIN,
     MAX_SHIFT,
     clamp_bounds,
-    clamps_after,
     fixed_parameters,
     rescale,
 )
@@ -40,6 +39,14 @@ def exact(x: np.ndarray, multiplier: int, shift: int, rounding: str) -> np.ndarr
     half = 2 ** (shift - 1)
     above_tie = floor + 1 if rounding == "half_up" else floor + (floor & 1)
     return np.where(rest == half, above_tie, floor + (rest > half))
+
+
+def clamps_after(multiplier, shift, lo, hi, rounding) -> bool:
+    """Tells if results of accumulators within the bounds must still be clamped to [lo, hi]: never
+    for scales up to 1, except where one is so small that no int32 reaches [lo, hi] from 0."""
+    lower, upper = clamp_bounds(multiplier, shift, lo, hi, rounding)
+    least = rescale(lower, multiplier, shift, rounding)
+    return least < lo or rescale(upper, multiplier, shift, rounding) > hi
 
 
 def clamped_in_int32(x, multiplier, shift, lo, hi, rounding) -> np.ndarray:

@@ -6,7 +6,7 @@ Cycles and limits are those of the description, reads and writes the rows that c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import ceil
 
 from xdsl.ir import SSAValue
@@ -27,8 +27,6 @@ from byocir.machine_sim import (
     Unit,
     Wait,
     hazards,
-    legal_order,
-    order_of,
     run_times,
 )
 
@@ -80,15 +78,6 @@ def check_order(machine: Machine, calls: Sequence[Call]) -> None:
         f"{found[0].span} of {found[0].memory}{others}",
         where=place(first.op.location),
     )
-
-
-def any_order(
-    machine: Machine, calls: Sequence[Call], choose: Callable[[list[int]], int]
-) -> list[Call]:
-    """Gives the calls in another order that the machine allows: `choose` picks the next one of
-    those that may run."""
-    order = order_of(model_of(machine), numbers_of(machine, calls))
-    return [calls[index] for index in legal_order(order, choose)]
 
 
 class _Numbers:

@@ -25,8 +25,9 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.machine import MAIN, Machine, exactly, up_to
 from byocir.machine.calls import calls_in
-from byocir.machine.numeric_programs import any_order, hazards_of
+from byocir.machine.numeric_programs import hazards_of, model_of, numbers_of
 from byocir.machine.simulator import Simulator
+from byocir.machine_sim import legal_order, order_of
 from byocir.patterns import Pattern, block
 from byocir.patterns.target_classes import register
 from byocir.rewrites.machine import PASSES
@@ -81,7 +82,8 @@ def disordered(drawn: Drawn, function: FuncOp, module: ModuleOp, seed: int) -> N
     def run() -> None:
         for choose in (max, pick.choice):
             arrays = [np.asarray(feeds["arg0"]), np.asarray(feeds["arg1"]), np.zeros_like(expected)]
-            order = any_order(drawn.machine, calls, choose)
+            waits = order_of(model_of(drawn.machine), numbers_of(drawn.machine, calls))
+            order = [calls[index] for index in legal_order(waits, choose)]
             Simulator(drawn.machine).run(function, arrays, order)
             np.testing.assert_array_equal(arrays[2], expected)
 

@@ -222,6 +222,11 @@ def is_defined(kind: type[Operation]) -> bool:
     return parts.isdisjoint(_LACKING)
 
 
+def macs(op: Operation) -> int:
+    """Counts the multiply-accumulates of a graph op, those on padding, too; 0 for other ops."""
+    return op.macs() if isinstance(op, GraphOp) else 0
+
+
 def undefined(op: Operation, reason: str) -> ByocirError:
     """Gives the error for an op that has no form at the tensor level."""
     return ByocirError(

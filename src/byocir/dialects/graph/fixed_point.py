@@ -113,8 +113,8 @@ def clamp_bounds(
     Clamping x to them first gives the same result for every int32 x, and then neither
     `x * multiplier` nor its sum with the rounding term exceeds int32. For parameters made by
     `fixed_parameters` and [lo, hi] within the type of the result that holds; others must satisfy
-    `max(-lo, hi + 1) * 2^shift + multiplier <= 2^31 - 1`. Whether the result must still be clamped
-    to [lo, hi] afterwards, `clamps_after` tells: only when the scale is above 1.
+    `max(-lo, hi + 1) * 2^shift + multiplier <= 2^31 - 1`. The result must still be clamped
+    to [lo, hi] afterwards where the scale is above 1.
     """
     assert multiplier >= 0
     assert max(-lo, hi + 1, 0) * 2**shift + multiplier <= INT32_MAX
@@ -144,13 +144,3 @@ def _products_around(result: int, shift: int, rounding: Rounding) -> tuple[int, 
     last = scaled + half - (0 if takes_tie_above else 1)
     first = scaled - half + (0 if takes_tie_below else 1)
     return last, first
-
-
-def clamps_after(multiplier: int, shift: int, lo: int, hi: int, rounding: Rounding) -> bool:
-    """Tells if results of accumulators within `clamp_bounds` still have to be clamped to [lo, hi].
-
-    Never for scales up to 1, except that with a scale so small that no int32 reaches [lo, hi] from
-    0 (always so with multiplier 0 and 0 outside [lo, hi]) the clamp alone makes the result."""
-    lower, upper = clamp_bounds(multiplier, shift, lo, hi, rounding)
-    least = rescale(lower, multiplier, shift, rounding)
-    return least < lo or rescale(upper, multiplier, shift, rounding) > hi

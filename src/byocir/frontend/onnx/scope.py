@@ -12,8 +12,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, ForeignOp, YieldOp
+from byocir.dialects.graph.base import macs
 from byocir.dialects.graph.foreign import FAILS
-from byocir.dialects.graph.macs import macs
 from byocir.dialects.graph.values import Strings, UnknownType
 from byocir.dialects.locations import named
 from byocir.frontend.onnx.bodies import (

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from byocir.dialects import tir
-from byocir.dialects.graph.macs import macs
+from byocir.dialects.graph.base import macs
 from byocir.dialects.traits import is_constant_value
 from byocir.dialects.types import element_type_of, holds_numbers, nbytes, static_shape
 
