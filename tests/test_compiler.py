@@ -17,7 +17,7 @@ from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.weights import dump_weights, read_weights
 from byocir.evaluate.module import evaluate
 from byocir.rewrites.pipeline import PassRunner, run_passes
-from byocir.runtime.report_reader import report_of
+from byocir.runtime.report_of_module import report_of
 from byocir.targets.hand_off_passes import partition_pipeline
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits"

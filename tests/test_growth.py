@@ -40,7 +40,7 @@ from byocir.runtime.explain import explain
 from byocir.runtime.native import host_code
 from byocir.runtime.page import page
 from byocir.runtime.report import Region, Report
-from byocir.runtime.report_reader import report_of
+from byocir.runtime.report_of_module import report_of
 from byocir.runtime.shared_reasons import companions_of
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from byocir.dialects.tir import ConstantOp
 from byocir.dialects.weights import load_weights, save_weights
 from byocir.evaluate.module import evaluate
 from byocir.patterns import Composite, constant, op, wildcard
-from byocir.runtime.report_reader import report_of
+from byocir.runtime.report_of_module import report_of
 from byocir.targets.json import KERNELS, JsonTarget, Kernel, Step
 
 PRODUCT = Composite("npu.product", (op("graph.matmul", wildcard("x"), constant("w")),))

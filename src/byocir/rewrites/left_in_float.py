@@ -19,7 +19,7 @@ from byocir.patterns import op as op_pattern
 from byocir.patterns.trail import append, nearest_misses, record
 from byocir.rewrites.grid import anything, constant_array, quantize
 from byocir.rewrites.matching import MatchedRewrite
-from byocir.rewrites.moving_ops import MOVING_OPS
+from byocir.rewrites.movement_ops import MOVING_OPS
 
 _BETWEEN = (QuantizeOp, DequantizeOp, ReluOp, ClipOp, AddOp)
 """Ops of every quantised chain, and sums, which are mostly no biases: that a rewrite matches those

@@ -61,7 +61,7 @@ from byocir.rewrites.grid import (
     quantize,
 )
 from byocir.rewrites.matching import rewrites
-from byocir.rewrites.moving_ops import MOVING_OPS, is_nearest
+from byocir.rewrites.movement_ops import MOVING_OPS, is_nearest
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ from byocir.dialects.types import element_type_of, i8, ui8
 from byocir.rewrites.clean_up import DropUndone, added_by
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.grid import constant_array
-from byocir.rewrites.moving_ops import MOVING_OPS, is_nearest
+from byocir.rewrites.movement_ops import MOVING_OPS, is_nearest
 
 OFFSET = 128
 """The number by which a signed byte is less than the unsigned one that it stands for."""

@@ -18,7 +18,7 @@ from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.weights import dump_weights, read_weights
 from byocir.errors import ByocirError
 from byocir.rewrites.byoc.tuned import TunedTable
-from byocir.runtime.report_reader import report_of
+from byocir.runtime.report_of_module import report_of
 from byocir.runtime.time_regions import seconds_of
 from byocir.targets.base import Target
 from byocir.targets.resolve_targets import named_target

@@ -30,7 +30,7 @@ from byocir.patterns.policy import RegionPolicy
 from byocir.patterns.targets import find
 from byocir.rewrites import mark_ops
 from byocir.rewrites.byoc.verify_regions import verify_regions
-from byocir.runtime.report_reader import report_of
+from byocir.runtime.report_of_module import report_of
 
 KINDS = {"relu": 1, "add": 2, "sub": 2, "mul": 2, "softmax": 1}
 

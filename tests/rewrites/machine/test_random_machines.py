@@ -32,7 +32,7 @@ from byocir.patterns import Pattern, block
 from byocir.patterns.target_classes import register
 from byocir.rewrites.machine import PASSES
 from byocir.rewrites.pipeline import run_passes
-from byocir.runtime.report_reader import report_of
+from byocir.runtime.report_of_module import report_of
 from byocir.targets import described
 
 ENGINE = str(Path(__file__).parents[3] / "examples" / "counted_engine.py")
