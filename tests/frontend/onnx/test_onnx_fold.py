@@ -6,6 +6,7 @@ Folding may not call the evaluator, which is a layer above: one meaning is held 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,7 +15,7 @@ import pytest
 from byocir.dialects.array import Array
 from byocir.evaluate.module import evaluate
 from byocir.frontend.onnx import import_onnx
-from byocir.frontend.onnx.fold import OPERATORS, fold_integers
+from byocir.frontend.onnx.fold import OF_FLOATS, OPERATORS, fold_shape_arithmetic
 from byocir.testing.fuzz.cases import Case, model_of
 from byocir.testing.fuzz.draft import Draft, Unfit
 from byocir.testing.fuzz.draws import Draws
@@ -25,9 +26,9 @@ SETTINGS = {"Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
 """Operators whose inputs but the first say what is done, as those of reductions do."""
 
 
-def drawn(operator: str) -> Iterator[tuple[Case, onnx.NodeProto]]:
-    """Nodes on integers and bools."""
-    for seed in range(20):
+def drawn(operator: str, kinds: str) -> Iterator[tuple[Case, onnx.NodeProto]]:
+    """Nodes on arrays of these kinds."""
+    for seed in range(20 if kinds == "iub" else 60):
         draws = Draws(seed)
         case = Case(draws.one([13, 18, 21]))
         schema = schema_of(operator, case.opset)
@@ -38,7 +39,7 @@ def drawn(operator: str) -> Iterator[tuple[Case, onnx.NodeProto]]:
             node = draft.node()
         except Unfit:
             continue
-        if all(value.data.dtype.kind in "iub" for value in case.values.values()):
+        if all(value.data.dtype.kind in kinds for value in case.values.values()):
             yield case, node
 
 
@@ -54,12 +55,16 @@ def ran(case: Case, node: onnx.NodeProto) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("operator", sorted(OPERATORS))
-def test_folding_gives_what_running_does(operator: str) -> None:
+INTEGERS = [(operator, "iub") for operator in sorted(OPERATORS)]
+FLOATS = [(operator, "iubf") for operator in sorted(OF_FLOATS)]
+
+
+@pytest.mark.parametrize(("operator", "kinds"), INTEGERS + FLOATS)
+def test_folding_gives_what_running_does(operator: str, kinds: str) -> None:
     count = 0
-    for case, node in drawn(operator):
+    for case, node in drawn(operator, kinds):
         sources = [Array.of(case.values[name].data) if name else None for name in node.input]
-        folded = fold_integers(node, sources, case.opset)
+        folded = fold_shape_arithmetic(node, sources, case.opset)
         if folded is None:
             continue
         expected = ran(case, node)
@@ -67,3 +72,48 @@ def test_folding_gives_what_running_does(operator: str) -> None:
         np.testing.assert_array_equal(folded.values(), expected)
         count += 1
     assert count >= 2
+
+
+def folded_with(operator: str, *arrays: np.ndarray, **attributes: Any) -> Array | None:
+    names = [f"x{i}" for i in range(len(arrays))]
+    node = onnx.helper.make_node(operator, names, ["y"], **attributes)
+    return fold_shape_arithmetic(node, [Array.of(each) for each in arrays], 18)
+
+
+def test_floats_are_folded_where_they_are_few_and_exact() -> None:
+    few, many = np.full(4, 2.5, np.float32), np.full(17, 2.5, np.float32)
+    half = folded_with("Floor", few)
+    assert half is not None
+    assert half.values().tolist() == [2] * 4
+    assert folded_with("Floor", many) is None
+    assert folded_with("Sqrt", few) is None
+    assert folded_with("Max", few, few) is None  # but of integers
+    assert folded_with("Div", few, few * 0) is None
+    assert folded_with("Add", few.astype(np.float16), few.astype(np.float16)) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "is_folded"), [(127.9, True), (-128.9, True), (128.0, False), (-129.0, False)]
+)
+def test_floats_that_an_integer_does_not_hold_are_left(value: float, is_folded: bool) -> None:
+    found = folded_with("Cast", np.array([value], np.float32), to=onnx.TensorProto.INT8)
+    assert (found is not None) == is_folded
+
+
+def test_anchors_of_a_detector_have_static_shapes() -> None:
+    """A Range up to a float that is cast from a size, as detectors make their grids."""
+    text = """<ir_version: 9, opset_import: ["": 17]>
+    grid (float[1, 3, h, w] x) => (float[n, n2] y)
+    <int64 one = {2}, float zero = {0.0}, float step = {1.0}, int64[2] column = {-1, 1}>
+    {
+        shape = Shape(x)
+        h1 = Gather(shape, one)
+        end = Cast<to = 1>(h1)
+        range = Range(zero, end, step)
+        place = Add(range, step)
+        y = Reshape(place, column)
+    }"""
+    module = import_onnx(onnx.parser.parse_model(text), shapes={"x": (1, 3, 5, 4)})
+    assert "foreign" not in str(module)
+    (found,) = evaluate(module, {"x": np.zeros((1, 3, 5, 4), np.float32)}).values()
+    assert found.tolist() == [[1], [2], [3], [4], [5]]

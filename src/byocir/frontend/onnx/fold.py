@@ -1,7 +1,8 @@
-"""Arithmetic on shapes: nodes on small integer constants are computed at import.
+"""Arithmetic on shapes: nodes on small constants are computed at import.
 
-Exporters write a reshape to a computed shape as Shape, Gather, Concat, Reshape. All shapes are
-static here, so the chain is known; no graph op is needed for it.
+Exporters write a reshape to a computed shape as Shape, Gather, Concat, Reshape; the sizes of a
+Resize or the end of a Range are floats on the way: Shape, Gather, Cast, Mul, Floor, Cast. All
+shapes are static here, so the chain is known; no graph op is needed for it.
 """
 
 from __future__ import annotations
@@ -55,29 +56,69 @@ OPERATORS = frozenset(
 """Operators that shapes are computed with, beside those that the op table reads. None gives
 much more than it takes."""
 
-LIMIT = 1024
-"""The most elements of an array that is taken for a shape."""
+OF_FLOATS = frozenset(
+    {
+        "Add",
+        "Cast",
+        "Ceil",
+        "Concat",
+        "Div",
+        "Floor",
+        "Gather",
+        "Mul",
+        "Reshape",
+        "Round",
+        "Slice",
+        "Squeeze",
+        "Sub",
+        "Unsqueeze",
+    }
+)
+"""Those of them that shapes are computed with in floats: all give the one nearest to the result."""
+
+LIMIT, FLOAT_LIMIT = 1024, 16
+"""The most elements of an array that is taken for a shape, and of floats on the way to one."""
 
 
-def fold_integers(
+def fold_shape_arithmetic(
     node: onnx.NodeProto, sources: Sequence[Value | None], opset: int
 ) -> Array | None:
     """Gives the result of shape arithmetic on constants; None if this node is something else, or is
     wrong."""
-    if node.op_type not in OPERATORS or not sources or node.domain not in ("", "ai.onnx"):
+    known = node.op_type in OPERATORS | OF_FLOATS
+    if not known or not sources or node.domain not in ("", "ai.onnx"):
         return None
     feeds: dict[str, np.ndarray] = {}
     for name, source in zip(node.input, sources, strict=True):
         if source is None:
             continue
-        if not isinstance(source, Array) or source.size > LIMIT or source.dtype.kind not in "iub":
+        if not isinstance(source, Array) or source.size > LIMIT or source.dtype.kind not in "iubf":
             return None
         feeds[name] = source.values()
+    if not all(_is_taken(node, value) for value in feeds.values()):
+        return None
     sliced_here = node.op_type == "Slice" and len(node.input) > 2
     made = _slice(node, feeds) if sliced_here else _by_reference(node, feeds, opset)
-    if made is None or made.dtype.kind not in "iub" or made.size > LIMIT:
+    if made is None or made.size > LIMIT or not _is_taken(node, made):
         return None
-    return Array.of(made)
+    is_cut = made.dtype.kind in "iu" and not all(_fits(each, made.dtype) for each in feeds.values())
+    return None if is_cut else Array.of(made)
+
+
+def _is_taken(node: onnx.NodeProto, value: np.ndarray) -> bool:
+    """Tells if an array may be part of the arithmetic of this node."""
+    if value.dtype.kind in "iub":
+        return node.op_type in OPERATORS
+    is_wide = value.dtype in (np.dtype(np.float32), np.dtype(np.float64))
+    is_small = node.op_type in OF_FLOATS and value.size <= FLOAT_LIMIT
+    return is_wide and is_small and bool(np.isfinite(value).all())
+
+
+def _fits(value: np.ndarray, integers: np.dtype) -> bool:
+    """Tells if integers of a type hold what floats are cut off to; others fit."""
+    info = np.iinfo(integers)
+    is_inside = (value > float(info.min) - 1) & (value < float(info.max) + 1)
+    return value.dtype.kind != "f" or bool(is_inside.all())
 
 
 def _by_reference(

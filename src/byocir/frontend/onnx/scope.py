@@ -25,7 +25,7 @@ from byocir.frontend.onnx.bodies import (
 )
 from byocir.frontend.onnx.contradictions import contradiction
 from byocir.frontend.onnx.detached_weights import graphs_in
-from byocir.frontend.onnx.fold import fold_integers
+from byocir.frontend.onnx.fold import fold_shape_arithmetic
 from byocir.frontend.onnx.foreign import attributes_of, constant_of
 from byocir.frontend.onnx.forms import same_form
 from byocir.frontend.onnx.infer import free_names, infer_types, why_invalid
@@ -159,7 +159,7 @@ class Scope:
         sources = [self._value(name, node) for name in node.input]
         if self._inline_branch(node, sources):
             return
-        folded = fold_integers(node, sources, self.context.opset(node))
+        folded = fold_shape_arithmetic(node, sources, self.context.opset(node))
         if folded is not None:
             self.values[node.output[0]] = folded
             return
