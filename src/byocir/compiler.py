@@ -361,7 +361,7 @@ def host_pipeline(host: CHost) -> str:
     relax = "relax-contractions," if host.description.fuses else ""
     pack = f"pack-weights{{cpu={host.cpu}}},fold-copies"
     lower = f"outline-branches,convert-bounded-to-tir,{LOWERING}"
-    layouts = f"{relax}fold-pads,assign-layouts,flatten-windows"
+    layouts = f"{relax}split-phases,fold-copies,fold-pads,assign-layouts,flatten-windows"
     return f"{lower},{layouts},fuse-blocks,{pack},group-foreign"
 
 

@@ -10,6 +10,7 @@ from byocir.rewrites.pipeline import parse_pipeline, run_passes
 PACK = "pack-weights{cpu=x86-64-v3},fold-copies"
 EXACT = ",".join(
     [
+        "split-phases,fold-copies",
         "fold-pads",
         "assign-layouts",
         "flatten-windows",

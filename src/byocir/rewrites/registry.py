@@ -62,6 +62,7 @@ PASSES: dict[str, str] = {
     "fold-pads": "byocir.rewrites.host.fold_pads:FoldPadsPass",
     "assign-layouts": "byocir.rewrites.host.assign_layouts:AssignLayoutsPass",
     "order-weights": "byocir.rewrites.host.order_weights:OrderWeightsPass",
+    "split-phases": "byocir.rewrites.host.split_phases:SplitPhasesPass",
     "flatten-windows": "byocir.rewrites.host.flatten_windows:FlattenWindowsPass",
     "fuse-blocks": "byocir.rewrites.host.fuse_blocks:FuseBlocksPass",
     "pack-weights": "byocir.rewrites.host.pack_weights:PackWeightsPass",

@@ -3,6 +3,7 @@
 ```
 outline-branches     a function for each graph of an If
 relax-contractions   sums of floats in any order, where nothing is told by their last bits
+split-phases         a transposed convolution as a convolution for each phase of its strides
 fold-pads            contractions that read through padding
 assign-layouts       channels last, from one convolution to the next
 flatten-windows      sliding windows as contractions over one plane

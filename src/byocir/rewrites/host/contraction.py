@@ -21,8 +21,13 @@ UNSIGNED: dict[Attribute, bool] = {
 def is_contraction(op: BlockOp) -> bool:
     """Tells if the body is `acc + x * y` on two inputs, which may be converted first, at all points
     from 0."""
+    return op.where is None and not op.bases and multiplies_and_adds(op)
+
+
+def multiplies_and_adds(op: BlockOp) -> bool:
+    """Tells if the body is `acc + x * y` on two inputs, which may be converted first."""
     block = op.body.block
-    if len(op.ins) != 2 or len(op.outs) != 1 or op.where is not None or op.bases:
+    if len(op.ins) != 2 or len(op.outs) != 1:
         return False
     add = op.yielded[0].owner
     if not isinstance(add, arith.AddfOp | arith.AddiOp):

@@ -35,7 +35,7 @@ from byocir.dialects.tir import (
 )
 from byocir.dialects.types import element_type_of, f32, is_float
 from byocir.rewrites.byoc.host_blocks import host_functions
-from byocir.rewrites.host.contraction import is_contraction
+from byocir.rewrites.host.contraction import multiplies_and_adds
 
 RELAXED = FastMathFlagsAttr([FastMathFlag.REASSOC, FastMathFlag.ALLOW_CONTRACT])
 
@@ -98,4 +98,4 @@ def _leads_to_integers(op: Operation) -> bool:
 
 def _is_float_contraction(op: BlockOp) -> bool:
     types = {arg.type for arg in op.body.block.args}
-    return op.in_value_form and is_contraction(op) and types == {f32}
+    return op.in_value_form and multiplies_and_adds(op) and types == {f32}
