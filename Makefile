@@ -40,7 +40,7 @@ fuzz: .venv/dev ## run the random tests on new examples, then the fuzzer, each f
 	@seed=$${FUZZ_SEED:-$$(date +%s)}; echo "FUZZ_SEED=$$seed"; \
 	HYPOTHESIS_PROFILE=fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$$seed \
 		$(BIN)/python -m pytest -n auto -m hypothesis && \
-	$(BIN)/python -m byocir.testing.fuzz --seed $$seed --graphs 1000000 --seconds $(FUZZ_SECONDS) \
+	PYTHONPATH=tests/programs $(BIN)/python -m onnx_fuzz --seed $$seed --graphs 1000000 --seconds $(FUZZ_SECONDS) \
 		--level all --threads 1 --threads 2
 
 slow: .venv/dev ## run the tests that take minutes: onnx's cases as C for each processor

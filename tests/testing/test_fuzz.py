@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from c_compilers import VECTOR
 from onnx import defs, helper
+from onnx_fuzz.cases import Case
+from onnx_fuzz.draft import Draft, Unfit
+from onnx_fuzz.draws import Draws
+from onnx_fuzz.grow import NEWEST, OLDEST, schema_of
+from onnx_fuzz.rules import RULES
+from onnx_fuzz.rules.left_out import ATTRIBUTES, DOMAINS, FORMS, OPERATORS
+from onnx_fuzz.rules.microsoft import SCHEMAS
+from onnx_fuzz.session import Session
 
 from byocir.dialects.graph import LeakyReluOp
 from byocir.evaluate.graph_rules import GRAPH_RULES
 from byocir.frontend.onnx.table import READERS
-from byocir.testing.fuzz.cases import Case
-from byocir.testing.fuzz.draft import Draft, Unfit
-from byocir.testing.fuzz.draws import Draws
-from byocir.testing.fuzz.grow import NEWEST, OLDEST, schema_of
-from byocir.testing.fuzz.rules import RULES
-from byocir.testing.fuzz.rules.left_out import ATTRIBUTES, DOMAINS, FORMS, OPERATORS
-from byocir.testing.fuzz.rules.microsoft import SCHEMAS
-from byocir.testing.fuzz.session import Session
 
 SAMPLE = 60
 """Graphs that run with all other tests."""

@@ -1,11 +1,9 @@
-"""Tools for the tests of a target: random programs and mutations of them, onnx's own tests.
+"""Tools for the tests of a target: random programs and mutations of them.
 
 `conform(target)` tells whether a target is right; `byocir conform` and pytest's fixture `conforms`
 call it. `matching(composite)` and `near_miss(composite)` make programs that a target takes and just
 misses; `unflipped(composite)` lists the rules that nothing was found to break.
 `check_rewrite(rewrite)` checks that a rewrite changes what it must and no meaning.
-
-`python -m byocir.testing.fuzz` compares random ONNX graphs with what others make of them.
 
 Strategies need Hypothesis (the extra `byocir[test]`), which is imported when one is made. Every
 generator also works without it, from a seed: it draws integers from a `Choose`.

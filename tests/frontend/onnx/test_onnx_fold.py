@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx_fuzz.cases import Case, model_of
+from onnx_fuzz.draft import Draft, Unfit
+from onnx_fuzz.draws import Draws
+from onnx_fuzz.grow import schema_of
+from onnx_fuzz.rules import RULES
 
 from byocir.dialects.array import Array
 from byocir.evaluate.module import evaluate
 from byocir.frontend.onnx import import_onnx
 from byocir.frontend.onnx.fold import OF_FLOATS, OPERATORS, fold_shape_arithmetic
-from byocir.testing.fuzz.cases import Case, model_of
-from byocir.testing.fuzz.draft import Draft, Unfit
-from byocir.testing.fuzz.draws import Draws
-from byocir.testing.fuzz.grow import schema_of
-from byocir.testing.fuzz.rules import RULES
 
 SETTINGS = {"Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
 """Operators whose inputs but the first say what is done, as those of reductions do."""

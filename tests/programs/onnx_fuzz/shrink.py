@@ -10,9 +10,9 @@ import onnx
 
 from byocir.isolation import Died, Limits, isolated
 from byocir.memory import MOST
-from byocir.testing.fuzz.cases import Case, Value, names_read
-from byocir.testing.fuzz.draws import Unfit
-from byocir.testing.fuzz.reference import compute, is_float
+from onnx_fuzz.cases import Case, Value, names_read
+from onnx_fuzz.draws import Unfit
+from onnx_fuzz.reference import compute, is_float
 
 Fails = Callable[[Case], bool]
 

@@ -1,4 +1,4 @@
-"""`python -m byocir.testing.fuzz --graphs 1000 --seed 1`: random graphs against references.
+"""`python -m onnx_fuzz --graphs 1000 --seed 1`: random graphs against references.
 
 Graphs are drawn by their seeds, run through the evaluator and through C for each --level, and
 compared with what ONNX Runtime or onnx's reference makes of them. What differs is made small and
@@ -17,7 +17,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from byocir.testing.fuzz.session import Session
+from onnx_fuzz.session import Session
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m byocir.testing.fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m onnx_fuzz", description=__doc__)
     parser.add_argument("--graphs", type=int, default=1000, help="how many graphs")
     parser.add_argument("--seed", type=int, default=0, help="the first graph's seed")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin none after that")

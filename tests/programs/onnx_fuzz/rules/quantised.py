@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from byocir.testing.fuzz.cases import element_of
-from byocir.testing.fuzz.draft import Draft, Unfit, dtype_of
-from byocir.testing.fuzz.rules.registry import rule
+from onnx_fuzz.cases import element_of
+from onnx_fuzz.draft import Draft, Unfit, dtype_of
+from onnx_fuzz.rules.registry import rule
 
 
 def grids(d: Draft, shape: Sequence[int]) -> tuple[int, ...]:

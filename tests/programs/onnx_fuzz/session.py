@@ -15,9 +15,11 @@ import numpy as np
 from byocir.errors import ByocirError
 from byocir.isolation import Died, Limits, isolated
 from byocir.memory import MOST
-from byocir.testing.fuzz.cases import Case
-from byocir.testing.fuzz.grow import random_case
-from byocir.testing.fuzz.runs import (
+from byocir.toolchain.cpu import CPUS
+from byocir.toolchain.machine import check_runs
+from onnx_fuzz.cases import Case
+from onnx_fuzz.grow import random_case
+from onnx_fuzz.runs import (
     BATCH,
     EVALUATOR,
     GRAPH,
@@ -25,9 +27,7 @@ from byocir.testing.fuzz.runs import (
     through_c,
     through_evaluator,
 )
-from byocir.testing.fuzz.shrink import LIMITS, shrink
-from byocir.toolchain.cpu import CPUS
-from byocir.toolchain.machine import check_runs
+from onnx_fuzz.shrink import LIMITS, shrink
 
 ALL = "all"
 

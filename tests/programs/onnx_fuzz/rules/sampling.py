@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from byocir.testing.fuzz.draft import OPTIONAL, Draft, Unfit
-from byocir.testing.fuzz.rules.registry import rule
+from onnx_fuzz.draft import OPTIONAL, Draft, Unfit
+from onnx_fuzz.rules.registry import rule
 
 
 @rule("Upsample")

@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from byocir.testing.fuzz.cases import element_of
-from byocir.testing.fuzz.draft import Draft
-from byocir.testing.fuzz.rules.registry import rule
+from onnx_fuzz.cases import element_of
+from onnx_fuzz.draft import Draft
+from onnx_fuzz.rules.registry import rule
 
 NUMBERS = ("float32", "float64", "int32", "int64", "float16")
 STEPS = ("Add", "Sub", "Mul", "Max", "Min")

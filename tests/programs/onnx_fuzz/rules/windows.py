@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from byocir.testing.fuzz.draft import Draft, Unfit, kind_of
-from byocir.testing.fuzz.rules.registry import rule
+from onnx_fuzz.draft import Draft, Unfit, kind_of
+from onnx_fuzz.rules.registry import rule
 
 PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from byocir.testing.fuzz.cases import Value
-from byocir.testing.fuzz.reference import is_float, largest
+from onnx_fuzz.cases import Value
+from onnx_fuzz.reference import is_float, largest
 
 
 def compare(found: Any, value: Value) -> str:

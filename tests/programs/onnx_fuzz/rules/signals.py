@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from byocir.testing.fuzz.draft import Draft, Unfit
-from byocir.testing.fuzz.rules.movement import drawn_dtype
-from byocir.testing.fuzz.rules.registry import rule
+from onnx_fuzz.draft import Draft, Unfit
+from onnx_fuzz.rules.movement import drawn_dtype
+from onnx_fuzz.rules.registry import rule
 
 
 @rule("HannWindow", "HammingWindow", "BlackmanWindow")

@@ -20,7 +20,8 @@ from byocir.frontend.onnx.differences import Reference as Against
 from byocir.frontend.onnx.differences import differences
 from byocir.frontend.onnx.reference import Reference
 from byocir.targets.ort_session import Session
-from byocir.testing.fuzz.cases import (
+from byocir.vendor.engine import NotComputed
+from onnx_fuzz.cases import (
     Case,
     Data,
     Value,
@@ -28,9 +29,8 @@ from byocir.testing.fuzz.cases import (
     names_read,
     version_of,
 )
-from byocir.testing.fuzz.draws import Unfit
-from byocir.testing.fuzz.kinds import CURVES, EXACT, LOOSE, STASHED, STEPS, UNMOVED
-from byocir.vendor.engine import NotComputed
+from onnx_fuzz.draws import Unfit
+from onnx_fuzz.kinds import CURVES, EXACT, LOOSE, STASHED, STEPS, UNMOVED
 
 MOVED = 6.0
 """The weight of a measured change: moves of several inputs may add up."""

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from onnx import defs, helper
 
-from byocir.testing.fuzz.draft import Draft, Unfit
-from byocir.testing.fuzz.rules.matrices import matrix_sizes
-from byocir.testing.fuzz.rules.registry import rule
-from byocir.testing.fuzz.rules.windows import image, kernel_for, window
+from onnx_fuzz.draft import Draft, Unfit
+from onnx_fuzz.rules.matrices import matrix_sizes
+from onnx_fuzz.rules.registry import rule
+from onnx_fuzz.rules.windows import image, kernel_for, window
 
 DOMAIN = "com.microsoft"
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from byocir.testing.fuzz.draft import OPTIONAL, Draft, kind_of
-from byocir.testing.fuzz.rules.registry import rule
-from byocir.testing.fuzz.rules.windows import scale
+from onnx_fuzz.draft import OPTIONAL, Draft, kind_of
+from onnx_fuzz.rules.registry import rule
+from onnx_fuzz.rules.windows import scale
 
 EQUATIONS = (
     "ij,jk->ik", "ij,kj->ik", "bij,bjk->bik", "ij->ji", "ij->i", "ii->i", "ii", "i,j->ij", "i,i->",

@@ -6,10 +6,10 @@ from math import prod
 
 import numpy as np
 
-from byocir.testing.fuzz.cases import element_of
-from byocir.testing.fuzz.draft import Draft, Unfit, dtype_of, kind_of
-from byocir.testing.fuzz.rules.reductions import some_axes
-from byocir.testing.fuzz.rules.registry import rule
+from onnx_fuzz.cases import element_of
+from onnx_fuzz.draft import Draft, Unfit, dtype_of, kind_of
+from onnx_fuzz.rules.reductions import some_axes
+from onnx_fuzz.rules.registry import rule
 
 FAR = (2**31 - 1, 2**63 - 1, 1000)
 """Ends of slices that mean the end."""

@@ -8,13 +8,13 @@ from functools import lru_cache
 import numpy as np
 from onnx import defs
 
-from byocir.testing.fuzz.cases import Case, Value, version_of
-from byocir.testing.fuzz.draft import Draft
-from byocir.testing.fuzz.draws import Draws, Unfit
-from byocir.testing.fuzz.reference import compute, is_float
-from byocir.testing.fuzz.rules import RULES
-from byocir.testing.fuzz.rules.left_out import FORMS
-from byocir.testing.fuzz.rules.microsoft import SCHEMAS
+from onnx_fuzz.cases import Case, Value, version_of
+from onnx_fuzz.draft import Draft
+from onnx_fuzz.draws import Draws, Unfit
+from onnx_fuzz.reference import compute, is_float
+from onnx_fuzz.rules import RULES
+from onnx_fuzz.rules.left_out import FORMS
+from onnx_fuzz.rules.microsoft import SCHEMAS
 
 OLDEST, NEWEST = 7, defs.onnx_opset_version()
 COUNTS = (1, 1, 1, 1, 1, 2, 2, 3, 4, 6)

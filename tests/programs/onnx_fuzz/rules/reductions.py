@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from byocir.testing.fuzz.draft import Draft, Unfit, kind_of
-from byocir.testing.fuzz.rules.registry import rule
+from onnx_fuzz.draft import Draft, Unfit, kind_of
+from onnx_fuzz.rules.registry import rule
 
 REDUCTIONS = ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare"]
 

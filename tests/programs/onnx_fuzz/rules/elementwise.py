@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from byocir.testing.fuzz.cases import element_of
-from byocir.testing.fuzz.draft import VARIADIC, Draft, Unfit, dtype_of, kind_of
-from byocir.testing.fuzz.draws import limits_of
-from byocir.testing.fuzz.rules.registry import rule
+from onnx_fuzz.cases import element_of
+from onnx_fuzz.draft import VARIADIC, Draft, Unfit, dtype_of, kind_of
+from onnx_fuzz.draws import limits_of
+from onnx_fuzz.rules.registry import rule
 
 BOUNDS: Mapping[str, tuple[float, float]] = {
     "Acos": (-1, 1),

@@ -1,7 +1,7 @@
 """Rules for what schemas cannot say of operators: how shapes fit, and the values that make
 sense."""
 
-from byocir.testing.fuzz.rules import (
+from onnx_fuzz.rules import (
     control,
     elementwise,
     indices,
@@ -18,7 +18,7 @@ from byocir.testing.fuzz.rules import (
     text,
     windows,
 )
-from byocir.testing.fuzz.rules.registry import RULES
+from onnx_fuzz.rules.registry import RULES
 
 __all__ = [
     "RULES",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from byocir.testing.fuzz.draft import Draft
-from byocir.testing.fuzz.rules.registry import rule
+from onnx_fuzz.draft import Draft
+from onnx_fuzz.rules.registry import rule
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 FUNCTIONS = (

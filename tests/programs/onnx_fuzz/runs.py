@@ -13,15 +13,15 @@ from xdsl.dialects.builtin import ModuleOp
 
 import byocir
 from byocir.compiler import generate, hand_over
-from byocir.dialects.graph import ForeignOp
+from byocir.dialects.graph.foreign import ForeignOp
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate
 from byocir.request import Request
 from byocir.runtime.native import HostProgram
 from byocir.runtime.package import Package
 from byocir.runtime.report import C, Report
-from byocir.testing.fuzz.cases import Case
-from byocir.testing.fuzz.compare import compare
+from onnx_fuzz.cases import Case
+from onnx_fuzz.compare import compare
 
 GRAPH, EVALUATOR = "graph", "evaluator"
 BATCH = 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from byocir.testing.fuzz.draft import Draft
+from onnx_fuzz.draft import Draft
 
 Rule = Callable[[Draft], None]
 

@@ -1,7 +1,7 @@
 """A node as it is drawn, after its schema: types, operands and attributes.
 
 Whatever the schema tells is taken from there: which inputs there are and of which types, which
-attributes and their defaults. A rule (`byocir.testing.fuzz.rules`) says what a schema cannot: how
+attributes and their defaults. A rule (`onnx_fuzz.rules`) says what a schema cannot: how
 shapes fit each other, and which values mean something.
 """
 
@@ -14,10 +14,10 @@ import numpy as np
 import onnx
 from onnx import defs, helper
 
-from byocir.testing.fuzz.cases import Case, Value, element_of
-from byocir.testing.fuzz.draws import Draws, Unfit
-from byocir.testing.fuzz.kinds import STEPPING
-from byocir.testing.fuzz.reference import is_float
+from onnx_fuzz.cases import Case, Value, element_of
+from onnx_fuzz.draws import Draws, Unfit
+from onnx_fuzz.kinds import STEPPING
+from onnx_fuzz.reference import is_float
 
 Formal = defs.OpSchema.FormalParameter
 OPTIONAL = defs.OpSchema.FormalParameterOption.Optional

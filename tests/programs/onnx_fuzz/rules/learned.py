@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from byocir.testing.fuzz.draft import Draft, kind_of
-from byocir.testing.fuzz.rules.registry import rule
+from onnx_fuzz.draft import Draft, kind_of
+from onnx_fuzz.rules.registry import rule
 
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO")
 
