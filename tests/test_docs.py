@@ -4,6 +4,7 @@ import argparse
 import importlib.util
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -71,6 +72,27 @@ def test_the_page_of_the_command_line_describes_every_verb_exit_code_and_field()
     assert all(
         f"| `byocir {verb} " in text or f"| `byocir {verb}`" in text for verb in verbs.choices
     )
+
+
+def commands() -> list[list[str]]:
+    """Gives the commands of all pages, as words."""
+    pages = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    blocks = "\n".join(block for page in pages for block in snippets(page, "sh"))
+    lines = blocks.replace("\\\n", " ").splitlines()
+    return [
+        words for line in lines if (words := shlex.split(line.removeprefix("$ "), comments=True))
+    ]
+
+
+def test_commands_in_pages_are_commands():
+    found = commands()
+    known = {"byocir", "byocir-opt", "project/model", "make", "pip", "pytest", ".", "$EDITOR"}
+    assert [words for words in found if words[0] not in known] == []
+    verbs = [words[1:] for words in found if words[0] == "byocir"]
+    assert len(verbs) > 40
+    parser = build_parser()
+    for words in verbs:
+        parser.parse_args(words)
 
 
 @pytest.mark.usefixtures("in_root")
