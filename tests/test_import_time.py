@@ -64,8 +64,29 @@ def test_targets_are_listed_without_what_runs_them():
         "byocir.vta_sim.token_order",
         "byocir.lowering.tir_to_vta.legalise",
     }
-    heavy |= {"byocir.machine.simulator", "byocir.rewrites.schedule", "byocir.rewrites.machine"}
+    heavy |= {"byocir.machine", "byocir.rewrites.schedule", "byocir.rewrites.machine"}
+    heavy |= {"byocir.dialects.vta", "byocir.toolchain.build", "byocir.targets.ort_session"}
     assert not loaded & heavy
+
+
+def test_formats_of_ops_are_parsed_with_the_first_text():
+    code = """
+from xdsl.irdl.declarative_assembly_format import FormatProgram
+parse, parsed = FormatProgram.from_str, []
+FormatProgram.from_str = lambda text, op: parsed.append(op.name) or parse(text, op)
+from byocir.dialects import byoc, graph, tir, vta
+print(*(name for name in parsed if name.split(".")[0] in ("byoc", "graph", "tir", "vta")))
+from xdsl.dialects.builtin import f32
+from byocir.dialects.types import tensor
+from xdsl.ir import Block
+print(graph.ReluOp.make(Block(arg_types=[tensor(f32, (2, 3))]).args[0]))
+print(*parsed[-1:])
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    before, op, after = result.stdout.splitlines()
+    assert before == ""
+    assert "graph.relu" in op
+    assert after == "graph.relu"
 
 
 def test_the_simulator_needs_no_compiler_framework():

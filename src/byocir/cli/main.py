@@ -592,9 +592,12 @@ def _ops(options: argparse.Namespace) -> int:
 
 
 def _targets(options: argparse.Namespace) -> int:
-    from byocir.cli.targets import list_targets
+    from byocir.dialects.gc_pause import gc_paused
 
-    print(list_targets(options.target, as_json=options.json))
+    with gc_paused():  # what is imported stays
+        from byocir.cli.targets import list_targets
+
+        print(list_targets(options.target, as_json=options.json))
     return OK
 
 

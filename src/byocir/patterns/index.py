@@ -24,6 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from xdsl.ir.affine import AffineMap
@@ -59,6 +60,7 @@ class Iterators:
         return self.text.partition("|")[0].strip()
 
     @staticmethod
+    @lru_cache(maxsize=1024)
     def parse(text: str) -> Iterators:
         """Raises ValueError for text that declares no iterator, or one twice."""
         before, _, after = text.partition("|")
@@ -109,6 +111,7 @@ class Group:
 Index = tuple[Affine | Group, ...]
 
 
+@lru_cache(maxsize=1024)
 def parse_index(text: str, iterators: Iterators) -> Index:
     """Raises ValueError, saying what was expected, for anything but the forms above."""
     index = tuple(_parse_token(token, iterators) for token in _TOKEN.findall(text))

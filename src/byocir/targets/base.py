@@ -28,7 +28,6 @@ from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible
 
 from byocir.dialects.byoc import CompositeOp, TargetAttr, stored
 from byocir.errors import ByocirError
-from byocir.machine import Machine
 from byocir.patterns import Composite
 from byocir.patterns.knobs import knobs_of
 from byocir.patterns.policy import ConstantPolicy, Quantisation, RegionPolicy
@@ -41,11 +40,24 @@ from byocir.vendor.hooks import ask, expect_given
 
 if TYPE_CHECKING:
     from byocir.dialects.tir.emit import Emitter
+    from byocir.machine import Machine
+else:
+    Machine = object  # for who asks for the types of options, and so evaluates all annotations
 
 Point = Literal["before-match", "after-match", "after-outline", "after-lowering", "before-codegen"]
 """The point at which a target's own passes run: before the first match; after composites were made
 at a level, before they are gathered into regions; after regions of the graph level became
 functions; after graph ops became blocks; right before `emit`."""
+
+
+def _described(target: Target | type[Target]) -> Machine | None:
+    """Gives the machine that a target describes, if it does."""
+    machine = cast(object, target.machine)
+    if isinstance(machine, str):
+        return None
+    from byocir.machine import Machine
+
+    return machine if isinstance(machine, Machine) else None
 
 
 @dataclass(frozen=True)
@@ -56,11 +68,12 @@ class Target(Loader, ArgSpecConvertible):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if isinstance(cls.machine, Machine):
+        machine = _described(cls)
+        if machine is not None:
             from byocir.machine.checks import check_machine
 
-            check_machine(cls.machine)
-        cls.is_searched = isinstance(cls.machine, Machine) and cls.schedule is Target.schedule
+            check_machine(machine)
+        cls.is_searched = machine is not None and cls.schedule is Target.schedule
 
     name: ClassVar[str]
     """The part before the dot in the names of its composites."""
@@ -159,9 +172,10 @@ class Target(Loader, ArgSpecConvertible):
         """Counts what the device has, for `byocir sweep`: "memory_bits", those of all memories but
         the main one, and "macs_per_cycle", the most multiply-accumulates it does in a cycle; those
         of a described machine's memories by default."""
-        if not isinstance(self.machine, Machine):
+        machine = _described(self)
+        if machine is None:
             return {}
-        sizes = [memory.bits for memory in self.machine.memories if not memory.is_main]
+        sizes = [memory.bits for memory in machine.memories if not memory.is_main]
         return {"memory_bits": sum(sizes)}
 
     @property
@@ -175,11 +189,12 @@ class Target(Loader, ArgSpecConvertible):
         is refused goes to the next target or the host. The default refuses for a described machine
         whose schedule byocir finds: blocks that no instruction does, and tiles that no memory
         holds."""
-        if not isinstance(self.machine, Machine) or not self.is_searched:
+        machine = _described(self)
+        if machine is None or not self.is_searched:
             return ""
         from byocir.rewrites.machine.search_schedule import refusal_of
 
-        return refusal_of(self.machine, ops)
+        return refusal_of(machine, ops)
 
     def cost(self, composite: str, ops: MatchedOps) -> Mapping[str, float]:
         """Estimates a match of one of its composites: "latency" in seconds, "energy" in joules,
@@ -212,11 +227,12 @@ class Target(Loader, ArgSpecConvertible):
         asked for composites that are blocks: of the tensor level and, where `codegen_level` is
         "tensor", of both. Where the target's machine is described, the default is what a search
         finds for it."""
-        if not isinstance(self.machine, Machine):
+        machine = _described(self)
+        if machine is None:
             return None
         from byocir.rewrites.machine.search_schedule import schedule_for
 
-        return schedule_for(self.machine, composite)
+        return schedule_for(machine, composite)
 
     def knobs(self, composite: CompositeOp) -> Mapping[str, Sequence[int | str]]:
         """Gives the values that each hole of its script can have: `{"tile_m": (4, 8)}` for
@@ -230,11 +246,12 @@ class Target(Loader, ArgSpecConvertible):
         """Gives schedules that `byocir tune` tries, at most so many, the most promising first,
         where the target has no knobs. For a described machine whose schedules byocir finds they are
         those that the search puts first."""
-        if not isinstance(self.machine, Machine) or not self.is_searched:
+        machine = _described(self)
+        if machine is None or not self.is_searched:
             return ()
         from byocir.rewrites.machine.search_schedule import schedules_for
 
-        return schedules_for(self.machine, composite, most)
+        return schedules_for(machine, composite, most)
 
     def transform(
         self, composite: str, uses: Sequence[Use], array: np.ndarray
@@ -252,11 +269,12 @@ class Target(Loader, ArgSpecConvertible):
         bodies leave the module once there are blobs. The default gives none: the functions stay
         and run through the evaluator. For a described machine it gives its programs, to be
         simulated."""
-        if not isinstance(self.machine, Machine):
+        machine = _described(self)
+        if machine is None:
             return {}
         from byocir.targets.described import programs_of
 
-        return programs_of(self.machine, module, symbols)
+        return programs_of(machine, module, symbols)
 
     def load(self, blobs: Mapping[str, bytes]) -> Runner | None:
         """Makes the runner of what `emit` made, for the in-process runtime: a function of a
@@ -264,40 +282,44 @@ class Target(Loader, ArgSpecConvertible):
         that it cannot run, and running a package raises ByocirError B227. Programs of a
         described machine are simulated. The command line calls it in a process of its own where the
         target is from a file, and `byocir.isolate` does."""
-        if not isinstance(self.machine, Machine):
+        machine = _described(self)
+        if machine is None:
             return None
         from byocir.targets.described import runner
 
-        return runner(self.machine, blobs)
+        return runner(machine, blobs)
 
     def load_checked(self, blobs: Mapping[str, bytes]) -> Runner | None:
         """Loads code as `load` does, for a runner that also looks for mistakes in the code itself,
         such as a lack of synchronisation, and raises on the first: slower, and for tests. The
         default looks for those of described machines, and else for none."""
-        if not isinstance(self.machine, Machine) or type(self).load is not Target.load:
+        machine = _described(self)
+        if machine is None or type(self).load is not Target.load:
             return self.load(blobs)
         from byocir.targets.described import runner
 
-        return runner(self.machine, blobs, check=True)
+        return runner(machine, blobs, check=True)
 
     def device(self, blobs: Mapping[str, bytes]) -> Device | CFunctions | None:
         """Gives what exported C projects need to run what `emit` made: programs and the C of a
         device that runs them, or functions in C; None if they cannot. For a described machine these
         are functions that issue its code, if it says how (`Machine.issue`)."""
-        if not isinstance(self.machine, Machine):
+        machine = _described(self)
+        if machine is None:
             return None
         from byocir.targets.described_c import c_functions
 
-        return c_functions(self.machine, blobs)
+        return c_functions(machine, blobs)
 
     def profile(self, blobs: Mapping[str, bytes]) -> Sequence[Profile]:
         """Profiles the target's programs, if it can tell where their time goes: those of a
         described machine by what the description says that instructions cost."""
-        if not isinstance(self.machine, Machine):
+        machine = _described(self)
+        if machine is None:
             return ()
         from byocir.targets.described import costs_of_programs
 
-        return [Profile(*costs) for costs in costs_of_programs(self.machine, blobs)]
+        return [Profile(*costs) for costs in costs_of_programs(machine, blobs)]
 
 
 __all__ = [

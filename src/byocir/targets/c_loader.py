@@ -15,7 +15,6 @@ import numpy as np
 from byocir.errors import ByocirError
 from byocir.targets.device import CFunctions, c_name
 from byocir.targets.loader import Loader, Runner
-from byocir.toolchain import Libraries, built_and_loaded
 from byocir.toolchain.calling import CEntry
 from byocir.vendor.hooks import CodeFailed
 
@@ -54,6 +53,8 @@ class CLoader(Loader):
         return CCode(self.device(blobs), outputs, c_name(self.name), self.processors)
 
     def device(self, blobs: Mapping[str, bytes]) -> CFunctions:
+        from byocir.toolchain import Libraries
+
         symbols: list[str] = [*json.loads(blobs[OUTPUTS])]
         data = {symbol: blobs[data_of(symbol)] for symbol in symbols if self.stateful}
         others = {SOURCE, OUTPUTS, *map(data_of, data)}
@@ -75,6 +76,8 @@ class CCode:
         name: str,
         processors: Mapping[int, str],
     ) -> None:
+        from byocir.toolchain import built_and_loaded
+
         linked = made.libraries.flags() if made.libraries is not None else ()
         files = {**made.files, SOURCE: made.source}
         self._made, self._outputs, self._processors = made, outputs, processors

@@ -6,8 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from byocir.toolchain import Libraries
+if TYPE_CHECKING:
+    from byocir.toolchain import Libraries
 
 ARRAYS = "const void *const *inputs, void *const *outputs"
 """The parameters of each function: arrays in row-major order; outputs are there to be filled."""

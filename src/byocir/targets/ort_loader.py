@@ -16,7 +16,6 @@ import numpy as np
 
 from byocir.errors import ByocirError
 from byocir.targets.onnx_loader import OnnxLoader, Opened, damaged
-from byocir.targets.ort_session import NoModel, Session
 from byocir.vendor.engine import NotComputed
 
 
@@ -39,6 +38,8 @@ class OrtLoader(OnnxLoader):
 
 def _opened(symbol: str, model: bytes, *, optimise: bool, threads: int) -> Opened:
     """Opens the model of a region in ONNX Runtime. Raises ByocirError B370 to B372."""
+    from byocir.targets.ort_session import NoModel, Session
+
     try:
         session = Session(model, optimise=optimise, threads=threads)
     except NoModel as error:

@@ -13,8 +13,7 @@ from xdsl.utils.arg_spec import ArgSpec
 from byocir.arguments import shown
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.graph.fixed_point import Rounding
-from byocir.dialects.vta import VTA, ProgramOp
-from byocir.dialects.vta.config import config_in, configured, is_configured
+from byocir.dialects.vta_config import VTA, config_in, configured, is_configured
 from byocir.errors import ByocirError
 from byocir.patterns import Composite
 from byocir.patterns.policy import Quantisation
@@ -174,6 +173,7 @@ class Vta(VtaLoader, Target):
         return ",".join([ARRANGE, *([GATHER] if self.gather else []), LOWERING])
 
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
+        from byocir.dialects.vta import ProgramOp
         from byocir.targets.vta_emit import files_of
 
         blobs: dict[str, bytes] = {}

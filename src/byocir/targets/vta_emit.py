@@ -10,7 +10,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from byocir.dialects.vta import VTA, ProgramOp
-from byocir.dialects.vta.config import config_of
+from byocir.dialects.vta_config import config_of
 from byocir.patterns.targets import machine_of, targets_of
 from byocir.vta_sim import Port
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.context import load_context
-from byocir.dialects.vta.config import config_of
+from byocir.dialects.vta_config import config_of
 from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
 from byocir.lowering.tir_to_vta.tile import VtaTilePass, tile_names
 from byocir.lowering.tir_to_vta.tile_nest import nest_of

@@ -11,12 +11,33 @@
 | B405 | code is for another processor than this machine's |
 | B406 | no temporary file can be written |
 | B407 | a library that a target links is nowhere |
+
+Nothing is imported before it is used.
 """
 
-from byocir.toolchain.build import build_shared, built_and_loaded, load_shared, takes
-from byocir.toolchain.compiler import Compiler, find_compiler
-from byocir.toolchain.libraries import Libraries
-from byocir.toolchain.machine import x86_64_features, x86_64_level
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from byocir.toolchain.build import build_shared, built_and_loaded, load_shared, takes
+    from byocir.toolchain.compiler import Compiler, find_compiler
+    from byocir.toolchain.libraries import Libraries
+    from byocir.toolchain.machine import x86_64_features, x86_64_level
+
+_HOMES = {
+    "Compiler": "compiler",
+    "Libraries": "libraries",
+    "build_shared": "build",
+    "built_and_loaded": "build",
+    "find_compiler": "compiler",
+    "load_shared": "build",
+    "takes": "build",
+    "x86_64_features": "machine",
+    "x86_64_level": "machine",
+}
+"""The module in which each name is defined."""
 
 __all__ = [
     "Compiler",
@@ -29,3 +50,13 @@ __all__ = [
     "x86_64_features",
     "x86_64_level",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'byocir.toolchain' has no attribute '{name}'")
+    return getattr(import_module(f"byocir.toolchain.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

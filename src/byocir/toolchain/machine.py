@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 
 from byocir.errors import ByocirError
-from byocir.toolchain.build import built_and_loaded
 from byocir.toolchain.cpu import VNNI, Cpu, fitting
 
 _PROBE = """/* The x86-64 level of this processor and operating system; 0 elsewhere. */
@@ -51,6 +50,8 @@ def x86_64_features() -> frozenset[str]:
 
 
 def _asked(function: str) -> int:
+    from byocir.toolchain.build import built_and_loaded
+
     try:
         return int(built_and_loaded("machine", {"machine.c": _PROBE})[function]())
     except ByocirError:

@@ -10,7 +10,6 @@ from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
-    irdl_op_definition,
     opt_prop_def,
     param_def,
     prop_def,
@@ -19,6 +18,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from byocir.dialects.decisions import Cut, Decision, RuleResult, Taken
+from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.locations import named, names
 from byocir.dialects.nodes import Node
 

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.dialects.builtin import LocationAttr, TensorType
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, prop_def, result_def, traits_def
+from xdsl.irdl import prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 
 from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.byoc import keep_stored
+from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.graph.base import GraphOp
 from byocir.dialects.tir.emit import Emitter
 

@@ -22,7 +22,6 @@ from xdsl.ir import Attribute, Operation, Region, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     traits_def,
@@ -36,6 +35,7 @@ from xdsl.traits import EffectInstance, HasParent, IsTerminator, MemoryEffect, P
 
 from byocir.dialects.array import ArrayAttr
 from byocir.dialects.checks import expect
+from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.graph.base import INT, INTS, int_tuple, ints
 from byocir.dialects.graph.values import FloatsAttr, StringsAttr
 

@@ -12,10 +12,11 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from byocir.dialects.checks import expect
+from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.graph.base import INT, GraphOp, Way, dims, expect_flag, expect_float
 from byocir.dialects.graph.operands import accumulator_of, known_values
 from byocir.dialects.graph.unary import sigmoid

@@ -9,9 +9,10 @@ from math import inf, prod
 import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, prop_def
+from xdsl.irdl import prop_def
 
 from byocir.dialects.checks import expect
+from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.graph.base import (
     INT,
     INTS,

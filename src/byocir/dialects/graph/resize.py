@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import DenseArrayBase, Float32Type, StringAttr
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
+from xdsl.irdl import opt_prop_def, prop_def
 
 from byocir.dialects.checks import expect
+from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.graph.base import FLOAT, INT, INTS, ByBatch, dims, expect_flag, int_tuple
 from byocir.dialects.graph.coordinates import coordinates
 from byocir.dialects.graph.elementwise import to_integer

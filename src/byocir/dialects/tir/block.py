@@ -26,7 +26,6 @@ from xdsl.ir.affine import AffineMap
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     region_def,
@@ -44,6 +43,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.checks import expect
+from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.segments import with_quick_operands
 from byocir.dialects.tir.affine import bounds, canonical_map, format_expr
 from byocir.dialects.tir.block_text import (

@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     traits_def,
@@ -29,6 +28,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from byocir.dialects.checks import expect
+from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.types import DYNAMIC, Shape, shape_of, static_shape
 
 

@@ -18,7 +18,6 @@ from xdsl.ir import Attribute, Block, Region, SpacedOpaqueSyntaxAttribute, SSAVa
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     region_def,
@@ -32,6 +31,7 @@ from xdsl.traits import NoTerminator, RecursiveMemoryEffect
 from xdsl.utils.str_enum import StrEnum
 
 from byocir.dialects.checks import expect
+from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.tir.yields import YieldOp
 from byocir.dialects.types import tensor
 

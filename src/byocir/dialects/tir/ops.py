@@ -23,7 +23,6 @@ from xdsl.ir import (
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -46,6 +45,7 @@ from xdsl.traits import (
 
 from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.checks import expect
+from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.types import Shape, element_type_of, shape_of
 
 

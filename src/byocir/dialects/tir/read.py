@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     result_def,
     traits_def,
@@ -17,6 +16,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from byocir.dialects.checks import expect
+from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.types import element_type_of, i64, shape_of
 
 

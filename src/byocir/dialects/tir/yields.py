@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from xdsl.irdl import IRDLOperation, irdl_op_definition, traits_def, var_operand_def
+from xdsl.irdl import IRDLOperation, traits_def, var_operand_def
 from xdsl.traits import IsTerminator, Pure
+
+from byocir.dialects.definition import irdl_op_definition
 
 
 @irdl_op_definition

@@ -4,9 +4,9 @@ from xdsl.ir import Dialect
 
 from byocir.dialects.vta.base import TOKENS, InstructionOp
 from byocir.dialects.vta.compute import AluKind, AluKindAttr, AluOp, FinishOp, GemmOp, NestOp
-from byocir.dialects.vta.config import VTA, config_of, target_of
 from byocir.dialects.vta.program import PortAttr, ProgramOp, SpanAttr
 from byocir.dialects.vta.transfer import LoadMemory, LoadMemoryAttr, LoadOp, StoreOp, TransferOp
+from byocir.dialects.vta_config import VTA, config_of, target_of
 
 Vta = Dialect(
     "vta",

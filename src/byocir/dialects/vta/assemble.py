@@ -17,9 +17,9 @@ from byocir.dialects.locations import names, tile_of
 from byocir.dialects.tir import AllocOp, ConstantOp, FillOp
 from byocir.dialects.types import dtype_of, element_type_of, nbytes, shape_of
 from byocir.dialects.vta.base import InstructionOp
-from byocir.dialects.vta.config import config_of
 from byocir.dialects.vta.program import PortAttr, ProgramOp, SpanAttr
 from byocir.dialects.vta.transfer import StoreOp, TransferOp
+from byocir.dialects.vta_config import config_of
 from byocir.errors import ByocirError
 from byocir.vta_sim import Memory, VTAConfig, encode_columns
 from byocir.vta_sim.isa import COLUMNS

@@ -31,7 +31,7 @@ from xdsl.traits import MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.checks import expect
-from byocir.dialects.vta.config import config_of
+from byocir.dialects.vta_config import config_of
 from byocir.errors import ByocirError
 from byocir.vta_sim import Opcode, VTAConfig
 from byocir.vta_sim.isa import Queue, slots

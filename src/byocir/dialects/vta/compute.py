@@ -10,13 +10,13 @@ from xdsl.ir import SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import (
     ParsePropInAttrDict,
     irdl_attr_definition,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
 )
 from xdsl.utils.str_enum import StrEnum
 
 from byocir.dialects.checks import expect
+from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.vta.base import (
     INTEGER,
     INTEGERS,

@@ -22,7 +22,6 @@ from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
-    irdl_op_definition,
     opt_prop_def,
     param_def,
     prop_def,
@@ -34,8 +33,9 @@ from xdsl.traits import SymbolOpInterface
 
 from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.checks import expect
+from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
-from byocir.dialects.vta.config import config_of
+from byocir.dialects.vta_config import config_of
 from byocir.vta_sim import Port, VTAConfig
 from byocir.vta_sim.isa import INSN_BYTES
 

@@ -13,7 +13,7 @@ from byocir.dialects.byoc import TARGET, CompositeOp, TargetAttr
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp, ConstantOp
 from byocir.dialects.uses import replace_uses
-from byocir.dialects.vta.config import VTA
+from byocir.dialects.vta_config import VTA
 from byocir.errors import ByocirError
 from byocir.patterns.targets import machine_of
 

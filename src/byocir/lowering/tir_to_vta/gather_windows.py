@@ -35,7 +35,7 @@ from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.moves import axes, moved
 from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
 from byocir.dialects.uses import set_operand
-from byocir.dialects.vta.config import config_of
+from byocir.dialects.vta_config import config_of
 from byocir.lowering.tir_to_vta.composites import composites_of, number_around, vta_functions
 from byocir.lowering.tir_to_vta.pack_blocks import blocks, order_of_weights
 

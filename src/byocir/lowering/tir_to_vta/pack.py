@@ -40,7 +40,7 @@ from byocir.dialects.tir import (
 from byocir.dialects.tir.moves import axes, moved
 from byocir.dialects.types import i8, shape_of
 from byocir.dialects.uses import set_operand
-from byocir.dialects.vta.config import config_of
+from byocir.dialects.vta_config import config_of
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
 from byocir.lowering.tir_to_vta.pack_blocks import (
     BlockPacker,

@@ -48,7 +48,7 @@ from byocir.dialects.tir.affine import canonical_map, expression, linear
 from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, element_type_of, i8, i32
 from byocir.dialects.uses import erase, replace_uses
-from byocir.dialects.vta.config import config_of
+from byocir.dialects.vta_config import config_of
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
 from byocir.lowering.tir_to_vta.stage_widening import Widening

@@ -32,7 +32,7 @@ from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.tir import BlockOp, FillOp, ForOp, LoopKind
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape
-from byocir.dialects.vta.config import config_of
+from byocir.dialects.vta_config import config_of
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
 from byocir.lowering.tir_to_vta.tile_nest import CompositeNest, nest_of
 from byocir.lowering.tir_to_vta.tile_search import MEMORIES, NoTiles, are_tiles, best_tiles
