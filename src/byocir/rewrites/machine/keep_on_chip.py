@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -40,7 +41,7 @@ from byocir.machine.cut_plans import plans_of
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.lifetimes import Lives
 from byocir.rewrites.machine.select_instructions import select
-from byocir.rewrites.schedule.access import accesses_of
+from byocir.rewrites.schedule.access import BoxAccess, accesses_of
 from byocir.rewrites.schedule.blocks import Parts, reads_old
 
 
@@ -142,7 +143,7 @@ class _Kept:
         if not all(_adds_borders(op, array, parts) for op in readers):
             return None
         found = _Kept(array, memory, parts, moves)
-        return found if found.begins_rows() else None
+        return found if found.begins_rows() and found.is_undisturbed() else None
 
     @property
     def low(self) -> Offset:
@@ -161,6 +162,34 @@ class _Kept:
             for offset in [*self.parts.values(), (0,) * self.rank]
             for at, low, size in zip(offset[::-1], self.low[::-1], lanes[::-1], strict=False)
         )
+
+    def is_undisturbed(self) -> bool:
+        """Tells whether blocks find in the buffer what they find in their parts: what is written to
+        a part is nowhere in the way of another, and nothing is written to one that was stored."""
+        touches = self._touches()
+        for part in self.parts:
+            own = touches[part]
+            stores = [each.at for each in own if each.is_move and each.reads]
+            if stores and any(each.at > stores[-1] for each in own if each.writes):
+                return False
+            others = (
+                each for other, found in touches.items() if other is not part for each in found
+            )
+            if any(_is_in_the_way(each, own) for each in others):
+                return False
+        return True
+
+    def _touches(self) -> dict[SSAValue, list[_Touch]]:
+        """Lists what blocks do to the array and to each part, in order."""
+        offsets = {self.array.result: (0,) * self.rank, **self.parts}
+        found: dict[SSAValue, list[_Touch]] = {value: [] for value in offsets}
+        assert self.array.parent is not None
+        for at, op in enumerate(self.array.parent.ops):
+            for access in accesses_of(op) if isinstance(op, BlockOp) else ():
+                if access.buffer in offsets:
+                    touch = _Touch.of(at, access, offsets[access.buffer], op in self.moves)
+                    found[access.buffer].append(touch)
+        return found
 
     def put(self) -> int:
         """Puts a buffer in the place of all parts; gives the bytes that are moved no longer."""
@@ -188,6 +217,34 @@ class _Kept:
             assert isinstance(owner, AllocOp)
             erase(owner)
         return saved * dtype_of(element).itemsize
+
+
+class _Touch(NamedTuple):
+    """An access of a part, by the number of the block, and the box in indices of the array."""
+
+    at: int
+    box: tuple[tuple[int, int], ...]
+    reads: bool
+    writes: bool
+    is_move: bool
+
+    @staticmethod
+    def of(at: int, access: BoxAccess, offset: Offset, is_move: bool) -> _Touch:
+        starts = [side.start.constant + by for side, by in zip(access.box, offset, strict=True)]
+        box = [(low, low + side.size) for low, side in zip(starts, access.box, strict=True)]
+        return _Touch(at, tuple(box), access.reads, access.writes, is_move)
+
+    def meets(self, other: _Touch) -> bool:
+        return all(a < d and c < b for (a, b), (c, d) in zip(self.box, other.box, strict=True))
+
+
+def _is_in_the_way(write: _Touch, own: Sequence[_Touch]) -> bool:
+    """Tells whether elements that are written elsewhere were made in a part before, and are read
+    there later. What moves write is what is there already."""
+    if not write.writes or write.is_move or not own or not own[0].at < write.at < own[-1].at:
+        return False
+    is_made = any(each.writes and each.at < write.at and each.meets(write) for each in own)
+    return is_made and any(each.reads and each.at > write.at and each.meets(write) for each in own)
 
 
 def _users(value: SSAValue) -> list[BlockOp]:
