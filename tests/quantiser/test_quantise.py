@@ -133,6 +133,31 @@ def test_data_that_do_not_fit_are_refused(data, message: str, tmp_path: Path):
     assert message in str(error.value)
 
 
+def test_a_model_of_an_old_opset_gets_scales_by_channel(tmp_path: Path):
+    """DequantizeLinear has no axis before opset 13, and biases are by channel."""
+    make, rng = helper.make_tensor_value_info, np.random.default_rng(0)
+    values = [
+        make(name, TensorProto.FLOAT, [1, channels, 8, 8])
+        for name, channels in (("x", 3), ("y", 4))
+    ]
+    constants = {"w": rng.standard_normal((4, 3, 3, 3)), "b": rng.standard_normal(4)}
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w", "b"], ["y"], name="conv", pads=[1, 1, 1, 1])],
+        "net",
+        values[:1],
+        values[1:],
+        [numpy_helper.from_array(np.float32(array), name) for name, array in constants.items()],
+    )
+    path = tmp_path / "old.onnx"
+    opsets = [helper.make_opsetid("", 11)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=7), path)
+    data = {"x": rng.standard_normal((8, 3, 8, 8)).astype(np.float32)}
+    made = quantise(path, data, per_channel=True, powers_of_two=False)
+    assert made.accuracy.distance < 0.05
+    axes = [n for n in made.model.graph.node if any(a.name == "axis" for a in n.attribute)]
+    assert {node.input[0] for node in axes} == {"w_quantized", "b_quantized"}
+
+
 def test_labels_must_be_whole_numbers_of_each_sample():
     with pytest.raises(byocir.ByocirError, match=r"B392.*labels in 'image'"):
         quantise(FLOAT, samples(32), labels="image")

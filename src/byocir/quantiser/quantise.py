@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import version_converter
 
 from byocir.arguments import CALL, COUNT, FLAG, TEXT, check, instance_of, names_to
 from byocir.errors import ByocirError
@@ -33,6 +34,9 @@ from byocir.vendor.hooks import ask, expect_given
 
 CALIBRATED_WITH = 512
 """The samples that ranges are taken from, unless asked for another number."""
+
+LEAST_OPSET = 13
+"""The first opset in which DequantizeLinear has an axis, which biases of channels need."""
 
 PREPARED = "prepared.onnx"
 
@@ -131,12 +135,23 @@ def _read(path: Path) -> onnx.ModelProto:
 
 
 def _prepared(model: Path, folder: Path) -> onnx.ModelProto:
-    """Gives the model as the quantiser wants it: with all shapes, batch norms folded. A file, as
-    the quantiser moves the weights out of a model in memory."""
+    """Gives the model as the quantiser wants it: in an opset that has what it writes, with all
+    shapes, batch norms folded. A file, as the quantiser moves the weights out of a model in memory."""
     path = folder / PREPARED
     with _reported():
-        _module("shape_inference").quant_pre_process(model, path, skip_symbolic_shape=True)
+        given = _in_opset_of_quantiser(model)
+        _module("shape_inference").quant_pre_process(given, path, skip_symbolic_shape=True)
     return onnx.load_model_from_string(path.read_bytes())
+
+
+def _in_opset_of_quantiser(model: Path) -> Path | onnx.ModelProto:
+    """Gives the model, or the same in a newer opset if it is older than the operators with which
+    the quantiser writes biases of channels."""
+    proto = onnx.load_model(model)  # pyright: ignore[reportUnknownMemberType]
+    older = [
+        o for o in proto.opset_import if o.domain in ("", "ai.onnx") and o.version < LEAST_OPSET
+    ]
+    return version_converter.convert_version(proto, LEAST_OPSET) if older else model
 
 
 def _as_wanted(
