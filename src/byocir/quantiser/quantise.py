@@ -136,7 +136,8 @@ def _read(path: Path) -> onnx.ModelProto:
 
 def _prepared(model: Path, folder: Path) -> onnx.ModelProto:
     """Gives the model as the quantiser wants it: in an opset that has what it writes, with all
-    shapes, batch norms folded. A file, as the quantiser moves the weights out of a model in memory."""
+    shapes, batch norms folded. It is kept as a file, as the quantiser moves the weights out of a
+    model in memory."""
     path = folder / PREPARED
     with _reported():
         given = _in_opset_of_quantiser(model)
