@@ -93,6 +93,19 @@ def test_rows_that_would_leave_in_another_order_are_refused() -> None:
     assert told.value.code == "B273"
 
 
+def test_rows_that_are_taken_too_early_or_never_are_refused() -> None:
+    with pytest.raises(
+        ByocirError, match=r"leave queued\.to .*found some that nothing takes in queued"
+    ):
+        check_fifos(queued(4), program("").body.block)
+    function = program("pq")
+    ops = [op for op in function.body.block.ops if op.name == "tir.intrinsic"]
+    ops[2].detach()
+    function.body.block.insert_op_before(ops[2], ops[0])
+    with pytest.raises(ByocirError, match=r"leave queued\.to .*found another in queued"):
+        check_fifos(queued(4), function.body.block)
+
+
 def test_a_simulated_fifo_gives_the_rows_that_came_first() -> None:
     x = np.arange(16, dtype=np.int8).reshape(4, 4)
     arrays = [x, np.zeros_like(x)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 
 from xdsl.ir import Block, SSAValue
@@ -17,22 +17,20 @@ _Row = tuple[SSAValue, int]
 
 def check_fifos(machine: Machine, body: Block) -> None:
     """Raises ByocirError B273 for a program that takes rows out of a FIFO in another order than it
-    puts them in, or some of them twice. Buffers have no rows yet."""
+    puts them in, before it does, or some of them twice or never. Buffers have no rows yet."""
     if not any(memory.fifo for memory in machine.memories):
         return
-    put: dict[Memory, list[_Row]] = defaultdict(list)
-    taken: dict[Memory, list[tuple[_Row, Call]]] = defaultdict(list)
+    inside: dict[Memory, deque[tuple[_Row, Call]]] = defaultdict(deque)
     for call in calls_in(machine, body):
         for at in _taken(call):
-            taken[at.memory] += [(row, call) for row in _rows(at)]
+            for row in _rows(at):
+                if not inside[at.memory] or inside[at.memory].popleft()[0] != row:
+                    raise _disordered(at.memory, "another", call)
         if call.result.memory.fifo:
-            put[call.result.memory] += _rows(call.result)
-    for memory, rows in taken.items():
-        for number, (row, call) in enumerate(rows):
-            if number >= len(put[memory]) or put[memory][number] != row:
-                raise _disordered(memory, call)
-        if len(rows) < len(put[memory]):
-            raise _disordered(memory, rows[-1][1])
+            inside[call.result.memory].extend((row, call) for row in _rows(call.result))
+    for memory, rows in inside.items():
+        if rows:
+            raise _disordered(memory, "some that nothing takes", rows[0][1])
 
 
 def _taken(call: Call) -> Iterator[Place]:
@@ -50,11 +48,11 @@ def _rows(at: Place) -> list[_Row]:
     return [(at.buffer, row) for low, high in at.rows() for row in range(low, high)]
 
 
-def _disordered(memory: Memory, call: Call) -> ByocirError:
+def _disordered(memory: Memory, found: str, call: Call) -> ByocirError:
     return ByocirError(
         "B273",
         f"expected rows to leave {memory.scope} in the order in which they came, each once, found "
-        f"another in {call.instruction.name}",
+        f"{found} in {call.instruction.name}",
         where=place(call.op.location),
         help="let a tile in a FIFO be what one call reads, and bring it in by calls of whole rows",
     )
