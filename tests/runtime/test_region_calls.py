@@ -109,3 +109,20 @@ def test_c_calls_c_and_python_the_rest(
         package.run({"x": -100 * x})
     assert error.value.code == "B219"
     np.testing.assert_array_equal(package.run({"x": x})["d"], -np.abs(2 * x))
+
+
+class Runner:
+    """Runs regions, and gives a number in the place of a C function."""
+
+    def __call__(self, symbol: str, inputs: Any) -> list[Any]:
+        return [np.abs(inputs[0])]
+
+    def c_entry(self, symbol: str) -> int:
+        return 5
+
+
+def test_what_is_no_c_function_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Py, "load", lambda self, blobs: Runner())
+    with pytest.raises(ByocirError, match=r"c_entry of target 'py' .* or None, found int") as error:
+        compiled().run({"x": np.zeros((2, 3), np.float32)})
+    assert error.value.code == "B228"

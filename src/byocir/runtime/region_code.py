@@ -32,6 +32,13 @@ class RegionCode:
         where it cannot be made ready: calling it says why."""
         find = getattr(self.runner, "c_entry", None)
         try:
-            return find(self.region.symbol) if find is not None else None
+            entry: object = find(self.region.symbol) if find is not None else None
         except ByocirError:
             return None
+        if isinstance(entry, CEntry | None):
+            return entry
+        raise ByocirError(
+            "B228",
+            f"expected c_entry of target '{self.region.target}' to give a CEntry or None, found "
+            f"{type(entry).__name__}",
+        )
