@@ -28,7 +28,7 @@ LOCAL_DIALECTS = frozenset(("arith", "byoc", "func", "graph", "math", "tir"))
 inside them."""
 
 TRACED_DIALECTS = LOCAL_DIALECTS | {"affine", "builtin", "cf", "memref", "scf", "vta"}
-"""Dialects whose ops are right or wrong by what `_trace` lists of a module, and nothing else."""
+"""Dialects whose ops are right or wrong by what `_look` lists of a module, and nothing else."""
 
 BRANCHING_DIALECTS = frozenset(("builtin", "cf"))
 """Those of them whose ops may have successors, `builtin` for its unregistered ops."""

@@ -53,8 +53,8 @@ OPERATORS = frozenset(
         "Where",
     }
 )
-"""Operators that shapes are computed with, beside those that the op table reads. None gives
-much more than it takes."""
+"""Operators that shapes are computed with in integers, beside those that the op table reads. None
+gives much more than it takes."""
 
 OF_FLOATS = frozenset(
     {
@@ -74,7 +74,7 @@ OF_FLOATS = frozenset(
         "Unsqueeze",
     }
 )
-"""Those of them that shapes are computed with in floats: all give the one nearest to the result."""
+"""Operators that shapes are computed with in floats: all give the float nearest to the result."""
 
 LIMIT, FLOAT_LIMIT = 1024, 16
 """The most elements of an array that is taken for a shape, and of floats on the way to one."""
