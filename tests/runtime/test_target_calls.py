@@ -208,7 +208,11 @@ class Dsp(CTarget):
     def define(self, function: Any, name: str) -> Any:
         if self.mistake == "define raises":
             raise KeyError("kernel")
-        return {"nothing": None, "fails": f"int {name}({ARRAYS}) {{ return 7; }}"}[self.mistake]
+        texts = {"nothing": None, "fails": "return 7;", "is no C": "retrn 0;"}
+        if self.mistake == "is another":
+            name = "another"
+        text = texts.get(self.mistake, "return 0;")
+        return None if text is None else f"int {name}({ARRAYS}) {{ {text} }}"
 
 
 @dataclass(frozen=True)
@@ -219,12 +223,30 @@ class Undefined(CTarget):
     patterns: ClassVar[tuple[Composite, ...]] = (RELU.renamed("relu"),)
 
 
+@dataclass(frozen=True)
+class OneFile(Dsp):
+    """Forgets the name of its file."""
+
+    library: ClassVar[Any] = "static int one(void);"
+
+
+@dataclass(frozen=True)
+class OneHeader(Dsp):
+    """Forgets a comma."""
+
+    headers: ClassVar[Any] = "math.h"
+
+
 @pytest.mark.parametrize(
     ("target", "message"),
     [
         (Dsp("define raises"), r"B219.*failed in emit with KeyError: 'kernel'"),
         (Dsp("nothing"), r"B228.*define of target 'dsp' to give C as text, found NoneType"),
         (Dsp("fails"), r"B219.*failed in run with CodeFailed: the code of dsp_0 gave 7"),
+        (Dsp("is no C"), r"B403(.|\n)*regions.c:\d+(.|\n)*retrn"),
+        (Dsp("is another"), r"B219.*CodeFailed: the code of dsp_0 defines no function dsp_0"),
+        (OneFile(), r"B228.*library of target 'dsp' to give C files by name, found str"),
+        (OneHeader(), r"B228.*headers of target 'dsp' to give a tuple of texts, found str"),
         (Undefined(), r"B219.*failed in emit with NotImplementedError: Undefined does not say"),
     ],
 )

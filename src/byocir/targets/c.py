@@ -90,9 +90,22 @@ class CTarget(CLoader, Target):
         expect_given(self, "instruction", fits, "C as text", text)
         return text
 
+    def _check_declared(self) -> None:
+        """Raises ByocirError B228 for files, names and text of the class that are none."""
+        expect_given(self, "preamble", _is_text(self.preamble), "C as text", self.preamble)
+        library: Any = self.library
+        expect_given(self, "library", isinstance(library, Mapping), "C files by name", library)
+        for file in library.values():
+            expect_given(self, "library", _is_text(file), "C as text", file)
+        for hook in ("headers", "libraries", "search"):
+            found: Any = getattr(self, hook)
+            fits = isinstance(found, list | tuple) and all(map(_is_text, cast("Any", found)))
+            expect_given(self, hook, fits, "a tuple of texts", cast("object", found))
+
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
         """Raises ByocirError B218 for a library whose files are called as those that it writes,
         B350 for regions whose results have no fixed size."""
+        self._check_declared()
         clash = sorted({SOURCE, OUTPUTS} & {*self.library})
         if clash:
             raise ByocirError(
@@ -113,11 +126,13 @@ class CTarget(CLoader, Target):
                 expect_given(self, "data", isinstance(given, bytes), "bytes", given)
                 data[data_of(symbol)] = given
         outputs = {symbol: _outputs(module, symbol) for symbol in symbols}
-        for file in self.library.values():
-            expect_given(self, "library", isinstance(cast("Any", file), str), "C as text", file)
         library = {name: text.encode() for name, text in self.library.items()}
         source, described = "\n".join(parts), json.dumps(outputs, sort_keys=True, indent=1)
         return {**library, **data, SOURCE: source.encode(), OUTPUTS: described.encode()}
+
+
+def _is_text(found: object) -> bool:
+    return isinstance(found, str)
 
 
 def _outputs(module: ModuleOp, symbol: str) -> list[tuple[list[int], str]]:

@@ -6,16 +6,17 @@ import ctypes
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 from weakref import finalize
 
 import ml_dtypes
 import numpy as np
 
-from byocir.errors import ByocirError
+from byocir.errors import ByocirError, Lines
 from byocir.targets.device import CFunctions, c_name
 from byocir.targets.loader import Loader, Runner
 from byocir.toolchain.calling import CEntry
+from byocir.vendor.blame import blame
 from byocir.vendor.hooks import CodeFailed
 
 FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-lm")
@@ -50,7 +51,21 @@ class CLoader(Loader):
         """Raises ByocirError B401 to B404 where the code cannot be built, B407 without a library
         that it links, and later B405 on a processor that lacks what it needs."""
         outputs = json.loads(blobs[OUTPUTS])
-        return CCode(self.device(blobs), outputs, c_name(self.name), self.processors)
+        made = self.device(blobs)
+        try:
+            return CCode(made, outputs, c_name(self.name), self.processors)
+        except ByocirError as error:
+            raise self._blamed(error, (SOURCE, *made.files)) from error
+
+    def _blamed(self, error: ByocirError, files: Sequence[str]) -> ByocirError:
+        """Tells of C that a compiler refuses where it is from, if that is no part of byocir."""
+        kind = cast("type[Any]", type(self))
+        found = blame(kind, getattr(kind, "define", None), error, is_known=True)
+        refused = error.code == "B403" and any(f"{file}:" in error.message for file in files)
+        if not refused or not found.is_users:
+            return error
+        help_ = f"this is the C of target '{self.name}': what `define` gives, preamble and library"
+        return ByocirError("B403", Lines(error.message), where=found.where, help=help_)
 
     def device(self, blobs: Mapping[str, bytes]) -> CFunctions:
         from byocir.toolchain import Libraries
@@ -100,7 +115,14 @@ class CCode:
         return CEntry(address, next((s.value or 0 for s in self._state_of(symbol)), None))
 
     def _function(self, symbol: str) -> Any:
-        return getattr(self._library, self._made.functions[symbol])
+        return self._defined(symbol, self._made.functions[symbol])
+
+    def _defined(self, symbol: str, name: str) -> Any:
+        """Gives a function by its name in C. Raises CodeFailed where the code has none."""
+        try:
+            return getattr(self._library, name)
+        except AttributeError:
+            raise CodeFailed(f"the code of {symbol} defines no function {name}") from None
 
     def _check(self, code: int, symbol: str, what: str) -> None:
         if code in self._processors:
@@ -121,7 +143,8 @@ class CCode:
         if symbol not in self._states:
             state = self._states[symbol] = ctypes.c_void_p()
             name = f"{self._made.functions[symbol]}_open"
-            code = getattr(self._library, name)(ctypes.byref(state), ctypes.c_char_p(data))
+            opened = self._defined(symbol, name)
+            code = opened(ctypes.byref(state), ctypes.c_char_p(data))
             if code != 0:
                 _close(self._library, self._made.functions, {symbol: self._states.pop(symbol)})
             self._check(code, symbol, name)

@@ -21,7 +21,15 @@ def check_target(target: type[Target]) -> None:
     """Refuses classes that lack what every target has; raises ByocirError B216, and
     B208 for two composites of one name."""
     name = getattr(target, "name", None)
-    if not isinstance(name, str) or not name.isidentifier() or name in (HOST, FOLDED):
+    if name in (HOST, FOLDED):
+        raise ByocirError(
+            "B216",
+            f"expected class {target.__name__} to have a name of its own, found '{name}'",
+            help="reports and placements call so what no target takes"
+            if name == HOST
+            else "reports call so what is computed when a model is imported",
+        )
+    if not isinstance(name, str) or not name.isidentifier():
         raise ByocirError(
             "B216",
             f"expected class {target.__name__} to have a name like 'npu', found {name!r}",
