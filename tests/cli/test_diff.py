@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from byocir.cli.main import main
-from byocir.dialects.decisions import Taken
-from byocir.dialects.nodes import Node
+from byocir.dialects.decisions import Node, Taken
 from byocir.runtime.report import Region, Report
 from byocir.runtime.report_diff import compare
 

@@ -7,7 +7,7 @@ from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
-from byocir.dialects.lexer import QuickLexer
+from byocir.dialects.text import QuickLexer
 
 PIECES = [
     *(

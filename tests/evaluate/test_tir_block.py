@@ -16,10 +16,9 @@ from byocir.dialects.tir import BlockOp, IteratorAttr, IteratorKind, YieldOp, bu
 from byocir.dialects.tir.scalar import emit_body
 from byocir.dialects.types import f32, i1, i8, i32, ui8
 from byocir.errors import ByocirError
-from byocir.evaluate import tir_reduce
+from byocir.evaluate import tir_block
 from byocir.evaluate.tir import evaluate_block
-from byocir.evaluate.tir_block import BlockPlan
-from byocir.evaluate.tir_reduce import pieces
+from byocir.evaluate.tir_block import BlockPlan, pieces
 
 D = [AffineExpr.dimension(i) for i in range(4)]
 PARALLEL, REDUCTION = IteratorKind.PARALLEL, IteratorKind.REDUCTION
@@ -52,8 +51,8 @@ def test_neither_small_pieces_nor_matrix_products_change_anything(case, limit):
     expected = evaluate_block(*arguments)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("INTEGER_LIMIT", "FLOAT_LIMIT", "MATRIX_LIMIT"):
-            patch.setattr(tir_reduce, name, limit)
-        patch.setattr(tir_reduce, "MATRIX_LEAST", 0)
+            patch.setattr(tir_block, name, limit)
+        patch.setattr(tir_block, "MATRIX_LEAST", 0)
         found = evaluate_block(*arguments)
     np.testing.assert_array_equal(found[0], expected[0])
 

@@ -48,8 +48,7 @@ from byocir.dialects.graph import (
 )
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.types import shape_of
-from byocir.evaluate.graph_rules import GRAPH_RULES
-from byocir.evaluate.rule import Rule
+from byocir.evaluate.graph_rules import GRAPH_RULES, Rule
 from byocir.evaluate.scalar import error_function
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import Reference

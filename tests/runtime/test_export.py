@@ -11,7 +11,7 @@ from onnx import helper
 from projects import SANITIZE, build, check, run, tools_alone
 
 import byocir
-from byocir.cli.export_files import check_folder, write_project
+from byocir.cli.export import check_folder, write_project
 from byocir.cli.main import main
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds

@@ -1,16 +1,100 @@
-"""`byocir export`: a compiled model as a C project."""
+"""`byocir export`: a compiled model as a C project.
+
+The folder of a project has a `manifest.json` that lists what was written, so that the next export
+may replace it, and takes nothing else for its own:
+
+```json
+{"files": {"model.c": "sha256…"}, "schema_version": 1}
+```
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
+from typing import Any, cast
 
-from byocir.cli.export_files import check_folder, write_project
 from byocir.cli.hosts import host_text
 from byocir.cli.run import compile_with_steps, is_package, load_package
+from byocir.cli.user_files import make_folder, remove_file, write_bytes, write_folder
+from byocir.errors import ByocirError
+from byocir.files import read_whole
 from byocir.runtime.explain import summary
 from byocir.runtime.export import export_project
 from byocir.runtime.package import Package
+
+MANIFEST = "manifest.json"
+SCHEMA_VERSION = 1
+FORCE = "choose another place for it, or --force to replace files there"
+
+
+def check_folder(folder: Path, *, force: bool = False) -> None:
+    """Raises ByocirError B112 for what is no folder and, unless `force` is given, for a folder with
+    other files than an export wrote, and for such files that were changed since."""
+    if folder.exists() and not folder.is_dir():
+        raise _refused(folder, "a file", "choose another place for it")
+    if force or not folder.exists():
+        return
+    written = _written(folder)
+    if not written and any(folder.iterdir()):
+        raise _refused(folder, "other files")
+    for name, digest in written.items():
+        path = folder / name
+        if path.exists() and sha256(read_whole(path)).hexdigest() != digest:
+            raise _refused(folder, f"{name}, which was changed since")
+
+
+def write_project(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> None:
+    """Writes the files of a project and what lists them, and removes those of an earlier export
+    that it no longer has; other files stay. Raises ByocirError B112, also for a file of others that
+    is in the way, unless `force` is given."""
+    listed = {name: sha256(data).hexdigest() for name, data in sorted(files.items())}
+    about = {"schema_version": SCHEMA_VERSION, "files": listed}
+    manifest = f"{json.dumps(about, indent=1, sort_keys=True)}\n".encode()
+    whole = {**files, MANIFEST: manifest}
+    if not folder.is_dir() or not any(folder.iterdir()):
+        write_folder(folder, whole)
+        return
+    written = _written(folder)
+    in_the_way = [n for n in files if n not in written and (folder / n).exists()]
+    if in_the_way and not force:
+        raise _refused(folder, f"{in_the_way[0]}, which it did not write")
+    for name in written.keys() - files.keys():
+        remove_file(folder / name)
+    for name, data in whole.items():
+        make_folder((folder / name).parent)
+        write_bytes(folder / name, data)
+
+
+def _written(folder: Path) -> dict[str, str]:
+    """Reads the digests of files by name; empty for a folder that has no such list."""
+    try:
+        data: Any = json.loads(read_whole(folder / MANIFEST))
+        files: Any = data["files"]
+        digests = cast("dict[str, Any]", files).items()
+        sound = data["schema_version"] == SCHEMA_VERSION
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+    inside = all(isinstance(d, str) and _is_inside(folder, name) for name, d in digests)
+    return dict(digests) if sound and inside else {}
+
+
+def _is_inside(folder: Path, name: str) -> bool:
+    """Tells if a name leads to a place in a folder: a list may have been written by others."""
+    return (folder / name).resolve().is_relative_to(folder.resolve())
+
+
+def _refused(folder: Path, found: str, help: str = FORCE) -> ByocirError:
+    return ByocirError(
+        "B112",
+        f"expected a new or an empty folder, or one that was exported before, found {found}",
+        where=str(folder),
+        help=help,
+    )
+
 
 ANY_MACHINE = "c{cpu=generic}"
 

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
 from textwrap import TextWrapper
 
+import onnx
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Dialect, SSAValue
 from xdsl.irdl import (
     AttrConstraint,
@@ -22,7 +25,6 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from byocir.cli.op_in_onnx import OnnxForm, onnx_form
 from byocir.dialects.byoc import Byoc
 from byocir.dialects.context import load_context
 from byocir.dialects.docstrings import example_of, fields_of, meaning_of, module_of_example
@@ -31,6 +33,9 @@ from byocir.dialects.graph.base import Way
 from byocir.dialects.tir import Tir
 from byocir.dialects.types import element_type_of, has_element, named_elements, shape_of, tensor
 from byocir.errors import ByocirError, did_you_mean
+from byocir.frontend.onnx.exporter import export_onnx
+from byocir.frontend.onnx.importer import import_onnx
+from byocir.frontend.onnx.table import TABLE
 from byocir.lowering.graph_to_tir.lower_op import STAYS
 
 DIALECTS: dict[str, tuple[Dialect, str]] = {
@@ -239,3 +244,42 @@ def _fits(op: GraphOp, to: dict[Attribute, Attribute], properties: dict[str, Att
     except VerifyException:
         return False
     return True
+
+
+@dataclass(frozen=True)
+class OnnxForm:
+    """The operators of ONNX that an op is read from and written as, the values that its attributes
+    have where a node leaves them out, and those that a node needs."""
+
+    read: Sequence[str] = ()
+    written: Sequence[str] = ()
+    defaults: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
+    needed: Sequence[str] = ()
+
+
+def onnx_form(example: ModuleOp, op: GraphOp) -> OnnxForm:
+    """Gives the form of an op of an example, the only one there."""
+    model = export_onnx(example)
+    read = [entry.onnx for entry in TABLE if entry.op is type(op) and entry.onnx]
+    written = [*dict.fromkeys(node.op_type for node in model.graph.node)]
+    given = {attribute.name for node in model.graph.node for attribute in node.attribute}
+    tried = [name for name in op.properties if read and name in given]
+    bare = {name: _read_without(name, model, op) for name in tried}
+    defaults = {name: value for name, value in bare.items() if value is not None}
+    return OnnxForm(read, written, defaults, [name for name in bare if name not in defaults])
+
+
+def _read_without(name: str, model: onnx.ModelProto, op: GraphOp) -> Attribute | None:
+    """Reads a model without an attribute of its nodes, and gives what the op has in its place; None
+    where nodes need it."""
+    bare = onnx.ModelProto()
+    bare.CopyFrom(model)
+    for node in bare.graph.node:
+        kept = [attribute for attribute in node.attribute if attribute.name != name]
+        del node.attribute[:]
+        node.attribute.extend(kept)
+    try:
+        module = import_onnx(bare)
+    except ByocirError:
+        return None
+    return next((o.properties.get(name) for o in module.walk() if isinstance(o, type(op))), None)

@@ -1,9 +1,23 @@
-"""Records, as plain data, what was decided about the nodes of a model: the rules that were
+"""Records, as plain data, the nodes of a model and what was decided about them: the rules that were
 evaluated, the patterns that were tried, what a target took, and what keeps its regions apart."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+HOST = "host"
+"""The name of the host where targets are named."""
+FOLDED = "folded"
+"""The name there for nodes of which nothing is left at run time."""
+
+
+class Node(NamedTuple):
+    """A node of the original model; `macs` counts multiply-accumulates per inference."""
+
+    name: str
+    op_type: str
+    macs: int
 
 
 @dataclass(frozen=True)

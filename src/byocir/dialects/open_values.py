@@ -19,7 +19,7 @@ from xdsl.traits import SymbolTable
 from byocir.dialects.byoc.records import DIMS, NAME
 from byocir.dialects.graph.foreign import ForeignOp
 from byocir.dialects.locations import names
-from byocir.dialects.tir.extern import ExternOp
+from byocir.dialects.tir.ops import ExternOp
 from byocir.dialects.types import element_type_of, has_element, static_shape
 
 

@@ -1,5 +1,5 @@
 """Numpy rules of graph ops whose definitions, run by blocks, would be slow: contractions, windows,
-quantisation, and moves that are views.
+quantisation, recurrences, resizes, and moves that are views.
 
 What they compute is what the definitions compute: integers bit for bit, floats but for the order in
 which contractions and windows are summed. `tests/lowering/test_graph_to_tir.py` holds one against
@@ -9,7 +9,7 @@ the other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, cast
 
@@ -25,15 +25,19 @@ from byocir.dialects.graph import (
     CumSumOp,
     FixedAttr,
     FlattenOp,
+    GruOp,
     LpPoolOp,
+    LstmOp,
     MatmulOp,
     MaxPoolOp,
     PoolOp,
     PowOp,
     QuantizeOp,
+    RecurrentOp,
     RequantizeOp,
     ReshapeOp,
     ResizeOp,
+    RnnOp,
     SliceOp,
     SqueezeOp,
     SumPoolOp,
@@ -44,12 +48,162 @@ from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.graph.fixed_point import Rounding, rescale
 from byocir.dialects.graph.nn import BYTES
 from byocir.dialects.graph.pool import window_counts
+from byocir.dialects.graph.resize import Taps, taps_along
 from byocir.dialects.graph.shape import InOrderOp
 from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
-from byocir.evaluate.graph_recurrent import RECURRENT_RULES
-from byocir.evaluate.resize import resize
-from byocir.evaluate.rule import Rule
 from byocir.evaluate.scalar import saturate
+
+Rule = Callable[[Any, Sequence[np.ndarray]], np.ndarray | Sequence[np.ndarray]]
+"""Computes the results of an op, or its only one, from its operands."""
+
+
+States = tuple[np.ndarray, ...]
+"""States that a step hands to the next, each [batch,H]; the first is the output."""
+
+Step = Callable[[np.ndarray, States], States]
+"""One step: the inputs' products with the weights [batch,gates*H], and states, to states."""
+
+
+# -- recurrent ops, which onnx's reference knows without sequence lengths, in one direction only
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return np.exp(-np.logaddexp(0, -x))
+
+
+def _run(
+    op: RecurrentOp,
+    operands: Sequence[np.ndarray],
+    starts: Sequence[np.ndarray],
+    step_of: Callable[[int], Step],
+) -> list[np.ndarray]:
+    """Gives all states and the last ones [directions,batch,H] each, direction by direction."""
+    x, w, lengths = operands[0], operands[1], operands[4]
+    states = np.zeros((x.shape[0], w.shape[0], x.shape[1], operands[2].shape[2]), x.dtype)
+    lasts = [np.array(start) for start in starts]
+    for direction in range(w.shape[0]):
+        backwards = direction == 1 or op.direction.data == "reverse"
+        products, step = x @ w[direction].T, step_of(direction)
+        current = tuple(start[direction] for start in starts)
+        for time in range(x.shape[0])[:: -1 if backwards else 1]:
+            inside = (time < lengths)[:, None]  # backwards, too: the end of a sequence is its start
+            found = step(products[time], current)
+            pairs = zip(found, current, strict=True)
+            current = tuple(np.where(inside, new, old).astype(x.dtype) for new, old in pairs)
+            states[time, direction] = np.where(inside, current[0], 0)
+        for last, value in zip(lasts, current, strict=True):
+            last[direction] = value
+    return [states, *lasts]
+
+
+def _biases(bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gives the biases of the input and of the recurrence."""
+    half = len(bias) // 2
+    return bias[:half], bias[half:]
+
+
+def _rnn(op: RnnOp, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def step_of(direction: int) -> Step:
+        recurrence, bias = operands[2][direction], sum(_biases(operands[3][direction]))
+        return lambda x, states: (np.tanh(x + states[0] @ recurrence.T + bias),)
+
+    return _run(op, operands, [operands[5]], step_of)
+
+
+def _gru(op: GruOp, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+    hidden, linear = operands[2].shape[2], op.linear_before_reset.value.data == 1
+
+    def step_of(direction: int) -> Step:
+        recurrence = operands[2][direction]
+        on_input, on_state = _biases(operands[3][direction])
+        gates, last = slice(2 * hidden), slice(2 * hidden, None)
+
+        def step(x: np.ndarray, states: States) -> States:
+            (h,) = states
+            x = x + on_input
+            opened = _sigmoid(x[:, gates] + h @ recurrence[gates].T + on_state[gates])
+            update, reset = opened[:, :hidden], opened[:, hidden:]
+            if linear:
+                product = reset * (h @ recurrence[last].T + on_state[last])
+            else:
+                product = (reset * h) @ recurrence[last].T + on_state[last]
+            return ((1 - update) * np.tanh(x[:, last] + product) + update * h,)
+
+        return step
+
+    return _run(op, operands, [operands[5]], step_of)
+
+
+def _lstm(op: LstmOp, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def step_of(direction: int) -> Step:
+        recurrence, bias = operands[2][direction], sum(_biases(operands[3][direction]))
+        peep_in, peep_out, peep_forget = np.split(operands[7][direction], 3)
+
+        def step(x: np.ndarray, states: States) -> States:
+            h, c = states
+            entry, exit_, forget, cell = np.split(x + h @ recurrence.T + bias, 4, axis=1)
+            kept = _sigmoid(forget + peep_forget * c) * c
+            new = kept + _sigmoid(entry + peep_in * c) * np.tanh(cell)
+            return _sigmoid(exit_ + peep_out * new) * np.tanh(new), new
+
+        return step
+
+    return _run(op, operands, [operands[5], operands[6]], step_of)
+
+
+RECURRENT_RULES: Mapping[type[Operation], Rule] = {GruOp: _gru, LstmOp: _lstm, RnnOp: _rnn}
+"""The rule of each op class."""
+
+
+# -- resize: along one dimension after the other, sums of weighted elements
+#
+# An element of the result lies somewhere between two of the input, where `coordinates` says, and is
+# made of those around: its taps. onnx's reference finds these again after it has moved the
+# coordinate by a whole number, which rounds: what lies just behind an element is made of those
+# before it.
+
+
+def _resize(op: ResizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """Resizes an array: the nearest elements keep their bits, others are sums of doubles. Integers
+    are rounded in the end, ties to even, and saturate."""
+    (made,) = operands
+    taps = {axis: found for axis in range(made.ndim) if (found := taps_along(op, axis)) is not None}
+    for axis, along in taps.items():
+        is_copied = op.mode.data == "nearest"
+        made = np.take(made, along.indices[:, 0], axis) if is_copied else _sums(made, along, axis)
+    made = _as(operands[0].dtype, made, np.rint)
+    number = _as(made.dtype, np.array(op.extrapolation_value.value.data), np.trunc)
+    for axis, along in taps.items():
+        if along.beyond.any():
+            made = np.where(_column(along.beyond, made.ndim - axis), number, made)
+    return made
+
+
+def _sums(x: np.ndarray, along: Taps, axis: int) -> np.ndarray:
+    """Gives the sums of weighted taps along a dimension, as doubles."""
+    wide, rank = x.astype(np.float64, copy=False), x.ndim - axis
+    total = np.take(wide, along.indices[:, 0], axis) * _column(along.weights[:, 0], rank)
+    for tap in range(1, along.weights.shape[1]):
+        part = np.take(wide, along.indices[:, tap], axis)
+        total += part * _column(along.weights[:, tap], rank)
+    return total
+
+
+def _column(values: np.ndarray, rank: int) -> np.ndarray:
+    """Gives values along the first of so many dimensions."""
+    return values.reshape([-1, *(1 for _ in range(rank - 1))])
+
+
+def _as(
+    dtype: np.dtype, values: np.ndarray, rounded: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Doubles, or what is of that type already, in another type: rounded so if it has integers."""
+    if values.dtype == dtype:
+        return values
+    if dtype == np.bool_:
+        return saturate(rounded(values), np.dtype(np.uint8)).astype(dtype)
+    return saturate(rounded(values), dtype) if dtype.kind in "iu" else values.astype(dtype)
+
 
 # -- windows
 
@@ -312,7 +466,7 @@ GRAPH_RULES: Mapping[type[Operation], Rule] = {
     QuantizeOp: _quantize,
     RequantizeOp: _requantize,
     ReshapeOp: _in_order,
-    ResizeOp: resize,
+    ResizeOp: _resize,
     SliceOp: _slice,
     SqueezeOp: _in_order,
     SumPoolOp: _sum_pool,

@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from byocir.dialects.decisions import Cut, Decision, Taken
+from byocir.dialects.decisions import FOLDED, HOST, Cut, Decision, Node, Taken
 from byocir.dialects.gc_pause import gc_paused
-from byocir.dialects.nodes import FOLDED, HOST, Node
 from byocir.runtime.records import read_as
 
 SCHEMA_VERSION = 2

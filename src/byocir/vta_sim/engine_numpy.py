@@ -27,9 +27,31 @@ from byocir.vta_sim.engine_numpy_plans import (
     plan_reset,
 )
 from byocir.vta_sim.errors import VTAError
-from byocir.vta_sim.init_check import InitCheck
 from byocir.vta_sim.isa import LAYOUT, AluOp, Instruction, Opcode, decode, decode_uops
 from byocir.vta_sim.token_order import check_form
+
+
+class InitCheck:
+    """One flag per element of UOP, INP, WGT and ACC; ACC_8BIT and OUT stand for ACC."""
+
+    def __init__(self, config: VTAConfig) -> None:
+        pads = (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC)
+        self._flags = {memory: np.zeros(config.depth(memory), np.bool_) for memory in pads}
+
+    def mark(self, memory: Memory, index: NDArray[np.int64] | slice) -> None:
+        """Note a write of the elements at ``index``."""
+        self._flags[Memory.ACC if memory == Memory.ACC_8BIT else memory][index] = True
+
+    def require(self, insn: Instruction, memory: Memory, index: NDArray[np.int64] | slice) -> None:
+        """Raise VTAError V205 if an element at ``index`` (1-D) was never written."""
+        flags = self._flags[memory]
+        seen = flags[index]
+        if seen.all():
+            return
+        element = int(np.arange(len(flags))[index][~seen][0])
+        expected = f"{memory.name} elements written before they are read"
+        raise VTAError("V205", expected, f"element {element} unwritten", describe(insn))
+
 
 Ints = NDArray[np.int32]
 Part = TypeVar("Part", GemmBlock, AluSegment, Span)

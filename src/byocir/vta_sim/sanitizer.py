@@ -1,20 +1,22 @@
 """Hazards of a stream: what its tokens leave to chance, and what it does that no run can get right.
 
-Load, compute and store run side by side. Queues and tokens fix a partial order (``tokens.clocks``);
+Load, compute and store run side by side. Queues and tokens fix a partial order (``token_order``);
 two instructions of different modules that touch the same element, one of them writing, must be
-ordered by it. ``byocir.machine_sim`` compares the accesses of a run; here is what they are on VTA,
-and what its findings are called.
+ordered by it. Tokens that leak, that never come or that FINISH does not wait for are found before
+(``token_hazards``). ``byocir.machine_sim`` compares the accesses of a run; here is what they are on
+VTA, and what its findings are called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from byocir.machine_sim import RaceDetector, Shadow, clocks, legal_order
 from byocir.machine_sim.hazards import Race
+from byocir.machine_sim.order import NEVER, Clock
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
 from byocir.vta_sim.engine_numpy import Machine, as_dram
 from byocir.vta_sim.errors import VTAError
@@ -22,8 +24,82 @@ from byocir.vta_sim.isa import Decoded, Instruction, Opcode, Queue, decode
 from byocir.vta_sim.sanitizer_accesses import Accesses, Elements, StreamAccessReader
 from byocir.vta_sim.sanitizer_dram import DramMap
 from byocir.vta_sim.sanitizer_report import Hazard, Places
-from byocir.vta_sim.sanitizer_tokens import token_hazards
-from byocir.vta_sim.token_order import Links, check_form, link, order_by
+from byocir.vta_sim.token_order import TOKEN_FIFOS, Links, TokenFifo, check_form, link, order_by
+
+
+def token_hazards(
+    decoded: Decoded,
+    links: Links,
+    order: list[int],
+    known: Sequence[Clock],
+    places: Places,
+) -> list[Hazard]:
+    """Findings S206, S207 and S210, given the order that runs and its clocks."""
+    found = [*_leaks(decoded, links, places)]
+    if len(order) < len(decoded):
+        return [*found, *_blocked(decoded, links, order, places)]
+    return [*found, *_unfinished(decoded, links, known, places)]
+
+
+def _leaks(decoded: Decoded, links: Links, places: Places) -> Iterator[Hazard]:
+    for fifo, pushed, popped in zip(TOKEN_FIFOS, links.pushed, links.popped, strict=True):
+        if pushed <= popped:
+            continue
+        pushes = (links.queue == fifo.producer) & (decoded.columns[fifo.push] != 0)
+        for index in np.flatnonzero(pushes)[popped:].tolist():
+            expected = f"every token of {fifo.name} popped"
+            found = f"{pushed} pushes and {popped} pops, none for this push"
+            yield Hazard("S206", places[index], None, fifo.name, None, expected, found)
+
+
+def _blocked(decoded: Decoded, links: Links, order: list[int], places: Places) -> Iterator[Hazard]:
+    """Gives the heads of the queues in a deadlock, and what each waits for."""
+    ran = np.zeros(len(decoded), np.bool_)
+    ran[order] = True
+    for queue in Queue:
+        waiting = np.flatnonzero((links.queue == queue) & ~ran)
+        if not waiting.size:
+            continue
+        index = int(waiting[0])
+        for slot, wait in enumerate(links.waits[index].tolist()):
+            if wait == NEVER or (wait >= 0 and not ran[wait]):
+                fifo = _popped_by(queue, slot)
+                first, second = _pair(index, wait)
+                expected = f"a token of {fifo.name} for instruction {index}"
+                found = "none is pushed" if wait == NEVER else f"instruction {wait} waits, too"
+                other = None if second is None else places[second]
+                yield Hazard("S207", places[first], other, fifo.name, None, expected, found)
+
+
+def _pair(index: int, wait: int) -> tuple[int, int | None]:
+    return (index, None) if wait == NEVER else (min(index, wait), max(index, wait))
+
+
+def _popped_by(queue: Queue, slot: int) -> TokenFifo:
+    pop = ("pop_prev", "pop_next")[slot]
+    return next(fifo for fifo in TOKEN_FIFOS if fifo.consumer == queue and fifo.pop == pop)
+
+
+def _unfinished(
+    decoded: Decoded, links: Links, known: Sequence[Clock], places: Places
+) -> Iterator[Hazard]:
+    """Finds queues whose last instruction is not FINISH nor done before it."""
+    finishes = np.flatnonzero(decoded.opcode == Opcode.FINISH)
+    expected = "one FINISH, after everything else"
+    if not finishes.size:
+        found = f"none in {len(decoded)} instructions"
+        last = places[len(decoded) - 1] if len(decoded) else None
+        yield Hazard("S210", last, None, "", None, expected, found)
+        return
+    finish = int(finishes[0])
+    for queue in Queue:
+        rows = np.flatnonzero(links.queue == queue)
+        if not rows.size or int(rows[-1]) == finish or len(rows) <= known[finish][queue]:
+            continue
+        first, second = sorted((int(rows[-1]), finish))
+        found = f"{queue.name.lower()} may run after it"
+        yield Hazard("S210", places[first], places[second], "", None, expected, found)
+
 
 Index = NDArray[np.int64]
 WRITERS = {

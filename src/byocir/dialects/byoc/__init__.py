@@ -51,7 +51,7 @@ from byocir.dialects.byoc.records import (
     shared_text,
 )
 from byocir.dialects.byoc.stored import STORED, keep_stored, stored
-from byocir.dialects.nodes import FOLDED, HOST, Node
+from byocir.dialects.decisions import FOLDED, HOST, Node
 
 Byoc = Dialect(
     "byoc",

@@ -17,10 +17,9 @@ from xdsl.irdl import (
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from byocir.dialects.decisions import Cut, Decision, RuleResult, Taken
+from byocir.dialects.decisions import Cut, Decision, Node, RuleResult, Taken
 from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.locations import named, names
-from byocir.dialects.nodes import Node
 
 TARGET = "byoc.target"
 """Function attribute: the target that a region function was handed to."""

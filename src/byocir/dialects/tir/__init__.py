@@ -3,7 +3,6 @@
 from xdsl.ir import Dialect
 
 from byocir.dialects.tir.block import BlockOp, blocks_in, ops_around
-from byocir.dialects.tir.extern import ExternOp
 from byocir.dialects.tir.intrinsic import IntrinsicOp
 from byocir.dialects.tir.iterators import IteratorAttr, IteratorKind, IteratorKindAttr
 from byocir.dialects.tir.loop import ForOp, LoopKind, LoopKindAttr
@@ -12,12 +11,13 @@ from byocir.dialects.tir.ops import (
     ConstantOp,
     CopyOp,
     EmptyOp,
+    ExternOp,
     FillOp,
+    ReadOp,
+    YieldOp,
     buffer,
     scope_of,
 )
-from byocir.dialects.tir.read import ReadOp
-from byocir.dialects.tir.yields import YieldOp
 
 Tir = Dialect(
     "tir",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from typing import NamedTuple, TypeVar, cast
 
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
     AffineMapAttr,
     ArrayAttr,
+    DenseArrayBase,
     IndexType,
     LocationAttr,
     MemRefType,
@@ -26,6 +29,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
+    VarOperandDef,
     opt_prop_def,
     prop_def,
     region_def,
@@ -44,7 +48,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
-from byocir.dialects.segments import with_quick_operands
 from byocir.dialects.tir.affine import bounds, canonical_map, format_expr
 from byocir.dialects.tir.block_text import (
     Access,
@@ -56,8 +59,45 @@ from byocir.dialects.tir.block_text import (
 )
 from byocir.dialects.tir.iterators import IteratorAttr
 from byocir.dialects.tir.linear import spans
-from byocir.dialects.tir.yields import YieldOp
+from byocir.dialects.tir.ops import YieldOp
 from byocir.dialects.types import Shape, element_type_of, shape_of
+
+Op = TypeVar("Op", bound=IRDLOperation)
+
+
+def with_quick_operands(kind: type[Op]) -> type[Op]:
+    """Decorates an op class, outside `irdl_op_definition`, whose operands are all lists that an
+    `operandSegmentSizes` property tells apart. What the accessors give is the same."""
+    for index, (name, definition) in enumerate(kind.get_irdl_definition().operands):
+        assert type(definition) is VarOperandDef
+        setattr(kind, name, _Segment(index))
+    return kind
+
+
+class _Segment:
+    """Gives the operands of one list."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def __get__(self, op: Operation, kind: object = None) -> list[SSAValue]:
+        sizes = op.properties[AttrSizedOperandSegments.attribute_name]
+        start, stop = _ends(cast("DenseArrayBase", sizes).data.data)[self._index]
+        return cast("list[SSAValue]", op.operands[start:stop])
+
+    def __set__(self, op: Operation, value: object) -> None:
+        raise NotImplementedError("cannot write to named operands: make a new op")
+
+
+@lru_cache(maxsize=1024)
+def _ends(packed: bytes) -> list[tuple[int, int]]:
+    """Gives the begin and end of each list, from the bytes of an i32 array of lengths: 2, 3 → (0,
+    2), (2, 5)."""
+    ends, end = list[tuple[int, int]](), 0
+    for (size,) in struct.iter_unpack("<i", packed):
+        ends.append((end, end + size))
+        end += size
+    return ends
 
 
 class AccessEffects(MemoryEffect):

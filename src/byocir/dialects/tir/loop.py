@@ -32,7 +32,7 @@ from xdsl.utils.str_enum import StrEnum
 
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
-from byocir.dialects.tir.yields import YieldOp
+from byocir.dialects.tir.ops import YieldOp
 from byocir.dialects.types import tensor
 
 

@@ -1,20 +1,24 @@
-"""The ops around `tir.block`: fills, constants, buffers and copies."""
+"""The ops beside `tir.block`: fills, constants, buffers, copies, calls of routines, and those in
+bodies: reads at computed indices, and what ends a body."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import (
+    I64,
     UNKNOWN_LOC,
     DenseArrayBase,
+    DictionaryAttr,
     IndexType,
+    IntegerAttr,
     LocationAttr,
     MemRefType,
     StringAttr,
     TensorType,
-    i64,
 )
+from xdsl.dialects.builtin import ArrayAttr as ListAttr
 from xdsl.ir import (
     Attribute,
     Operation,
@@ -31,12 +35,14 @@ from xdsl.irdl import (
     result_def,
     traits_def,
     var_operand_def,
+    var_result_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
     ConstantLike,
     EffectInstance,
+    IsTerminator,
     MemoryAllocEffect,
     MemoryEffect,
     MemoryEffectKind,
@@ -46,7 +52,19 @@ from xdsl.traits import (
 from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
-from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.dialects.types import DYNAMIC, Shape, element_type_of, i64, shape_of, static_shape
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """Ends a block's body with the new values of the `outs` elements, or a loop's with what the
+    next iteration takes, e.g. `tir.yield %sum : i32`."""
+
+    name = "tir.yield"
+
+    values = var_operand_def()
+    traits = traits_def(IsTerminator(), Pure())
+    assembly_format = "$values attr-dict `:` type($values)"
 
 
 class WriteEffects(MemoryEffect):
@@ -284,3 +302,107 @@ class CopyOp(IRDLOperation):
             self.pad is None or found == expected,
             f"expected a pad of type {expected}, found {self.pad}",
         )
+
+
+@irdl_op_definition
+class ReadOp(IRDLOperation):
+    """The element of an array that a block's body has whole, e.g. `%v = tir.read %table[%i, %j] :
+    tensor<100x8xf32> -> f32`. An index outside of the array is an error."""
+
+    name = "tir.read"
+
+    array = operand_def(TensorType | MemRefType)
+    indices = var_operand_def(i64)
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$array `[` $indices `]` attr-dict `:` type($array) `->` type($result)"
+
+    @staticmethod
+    def of(array: SSAValue, indices: Sequence[SSAValue]) -> ReadOp:
+        return ReadOp.create(operands=[array, *indices], result_types=[element_type_of(array.type)])
+
+    def verify_(self) -> None:
+        rank, expected = len(shape_of(self.array.type)), element_type_of(self.array.type)
+        expect(len(self.indices) == rank, f"expected {rank} indices, found {len(self.indices)}")
+        expect(self.result.type == expected, f"expected a {expected}, found {self.result.type}")
+
+
+@irdl_op_definition
+class ExternOp(IRDLOperation):
+    """Calls a routine of the runtime on arrays and integers, e.g. `%v, %i = tir.extern "top_k"
+    (%x) with {axis = 1 : i64, k = 3 : i64, largest = 1 : i64} : (tensor<8x10xf32>) ->
+    (tensor<8x3xf32>, tensor<8x3xi64>)`. The table `byocir.evaluate.routines` says what each
+    computes, and names its C source.
+
+    A result of open shape has a bound, the shape of the largest it can be: `%i = tir.extern
+    "non_zero"(%x) with {} within [array<i64: 2, 12>] : (tensor<3x4xf32>) -> tensor<2x?xi64>`. There
+    is a bound for each result then, its shape where that is static."""
+
+    name = "tir.extern"
+
+    routine = prop_def(StringAttr)
+    inputs = var_operand_def(TensorType)
+    numbers = prop_def(DictionaryAttr)
+    bounds = opt_prop_def(ListAttr[DenseArrayBase])
+    outputs = var_result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$routine `(` $inputs `)` `with` $numbers (`within` $bounds^)? attr-dict `:` "
+        "functional-type(operands, results)"
+    )
+
+    @staticmethod
+    def of(
+        routine: str,
+        inputs: Sequence[SSAValue],
+        types: Sequence[TensorType],
+        numbers: Mapping[str, int],
+        location: LocationAttr | None = None,
+        bounds: Sequence[Shape] = (),
+    ) -> ExternOp:
+        """Gives a call that gives arrays of these types, and at most of these shapes."""
+        given = {name: IntegerAttr(value, i64) for name, value in numbers.items()}
+        properties: dict[str, Attribute] = {
+            "routine": StringAttr(routine),
+            "numbers": DictionaryAttr(given),
+        }
+        if bounds:
+            properties["bounds"] = ListAttr([DenseArrayBase.from_list(i64, b) for b in bounds])
+        return ExternOp.create(
+            operands=list(inputs),
+            properties=properties,
+            result_types=list(types),
+            location=location,
+        )
+
+    def values(self) -> dict[str, int]:
+        """Gives the integers by name."""
+        given = cast("dict[str, IntegerAttr]", self.numbers.data)
+        return {name: number.value.data for name, number in given.items()}
+
+    def bound(self, index: int) -> Shape | None:
+        """Gives the shape of the largest that a result can be; None where that is not told."""
+        if self.bounds is None:
+            return static_shape(self.outputs[index].type)
+        return tuple(cast("DenseArrayBase[I64]", self.bounds.data[index]).get_values())
+
+    def verify_(self) -> None:
+        for name, number in self.numbers.data.items():
+            found = getattr(number, "type", None)
+            expect(found == i64, f"expected {name} to be a number of type i64, found {number}")
+        expect(bool(self.outputs), "expected at least one result")
+        if self.bounds is None:
+            return
+        count = len(self.outputs)
+        expect(
+            len(self.bounds.data) == count,
+            f"expected a bound for each of {count} results, found {len(self.bounds.data)}",
+        )
+        for i, result in enumerate(self.outputs):
+            expect(_fits(result.type, self.bound(i) or ()), f"expected a bound of {result.type}")
+
+
+def _fits(type_: Attribute, bound: Shape) -> bool:
+    shape = shape_of(type_)
+    sizes = zip(shape, bound, strict=False)
+    return len(shape) == len(bound) and all(s == b or (s == DYNAMIC and b >= 0) for s, b in sizes)

@@ -27,8 +27,7 @@ from xdsl.irdl import IRDLOperation
 
 from byocir.dialects.emitting import emit, emitting_to
 from byocir.dialects.template import Template
-from byocir.dialects.tir.read import ReadOp
-from byocir.dialects.tir.yields import YieldOp
+from byocir.dialects.tir.ops import ReadOp, YieldOp
 from byocir.dialects.types import (
     i64,
     is_float,

@@ -15,7 +15,6 @@ from xdsl.ir import Operation
 
 from byocir.dialects import graph as g
 from byocir.frontend.onnx import (
-    arithmetic,
     einsum,
     irregular,
     movement,
@@ -114,7 +113,7 @@ _ACTIVATIONS = [
         g.ClipOp,
         {"min": p.bound(1), "max": p.bound(2)},
         as_inputs=["min", "max"],
-        read=arithmetic.read_clip,
+        read=irregular.read_clip,
     ),
     regular("Celu", g.CeluOp, _alpha(1.0)),
     regular("Elu", g.EluOp, _alpha(1.0)),
@@ -132,7 +131,7 @@ _ACTIVATIONS = [
     ),
     regular("Shrink", g.ShrinkOp, {"bias": p.number("bias", 0), "lambd": p.number("lambd", 0.5)}),
     regular("ThresholdedRelu", g.ThresholdedReluOp, _alpha(1.0)),
-    Entry("Swish", arithmetic.read_swish),
+    Entry("Swish", irregular.read_swish),
 ]
 
 _ARITHMETIC = [
@@ -142,13 +141,13 @@ _ARITHMETIC = [
     regular("Div", g.DivOp, operands=2),
     regular("Mod", g.ModOp, {"fmod": p.integer("fmod", 0)}, operands=2),
     regular("Pow", g.PowOp, operands=2),
-    regular("Max", g.MaxOp, read=arithmetic.chain(g.MaxOp)),
-    regular("Min", g.MinOp, read=arithmetic.chain(g.MinOp)),
-    Entry("Sum", arithmetic.chain(g.AddOp)),
-    Entry("Mean", arithmetic.read_mean),
+    regular("Max", g.MaxOp, read=irregular.chain(g.MaxOp)),
+    regular("Min", g.MinOp, read=irregular.chain(g.MinOp)),
+    Entry("Sum", irregular.chain(g.AddOp)),
+    Entry("Mean", irregular.read_mean),
     regular("Where", g.WhereOp, operands=3),
-    regular("Cast", g.CastOp, {"to": arithmetic.element}),
-    Entry("CastLike", arithmetic.read_cast_like),
+    regular("Cast", g.CastOp, {"to": irregular.element}),
+    Entry("CastLike", irregular.read_cast_like),
 ]
 
 _LOGIC = [

@@ -17,7 +17,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from byocir.dialects.byoc import WHOLE, CallOp
 from byocir.dialects.graph import ForeignOp
@@ -35,12 +35,11 @@ from byocir.dialects.tir import (
     blocks_in,
     ops_around,
 )
-from byocir.dialects.types import element_type_of, i64, shape_of, tensor
+from byocir.dialects.types import element_type_of, i64, shape_of, static_shape, tensor
 from byocir.evaluate.ports import is_in_memory, ports_of
 from byocir.evaluate.routines import routine_of
 from byocir.lowering.tir_to_c.contractions import kernel_of
 from byocir.lowering.tir_to_c.epilogue import Epilogue, epilogue_of, writes_each_once
-from byocir.lowering.tir_to_c.lifetimes import arena_of
 from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal
 from byocir.lowering.tir_to_c.loops import BlockWriter
 from byocir.lowering.tir_to_c.scheduled import steps_in_memory
@@ -62,10 +61,10 @@ from byocir.lowering.tir_to_c.steps import (
     Step,
     TextOf,
     all_of,
+    arena_of,
     inside,
 )
 from byocir.lowering.tir_to_c.unwritten import Runs, unwritten_of
-from byocir.lowering.tir_to_c.values import buffer_of, functions_of, is_given, is_outlined
 from byocir.rewrites.host.c_host import CHost
 from byocir.rewrites.host.contraction import is_contraction
 from byocir.rewrites.liveness import Liveness, hand_on, starts_block
@@ -387,3 +386,30 @@ class _Builder:
                 if held.sizes is not None:
                     held.sizes.place, held.sizes.index = SIZES, held.index
             self.program.results.append(held)
+
+
+def buffer_of(value: OpResult) -> Buffer:
+    """Gives a new buffer for what an op makes."""
+    op = value.op
+    bound = op.bound(value.index) if isinstance(op, ExternOp) else None
+    if bound is not None and static_shape(value.type) is None:
+        sizes = Buffer(tensor(i64, [len(bound)]), ARENA)
+        return Buffer(tensor(element_type_of(value.type), bound), ARENA, sizes=sizes)
+    return Buffer(value.type, KEPT if is_open(value.type) else ARENA)
+
+
+def is_outlined(op: ForeignOp) -> bool:
+    """Tells if the graphs of an If are calls of functions."""
+    return op.op_type.data == "If" and any(isinstance(i, FuncCallOp) for i in op.walk())
+
+
+def is_given(value: SSAValue) -> bool:
+    """Tells if a value is an argument of a function."""
+    return isinstance(value.owner, Block) and isinstance(value.owner.parent_op(), FuncOp)
+
+
+def functions_of(function: FuncOp) -> dict[str, FuncOp]:
+    """Gives the functions that a function can call, by name."""
+    module = function.parent_op()
+    found = [op for op in module.walk() if isinstance(op, FuncOp)] if module else []
+    return {other.sym_name.data: other for other in found}

@@ -12,7 +12,7 @@ from byocir.dialects.array import Array
 from byocir.dialects.tir import IntrinsicOp, LoopKind
 from byocir.dialects.types import nbytes, shape_of
 from byocir.evaluate.routines import Routine
-from byocir.lowering.tir_to_c.arena import Arena, plan
+from byocir.lowering.tir_to_c.arena import Arena, Lifetime, plan
 from byocir.lowering.tir_to_c.block_parts import Kernel
 from byocir.lowering.tir_to_c.unwritten import Runs
 from byocir.toolchain.calling import ALIGN
@@ -228,3 +228,32 @@ class CProgram:
             self.constants.append((offset, array))
             self.constant_bytes = offset + Buffer(type_, CONSTANT).nbytes
         return Buffer(type_, CONSTANT, self._numbers[array])
+
+
+def arena_of(steps: Sequence[Step]) -> Arena:
+    """Gives the arena of a program, in which its buffers get their offsets."""
+    spans: dict[Buffer, tuple[int, int]] = {}
+    _live(steps, 0, spans)
+    arena = plan([Lifetime(b.stride * b.copies, *span) for b, span in spans.items()])
+    for buffer, offset in zip(spans, arena.offsets, strict=True):
+        buffer.index = offset
+    return arena
+
+
+def _live(steps: Sequence[Step], start: int, spans: dict[Buffer, tuple[int, int]]) -> int:
+    """Adds the first and the last step at which each buffer of the arena is touched, counted from
+    `start`; gives the count behind the last. What a loop finds must last until its end."""
+    for step in steps:
+        for buffer in buffers_of(step):
+            if buffer.place == ARENA:
+                spans[buffer] = (spans.get(buffer, (start, start))[0], start)
+        if isinstance(step, Branch):
+            start = _live([*step.steps, *step.otherwise], start + 1, spans)
+        if isinstance(step, Repeat):
+            end = _live(step.steps, start + 1, spans)
+            for buffer, (first, last) in spans.items():
+                if first <= start < last:
+                    spans[buffer] = (first, end)
+            start = end
+        start += 1
+    return start

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from byocir.dialects.graph.coordinates import coordinates
+from byocir.dialects.graph.resize import coordinates
 from byocir.frontend.onnx.differences.call import OperatorCall
 
 Condition = Callable[[OperatorCall], bool]
