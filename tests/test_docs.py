@@ -138,8 +138,16 @@ def test_the_page_of_hazards_lists_every_code_once():
 
 def test_links_lead_somewhere():
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page}: {target}"
+        for target, heading in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text()):
+            there = (page.parent / target) if target else page
+            assert there.exists(), f"{page}: {target}"
+            assert not heading or heading in anchors(there), f"{page}: {target}#{heading}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The names of a page's headings, as links have them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
 def script(name: str) -> ModuleType:

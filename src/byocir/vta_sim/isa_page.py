@@ -122,8 +122,8 @@ def _configuration(config: VTAConfig) -> list[str]:
         "## Configuration",
         _table(("key", "log2", "value", "meaning"), rows),
         f"TARGET is one of {', '.join(whole)}, whose machines have MUL and ACC_8BIT, and "
-        f"{', '.join(bare)}, whose have neither. ALU_MUL and ACC_8BIT, where they are given, say "
-        "otherwise.",
+        f"{', '.join(bare)}, whose machines have neither. ALU_MUL and ACC_8BIT, where they are "
+        "given, win over TARGET.",
     ]
 
 
