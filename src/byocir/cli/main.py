@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,16 @@ def build_parser() -> argparse.ArgumentParser:
         add_limit(verb)
     add_vta(verbs.add_parser("vta", help="assemble, disassemble, run and trace VTA programs"))
     return parser
+
+
+def _later(home: str) -> Callable[[argparse.Namespace], int]:
+    """Gives the function of a verb, `module:name` in this folder, imported when it runs."""
+
+    def verb(options: argparse.Namespace) -> int:
+        module, _, name = home.partition(":")
+        return getattr(import_module(f"byocir.cli.{module}"), name)(options)
+
+    return verb
 
 
 class _Version(argparse.Action):
@@ -262,7 +273,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     )
     _add_host_ops(parser)
     _add_stages(parser)
-    parser.set_defaults(verb=_export)
+    parser.set_defaults(verb=_later("export:export"))
 
 
 def _add_export_onnx(parser: argparse.ArgumentParser) -> None:
@@ -274,7 +285,7 @@ def _add_export_onnx(parser: argparse.ArgumentParser) -> None:
         help="write what is handed over at the graph level, instead of the model's own nodes",
     )
     parser.add_argument("--region", metavar="NAME", help="only this region, e.g. vta_0, rewritten")
-    parser.set_defaults(verb=_export_onnx)
+    parser.set_defaults(verb=_later("export_onnx:export_onnx"))
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
@@ -293,14 +304,14 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
         "with --host c its memory and what it calls back (packages have it)",
     )
     _add_host(parser)
-    parser.set_defaults(verb=_explain)
+    parser.set_defaults(verb=_later("explain:run"))
 
 
 def _add_diff(parser: argparse.ArgumentParser) -> None:
     for name, which in (("a", "one package or report"), ("b", "another")):
         parser.add_argument(name, type=Path, metavar=name.upper(), help=which)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(verb=_diff)
+    parser.set_defaults(verb=_later("diff:run"))
 
 
 def _add_measure(parser: argparse.ArgumentParser) -> None:
@@ -312,13 +323,7 @@ def _add_measure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host", metavar="c", help="c, c{cpu=…,threads=…}: measures all as C of the host, too"
     )
-    parser.set_defaults(verb=_measure)
-
-
-def _measure(options: argparse.Namespace) -> int:
-    from byocir.cli.measure import measure
-
-    return measure(options)
+    parser.set_defaults(verb=_later("measure:measure"))
 
 
 def _add_quantise(parser: argparse.ArgumentParser) -> None:
@@ -350,13 +355,7 @@ def _add_quantise(parser: argparse.ArgumentParser) -> None:
         "--samples", type=_count, default=512, help="samples that set the ranges (default: 512)"
     )
     parser.add_argument("--labels", metavar="NAME", help="the array of labels in the file")
-    parser.set_defaults(verb=_quantise)
-
-
-def _quantise(options: argparse.Namespace) -> int:
-    from byocir.cli.quantise import run
-
-    return run(options)
+    parser.set_defaults(verb=_later("quantise:run"))
 
 
 def _add_tune(parser: argparse.ArgumentParser) -> None:
@@ -374,7 +373,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE", help="the table (JSON)"
     )
-    parser.set_defaults(verb=_tune)
+    parser.set_defaults(verb=_later("tune:tune"))
 
 
 def _add_executor(parser: argparse.ArgumentParser) -> None:
@@ -385,12 +384,6 @@ def _add_executor(parser: argparse.ArgumentParser) -> None:
     who.add_argument(
         "--executor", metavar="dask://HOST:PORT", help="judge them on a Dask cluster instead"
     )
-
-
-def _tune(options: argparse.Namespace) -> int:
-    from byocir.cli.tune import tune
-
-    return tune(options)
 
 
 def _add_sweep(parser: argparse.ArgumentParser) -> None:
@@ -417,13 +410,7 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     _add_executor(parser)
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write the points as a table")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with a plot")
-    parser.set_defaults(verb=_sweep)
-
-
-def _sweep(options: argparse.Namespace) -> int:
-    from byocir.cli.sweep import run
-
-    return run(options)
+    parser.set_defaults(verb=_later("sweep:run"))
 
 
 def _add_conform(parser: argparse.ArgumentParser) -> None:
@@ -454,13 +441,7 @@ def _add_conform(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the score as JSON")
     add_isolation(parser, "running each program, in all ways,")
-    parser.set_defaults(verb=_conform)
-
-
-def _conform(options: argparse.Namespace) -> int:
-    from byocir.cli.conform import conform
-
-    return conform(options)
+    parser.set_defaults(verb=_later("conform:conform"))
 
 
 def _add_bisect(parser: argparse.ArgumentParser) -> None:
@@ -470,13 +451,7 @@ def _add_bisect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     _add_host(parser)
     add_isolation(parser, "each call of a region's code")
-    parser.set_defaults(verb=_bisect)
-
-
-def _bisect(options: argparse.Namespace) -> int:
-    from byocir.cli.bisect import bisect
-
-    return bisect(options)
+    parser.set_defaults(verb=_later("bisect:bisect"))
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -532,30 +507,6 @@ def _compile(options: argparse.Namespace) -> int:
     return OK
 
 
-def _export(options: argparse.Namespace) -> int:
-    from byocir.cli.export import export
-
-    return export(options)
-
-
-def _export_onnx(options: argparse.Namespace) -> int:
-    from byocir.cli.export_onnx import export_onnx
-
-    return export_onnx(options)
-
-
-def _explain(options: argparse.Namespace) -> int:
-    from byocir.cli.explain import run
-
-    return run(options)
-
-
-def _diff(options: argparse.Namespace) -> int:
-    from byocir.cli.diff import run
-
-    return run(options)
-
-
 def _patterns(options: argparse.Namespace) -> int:
     from byocir.cli.targets import supported_operators
 
@@ -575,13 +526,7 @@ def _add_new_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="a new or an empty folder (default: NAME)"
     )
-    parser.set_defaults(verb=_new_target)
-
-
-def _new_target(options: argparse.Namespace) -> int:
-    from byocir.cli.new_target import new_target
-
-    return new_target(options)
+    parser.set_defaults(verb=_later("new_target:new_target"))
 
 
 def _ops(options: argparse.Namespace) -> int:

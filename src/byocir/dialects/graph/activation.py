@@ -13,9 +13,7 @@ from xdsl.irdl import (
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 
 from byocir.dialects.array import ArrayAttr
 from byocir.dialects.checks import expect
@@ -197,7 +195,6 @@ class PreluOp(GraphOp):
     input = operand_def(TensorType)
     slope = operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$input `,` $slope attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:

@@ -106,6 +106,7 @@ class GraphOp(IRDLOperation):
     """
 
     irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
 
     @abstractmethod
     def infer(self) -> Sequence[TensorType]:
@@ -209,7 +210,6 @@ class OneInputOp(GraphOp):
 
     input = operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
 

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import ConstantLike, Pure
+from xdsl.traits import ConstantLike
 
 from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.byoc import keep_stored
@@ -30,7 +30,7 @@ class ConstantOp(GraphOp):
 
     value = prop_def(ArrayAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure(), ConstantLike())
+    traits = traits_def(ConstantLike())
 
     @classmethod
     def parse(cls, parser: Parser) -> ConstantOp:

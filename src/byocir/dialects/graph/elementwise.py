@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import operand_def, prop_def, result_def, traits_def
-from xdsl.traits import Pure
+from xdsl.irdl import operand_def, prop_def, result_def
 
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
@@ -59,7 +58,6 @@ class BinaryOp(GraphOp):
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
 
     def check(self, lhs: Attribute, rhs: Attribute) -> None:
@@ -243,7 +241,6 @@ class WhereOp(Exact, GraphOp):
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = (
         "$condition `,` $lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
     )

@@ -9,8 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
-from xdsl.irdl import operand_def, prop_def, result_def, traits_def
-from xdsl.traits import Pure
+from xdsl.irdl import operand_def, prop_def, result_def
 
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
@@ -59,7 +58,6 @@ class GatherBaseOp(Exact, GraphOp):
     input = operand_def(TensorType)
     indices = operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$input `,` $indices attr-dict `:` functional-type(operands, results)"
 
     def shape(self, x: Shape, indices: Shape) -> Sequence[int]:
@@ -218,7 +216,6 @@ class ScatterBaseOp(GraphOp):
     updates = operand_def(TensorType)
     reduction = prop_def(StringAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = (
         "$input `,` $indices `,` $updates attr-dict `:` functional-type(operands, results)"
     )
@@ -289,7 +286,6 @@ class OneHotOp(Exact, GraphOp):
     axis = prop_def(INT)
     depth = prop_def(INT)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$indices `,` $values attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
@@ -351,7 +347,6 @@ class TopKOp(Exact, GraphOp):
     sorted = prop_def(INT)
     values = result_def(TensorType)
     indices = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:

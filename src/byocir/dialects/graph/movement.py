@@ -12,10 +12,8 @@ from xdsl.irdl import (
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
     var_result_def,
 )
-from xdsl.traits import Pure
 
 from byocir.dialects.array import ArrayAttr
 from byocir.dialects.checks import expect
@@ -157,7 +155,6 @@ class SplitOp(Exact, GraphOp):
     axis = prop_def(INT)
     split = prop_def(INTS)
     pieces = var_result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
@@ -354,7 +351,6 @@ class ReverseSequenceOp(Exact, GraphOp):
     batch_axis = prop_def(INT)
     time_axis = prop_def(INT)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$input `,` $lengths attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:

@@ -13,9 +13,7 @@ from xdsl.irdl import (
     opt_operand_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
@@ -110,7 +108,6 @@ class ConvBaseOp(ByBatch, GraphOp):
     dilations = prop_def(INTS)
     group = prop_def(INT)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = (
         "$input `,` $weight (`,` $bias^)? attr-dict `:` functional-type(operands, results)"
     )
@@ -269,7 +266,6 @@ class MatmulOp(ExactOnIntegers, GraphOp):
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:

@@ -13,9 +13,7 @@ from xdsl.irdl import (
     opt_operand_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.checks import expect
@@ -70,7 +68,6 @@ class BatchNormOp(ByBatch, GraphOp):
     variance = operand_def(TensorType)
     epsilon = prop_def(FLOAT)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = (
         "$input `,` $scale `,` $bias `,` $mean `,` $variance attr-dict `:` "
         "functional-type(operands, results)"
@@ -113,7 +110,6 @@ class InstanceNormOp(ByBatch, GraphOp):
     bias = operand_def(TensorType)
     epsilon = prop_def(FLOAT)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$input `,` $scale `,` $bias attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
@@ -142,7 +138,6 @@ class GroupNormOp(ByBatch, GraphOp):
     epsilon = prop_def(FLOAT)
     num_groups = prop_def(INT)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$input `,` $scale `,` $bias attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
@@ -182,7 +177,6 @@ class LayerNormOp(GraphOp):
     axis = prop_def(INT)
     epsilon = prop_def(FLOAT)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = (
         "$input `,` $scale (`,` $bias^)? attr-dict `:` functional-type(operands, results)"
     )
@@ -230,7 +224,6 @@ class RmsNormOp(GraphOp):
     axis = prop_def(INT)
     epsilon = prop_def(FLOAT)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$input `,` $scale attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:

@@ -13,12 +13,10 @@ from xdsl.irdl import (
     operand_def,
     prop_def,
     result_def,
-    traits_def,
     var_operand_def,
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.checks import expect
@@ -126,7 +124,6 @@ class ScaledOp(GraphOp):
     zero_point = operand_def(TensorType)
     axis = prop_def(INT)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = (
         "$input `,` $scale `,` $zero_point attr-dict `:` functional-type(operands, results)"
     )
@@ -241,7 +238,6 @@ class RequantizeOp(Exact, GraphOp):
     to = prop_def(Attribute, default_value=i8)
     zero_point = prop_def(INT, default_value=IntegerAttr(0, i64))
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$input `,` $scales attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:

@@ -12,8 +12,7 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
-from xdsl.irdl import operand_def, prop_def, result_def, traits_def
-from xdsl.traits import Pure
+from xdsl.irdl import operand_def, prop_def, result_def
 
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
@@ -50,7 +49,6 @@ class RecurrentOp(GraphOp):
     direction = prop_def(StringAttr)
     states = result_def(TensorType)
     last_h = result_def(TensorType)
-    traits = traits_def(Pure())
 
     def sizes(self) -> tuple[int, int, int, int]:
         """Gives steps, directions, batch and hidden size; raises VerifyException if the operands do

@@ -12,10 +12,8 @@ from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
     prop_def,
     result_def,
-    traits_def,
     var_operand_def,
 )
-from xdsl.traits import Pure
 
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
@@ -179,7 +177,6 @@ class ConcatOp(Exact, GraphOp):
     inputs = var_operand_def(TensorType)
     axis = prop_def(INT)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$inputs attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:

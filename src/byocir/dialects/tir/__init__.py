@@ -1,62 +1,14 @@
-"""The tensor level: blocks on tensors or scoped buffers, and what stands around them."""
+"""The tensor level: blocks on tensors or scoped buffers, and what stands around them.
 
-from xdsl.ir import Dialect
+The public names of its modules are names of this package, too.
+"""
 
-from byocir.dialects.tir.block import BlockOp, blocks_in, ops_around
-from byocir.dialects.tir.intrinsic import IntrinsicOp
-from byocir.dialects.tir.iterators import IteratorAttr, IteratorKind, IteratorKindAttr
-from byocir.dialects.tir.loop import ForOp, LoopKind, LoopKindAttr
-from byocir.dialects.tir.ops import (
-    AllocOp,
-    ConstantOp,
-    CopyOp,
-    EmptyOp,
-    ExternOp,
-    FillOp,
-    ReadOp,
-    YieldOp,
-    buffer,
-    scope_of,
-)
+# ruff: noqa: F403
+from byocir.dialects.families import dialect_of
+from byocir.dialects.tir.block import *
+from byocir.dialects.tir.intrinsic import *
+from byocir.dialects.tir.iterators import *
+from byocir.dialects.tir.loop import *
+from byocir.dialects.tir.ops import *
 
-Tir = Dialect(
-    "tir",
-    [
-        AllocOp,
-        BlockOp,
-        ConstantOp,
-        CopyOp,
-        EmptyOp,
-        ExternOp,
-        FillOp,
-        ForOp,
-        IntrinsicOp,
-        ReadOp,
-        YieldOp,
-    ],
-    [IteratorAttr, IteratorKindAttr, LoopKindAttr],
-)
-
-__all__ = [
-    "AllocOp",
-    "BlockOp",
-    "ConstantOp",
-    "CopyOp",
-    "EmptyOp",
-    "ExternOp",
-    "FillOp",
-    "ForOp",
-    "IntrinsicOp",
-    "IteratorAttr",
-    "IteratorKind",
-    "IteratorKindAttr",
-    "LoopKind",
-    "LoopKindAttr",
-    "ReadOp",
-    "Tir",
-    "YieldOp",
-    "blocks_in",
-    "buffer",
-    "ops_around",
-    "scope_of",
-]
+Tir = dialect_of("tir", globals())

@@ -1,38 +1,14 @@
-"""The VTA accelerator: its instructions as ops, and the encoded program."""
+"""The VTA accelerator: its instructions as ops, and the encoded program.
 
-from xdsl.ir import Dialect
+The public names of its modules are names of this package, too.
+"""
 
-from byocir.dialects.vta.base import TOKENS, InstructionOp
-from byocir.dialects.vta.compute import AluKind, AluKindAttr, AluOp, FinishOp, GemmOp, NestOp
-from byocir.dialects.vta.program import PortAttr, ProgramOp, SpanAttr
-from byocir.dialects.vta.transfer import LoadMemory, LoadMemoryAttr, LoadOp, StoreOp, TransferOp
-from byocir.dialects.vta_config import VTA, config_of, target_of
+# ruff: noqa: F403
+from byocir.dialects.families import dialect_of
+from byocir.dialects.vta.base import *
+from byocir.dialects.vta.compute import *
+from byocir.dialects.vta.program import *
+from byocir.dialects.vta.transfer import *
+from byocir.dialects.vta_config import *
 
-Vta = Dialect(
-    "vta",
-    [AluOp, FinishOp, GemmOp, LoadOp, ProgramOp, StoreOp],
-    [AluKindAttr, LoadMemoryAttr, PortAttr, SpanAttr],
-)
-
-__all__ = [
-    "TOKENS",
-    "VTA",
-    "AluKind",
-    "AluKindAttr",
-    "AluOp",
-    "FinishOp",
-    "GemmOp",
-    "InstructionOp",
-    "LoadMemory",
-    "LoadMemoryAttr",
-    "LoadOp",
-    "NestOp",
-    "PortAttr",
-    "ProgramOp",
-    "SpanAttr",
-    "StoreOp",
-    "TransferOp",
-    "Vta",
-    "config_of",
-    "target_of",
-]
+Vta = dialect_of("vta", globals())
