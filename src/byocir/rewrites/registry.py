@@ -32,9 +32,9 @@ PASSES: dict[str, str] = {
     "assign-targets": "byocir.rewrites.byoc.assign_targets:AssignTargetsPass",
     "merge-regions": "byocir.rewrites.byoc.merge_regions:MergeRegionsPass",
     "place-constants": "byocir.rewrites.byoc.place_constants:PlaceConstantsPass",
+    "outline-regions": "byocir.rewrites.byoc.outline_regions:OutlineRegionsPass",
     "check-placement": "byocir.rewrites.byoc.place_by_hand:CheckPlacementPass",
     "verify-regions": "byocir.rewrites.byoc.verify_regions:VerifyRegionsPass",
-    "outline-regions": "byocir.rewrites.byoc.outline_regions:OutlineRegionsPass",
     # graph to tensor level
     "convert-graph-to-tir": "byocir.lowering.graph_to_tir:ConvertGraphToTirPass",
     "convert-bounded-to-tir": "byocir.lowering.graph_to_tir.bounded:ConvertBoundedToTirPass",

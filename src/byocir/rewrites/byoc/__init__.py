@@ -8,8 +8,8 @@ match-composites    decides who takes what: the first target whose pattern and r
 assign-targets      a region for each composite
 merge-regions       fewer and larger regions, never in a circle (`grouping`, `quotient`, `join`)
 place-constants     weights inside of regions, or outside
-check-placement     refuses what was placed by hand and went elsewhere
 outline-regions     a function for each region, and a call in its place
-verify-regions      checks all that, whoever made it
+check-placement     refuses what was placed by hand and went elsewhere, behind the last hand-off
+verify-regions      checks all that, whoever made it: for pipelines of your own
 ```
 """

@@ -8,8 +8,8 @@ they enclose.
 
 `place-nodes` requires `byoc.targets`; it turns both into the attributes `byoc.place` and, for
 markers of a group, `byoc.group` of ops, which `match-composites` obeys, and keeps markers as
-placement for later stages. `check-placement` runs
-after the last hand-off and demands that targets took what was placed on them.
+placement for later stages. `check-placement` runs after the last hand-off and demands that targets
+took what was placed on them.
 
 | code | what is wrong |
 | --- | --- |
