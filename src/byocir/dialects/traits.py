@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import ConstantLike, MemoryEffect, NoMemoryEffect, is_side_effect_free
 
 
@@ -15,7 +15,7 @@ def is_constant(op: Operation) -> bool:
 
 def is_constant_value(value: SSAValue) -> bool:
     """Tells if a value is a constant."""
-    return isinstance(value.owner, Operation) and is_constant(value.owner)
+    return _is_constant_like(type(value.owner))
 
 
 def is_pure(op: Operation) -> bool:
@@ -24,8 +24,8 @@ def is_pure(op: Operation) -> bool:
 
 
 @cache
-def _is_constant_like(kind: type[Operation]) -> bool:
-    return kind.has_trait(ConstantLike)
+def _is_constant_like(kind: type[Operation | Block]) -> bool:
+    return issubclass(kind, Operation) and kind.has_trait(ConstantLike)
 
 
 @cache

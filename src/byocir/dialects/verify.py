@@ -105,7 +105,7 @@ class Verifier:
         holders = set[Operation | None]()
         for each in seen:
             op, facts = each.op, each.facts
-            is_local = _is_local(op)
+            is_local = _is_local(type(op))
             changed = not is_local or facts != before.get(op)
             if changed or (op in holders and not isinstance(op, FuncOp)):
                 key = _likeness(op, facts) if is_local else None
@@ -146,8 +146,9 @@ def _look(op: Operation, around: Operation | None, is_last: bool, seen: list[_Se
     seen.append(_Seen(op, operands, facts, inside, tuple(op.successors) if branches else ()))
 
 
-def _is_local(op: Operation) -> bool:
-    return _dialect(op.name) in LOCAL_DIALECTS and not isinstance(op, FuncCallOp)
+@cache
+def _is_local(kind: type[Operation]) -> bool:
+    return _dialect(kind.name) in LOCAL_DIALECTS and not issubclass(kind, FuncCallOp)
 
 
 @cache
@@ -210,9 +211,10 @@ def _contents(op: Operation, attributes: dict[str, Attribute] | None) -> Iterato
     is_scalar = _dialect(op.name) in SCALAR_DIALECTS
     for name, attribute in (attributes or {}).items():
         yield name
-        if isinstance(attribute, HandedOffAttr):
+        kind = type(attribute)
+        if kind is HandedOffAttr:
             yield HandedOffAttr
-        elif is_scalar or isinstance(attribute, SymbolRefAttr):
+        elif is_scalar or kind is SymbolRefAttr:
             yield attribute
         else:
             yield id(attribute)
@@ -228,7 +230,7 @@ def verify_calls(module: ModuleOp, ops: Sequence[Operation]) -> None:
         if isinstance(name := op.properties.get("sym_name"), StringAttr)
     }
     for op in ops:
-        if not isinstance(op, CallOp):
+        if type(op) is not CallOp:
             continue
         name = op.callee.root_reference.data
         if name not in symbols:

@@ -36,12 +36,13 @@ from byocir.frontend.onnx.tensors import any_dtype
 from byocir.memory import expect_memory
 
 
-def ask_for_results(op: Operation) -> None:
-    """Raises ByocirError B140 for an op whose results would take too much memory, as far as types
-    tell. Constants are there already."""
+def ask_for_results(op: Operation) -> int:
+    """Gives the bytes that an op makes; raises ByocirError B140 if that would take too much memory,
+    as far as types tell. Constants are there already."""
     nbytes = made_by(op)
     if nbytes > _LITTLE:
         expect_memory(nbytes, f"what {kind_of(op)} makes", place(op.location))
+    return nbytes
 
 
 def ask_for_held(op: Operation, nbytes: int) -> None:
@@ -117,14 +118,14 @@ def ask_for_program(module: ModuleOp) -> None:
             _ask_for_block(function.body.block)
 
 
-_MOVING = (FlattenOp, ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp)
+_MOVING = frozenset((FlattenOp, ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp))
 """Ops whose results may be in the memory of what they are given."""
 
 
 def made_by(op: Operation) -> int:
     """Gives the bytes that an op makes, as far as types tell. Constants are there already, and what
     is empty is no memory before something is made in its place."""
-    if isinstance(op, (*_MOVING, EmptyOp)) or is_constant(op):
+    if type(op) in _MOVING or type(op) is EmptyOp or is_constant(op):
         return 0
     return sum(nbytes_of(result.type) for result in op.results)
 
@@ -133,10 +134,9 @@ def _ask_for_block(block: Block) -> None:
     held = sum(nbytes_of(argument.type) for argument in block.args)
     last, left = last_uses(block), dict[SSAValue, int]()
     for op in block.ops:
-        made, dead = made_by(op), last.get(op, [])
-        ask_for_results(op)
+        made, dead = ask_for_results(op), last.get(op, [])
         ask_for_held(op, made + held if made else 0)
-        if isinstance(op, _MOVING):
+        if type(op) in _MOVING:
             left[op.results[0]] = left.pop(op.operands[0], 0) if op.operands[0] in dead else 0
         elif made:
             held += made

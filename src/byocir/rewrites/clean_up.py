@@ -102,13 +102,9 @@ def _erase_unused(block: Block) -> bool:
 
 
 def _merge_equal(block: Block) -> None:
-    known: dict[Hashable, Operation] = {}
-    gone: dict[Operation, list[LocationAttr]] = {}
-    able = [op for op in ops_in(block) if _may_merge(op)]
-    if len({type(op) for op in able}) == len(able):  # as in most bodies
-        return
-    for op in able:
-        first = known.setdefault(_content(op), op)
+    known, gone = _Known(), dict[Operation, list[LocationAttr]]()
+    for op in ops_in(block):
+        first = known.equal(op) if _may_merge(op) else op
         if first is op:
             continue
         for old, kept in zip(op.results, first.results, strict=True):
@@ -119,13 +115,33 @@ def _merge_equal(block: Block) -> None:
             first.location = fuse(first, *locations)
 
 
+class _Known:
+    """Keeps the ops of a block so far, to find the first one that is equal to another. Most have a
+    first operand that no other op of their class has: what else they are is not looked at."""
+
+    def __init__(self) -> None:
+        self._alone: dict[Hashable, Operation | None] = {}
+        self._by_content: dict[Hashable, Operation] = {}
+
+    def equal(self, op: Operation) -> Operation:
+        """Gives the first op that is equal to this one, which may be this one."""
+        beginning = (type(op), op.operands[0] if op.operands else None)
+        if beginning not in self._alone:
+            self._alone[beginning] = op
+            return op
+        other, self._alone[beginning] = self._alone[beginning], None
+        if other is not None:
+            self._by_content[_content(other)] = other
+        return self._by_content.setdefault(_content(op), op)
+
+
 def _may_merge(op: Operation) -> bool:
     return bool(op.results) and not op.regions and not _is_term(op) and is_pure(op)
 
 
 def _is_term(op: Operation) -> bool:
     """Tells if patterns match an op together with the one that uses it, which has its own."""
-    return isinstance(op, DequantizeOp) or (isinstance(op, RequantizeOp) and op.to == i32)
+    return type(op) is DequantizeOp or (type(op) is RequantizeOp and op.to == i32)
 
 
 def _content(op: Operation) -> Hashable:

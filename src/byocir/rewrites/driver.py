@@ -153,7 +153,7 @@ def _endless(applied: Counter[str]) -> ByocirError:
 
 def _apply(pattern: Pattern, op: Operation) -> list[Operation] | None:
     """Tries one pattern; the ops whose surroundings changed if it fitted."""
-    new = NewOps(isinstance(op, tir.BlockOp))
+    new = NewOps(type(op) is tir.BlockOp)
     results = pattern.rewrite(op, new)
     if results is None:
         for made in reversed(new.ops):

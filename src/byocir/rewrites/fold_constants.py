@@ -26,6 +26,7 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.context import dialects_of_targets
 from byocir.dialects.graph import ConstantOp, Graph, GraphOp
+from byocir.dialects.traits import is_constant_value
 from byocir.dialects.types import dtype_of, element_type_of, nbytes, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.graph import evaluate_graph_op
@@ -64,7 +65,7 @@ class EvaluateConstantOp(OfOperators):
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         assert isinstance(op, GraphOp)
-        if not op.is_exact():
+        if not all(map(is_constant_value, op.operands)) or not op.is_exact():
             return None
         arrays = [constant_array(value) for value in op.operands]
         operands = [array.values() for array in arrays if array is not None and array.present]

@@ -63,7 +63,8 @@ def report_of(module: ModuleOp) -> Report:
     nodes = source.entries() if source is not None else []
     text = cache(str)  # of types, of which few are different
     ops = ops_of(module)
-    regions = [_region(op, text) for op in ops if isinstance(op, CallOp) and op.handed_off]
+    calls = [op for op in ops if type(op) is CallOp]
+    regions = [_region(call, text) for call in calls if call.handed_off]
     taken = {name for region in regions for name in region.nodes}
     host_ops = _host_ops(module)
     with_host_ops = {name for op in host_ops for name in names(op.location)}
@@ -141,7 +142,7 @@ def _host_ops(module: ModuleOp) -> list[Operation]:
         for function in module.body.block.ops
         if isinstance(function, FuncOp) and TARGET not in function.attributes
         for op in ops_of(function)[1:]
-        if not isinstance(op, CallOp) and not is_constant(op)
+        if type(op) is not CallOp and not is_constant(op)
     ]
 
 
@@ -170,7 +171,7 @@ def _host_parts(host_ops: Sequence[Operation], split: Sequence[str]) -> dict[str
 def _foreign(ops: Sequence[Operation], known: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for op in ops:
-        if isinstance(op, ForeignOp) and op.reason is not None:
+        if type(op) is ForeignOp and op.reason is not None:
             found.update(dict.fromkeys(names(op.location), op.reason.data))
     return {node: found[node] for node in known if node in found}
 

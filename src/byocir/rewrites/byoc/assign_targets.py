@@ -24,6 +24,7 @@ from byocir.dialects.byoc import (
 )
 from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.uses import replace_uses
+from byocir.dialects.walk import ops_in
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.host_blocks import host_blocks
@@ -37,12 +38,8 @@ class AssignTargetsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         targets = {target.target_name.data: target for target in targets_of(op)}
-        composites = [
-            inner
-            for block in host_blocks(op)
-            for inner in block.ops
-            if isinstance(inner, CompositeOp)
-        ]
+        ops = [inner for block in host_blocks(op) for inner in ops_in(block)]
+        composites = [inner for inner in ops if type(inner) is CompositeOp]
         with gc_paused():
             for composite in composites:
                 _assign(composite, targets)

@@ -37,7 +37,7 @@ def blocks_in(op: Operation) -> Iterator[Block]:
         for block in region.blocks:
             yield block
             for inner in ops_in(block):
-                if _runs_blocks(inner):
+                if inner.regions and _runs_blocks(inner):
                     yield from blocks_in(inner)
 
 

@@ -36,6 +36,8 @@ class HandPlacement(NamedTuple):
     @staticmethod
     def of(op: Operation) -> HandPlacement:
         """Reads the place that is put on an op; empty if none is."""
+        if PLACE not in op.attributes:
+            return HandPlacement()
         texts = (op.attributes.get(PLACE), op.attributes.get(GROUP))
         return HandPlacement(*(text.data if isinstance(text, StringAttr) else "" for text in texts))
 

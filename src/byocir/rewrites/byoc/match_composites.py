@@ -28,6 +28,7 @@ from xdsl.traits import IsTerminator
 from byocir.dialects.byoc import HOST, HOST_CODE, LEVELS, CallOp, DecisionAttr, TargetAttr
 from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.traits import is_constant
+from byocir.dialects.walk import ops_in
 from byocir.errors import ByocirError
 from byocir.patterns.composite import Attempt
 from byocir.patterns.legality import describe, returning_path
@@ -189,8 +190,8 @@ def match_blocks(
     """Wraps the matches in the blocks of one function, outer blocks before those inside; gives the
     decisions made. A `host` competes for the objective."""
     claims = _Claims()
-    for op in (op for block in blocks for op in block.ops):
-        if isinstance(op, CallOp):  # of an earlier hand-off
+    for op in (op for block in blocks for op in ops_in(block)):
+        if type(op) is CallOp:  # of an earlier hand-off
             claims.hold(op, f"@{op.callee.string_value()}")
     for i in range(len(offers)):
         for block in blocks:
@@ -207,7 +208,7 @@ def match_blocks(
 
 def _extract(blocks: Sequence[Block], claims: _Claims) -> None:
     """Makes composites of what was claimed."""
-    position = {op: i for block in blocks for i, op in enumerate(block.ops)}
+    position = {op: i for block in blocks for i, op in enumerate(ops_in(block))}
     grouped = {op.parent for op in claims.groups}
     for each in claims.placed:
         extract_composite(each.attempt, position, place_of(each.attempt.root).group)
@@ -220,7 +221,7 @@ def _match_block(block: Block, offers: Sequence[Offer], claims: _Claims, objecti
     """Tries the composites of the first offer on the ops of a block."""
     by_name: dict[str, list[Operation]] = {}
     position: dict[Operation, int] = {}
-    for i, op in enumerate(block.ops):
+    for i, op in enumerate(ops_in(block)):
         by_name.setdefault(op.name, []).append(op)
         position[op] = i
     offer = offers[0]
@@ -256,7 +257,7 @@ def _offer(target: TargetAttr, level: str, costs: CostTable) -> Offer:
 def _record_misses(block: Block, offers: Sequence[Offer], claims: _Claims) -> None:
     """Records for the ops that stay how far every pattern with such an op inside would have
     come."""
-    for op in block.ops:
+    for op in ops_in(block):
         if op in claims.taken or is_constant(op) or op.has_trait(IsTerminator):
             continue
         for offer in offers:

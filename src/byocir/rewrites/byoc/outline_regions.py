@@ -32,7 +32,7 @@ from byocir.dialects.byoc import (
 from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.locations import fuse, named, names
 from byocir.dialects.uses import replace_op
-from byocir.dialects.walk import ops_of
+from byocir.dialects.walk import ops_of_class
 from byocir.rewrites.byoc.host_blocks import host_functions
 from byocir.rewrites.byoc.join import Replaced
 
@@ -46,7 +46,7 @@ class OutlineRegionsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         defined = [f.properties.get("sym_name") for f in op.body.block.ops]
         symbols = {name.data for name in defined if isinstance(name, StringAttr)}
-        symbols |= {f.callee.root_reference.data for f in ops_of(op) if isinstance(f, CallOp)}
+        symbols |= {call.callee.root_reference.data for call in ops_of_class(op, CallOp)}
         numbers: dict[str, int] = {}
         with gc_paused():
             same: dict[Hashable, list[RegionOp]] = {}
@@ -68,9 +68,8 @@ class OutlineRegionsPass(ModulePass):
 def _regions(module: ModuleOp) -> Iterator[tuple[FuncOp, RegionOp]]:
     """Gives the regions of functions that are no target's, and the functions."""
     for function in host_functions(module):
-        for op in ops_of(function):
-            if isinstance(op, RegionOp):
-                yield function, op
+        for region in ops_of_class(function, RegionOp):
+            yield function, region
 
 
 def _fuse_locations(regions: Sequence[RegionOp]) -> None:

@@ -22,7 +22,7 @@ from byocir.dialects.array import ArrayAttr
 from byocir.dialects.byoc import STORED, CompositeOp, RegionOp, YieldOp
 from byocir.dialects.types import has_dtype
 from byocir.dialects.uses import replace_uses
-from byocir.dialects.walk import ops_of
+from byocir.dialects.walk import ops_of_class
 from byocir.patterns.match import constant_array
 from byocir.patterns.target_classes import TargetProtocol
 from byocir.patterns.targets import find
@@ -38,7 +38,7 @@ class PlaceConstantsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in host_functions(op):
-            for region in [o for o in ops_of(function) if isinstance(o, RegionOp)]:
+            for region in ops_of_class(function, RegionOp):
                 _place(region)
 
 
