@@ -19,7 +19,8 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region
 from xdsl.parser import Parser
-from xdsl.traits import IsTerminator
+
+from byocir.dialects.traits import is_terminator
 
 _EXAMPLE = re.compile(
     r",?\s+e\.g\.\s+(?:```mlir\n(?P<fenced>.*?)```|`(?P<inline>[^`]*)`)", re.DOTALL
@@ -56,7 +57,7 @@ def module_of_example(text: str, context: Context) -> ModuleOp:
             value.replace_all_uses_with(argument)
     last = block.last_op
     results = [] if last is None else [*last.results]
-    if last is None or not last.has_trait(IsTerminator):
+    if last is None or not is_terminator(last):
         block.add_op(ReturnOp(*results))
     type_ = FunctionType.from_lists([a.type for a in block.args], [r.type for r in results])
     module = ModuleOp([FuncOp("main", type_, Region(block))])

@@ -10,10 +10,10 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
-from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.locations import names
+from byocir.dialects.traits import is_isolated
 from byocir.dialects.walk import ops_in
 
 
@@ -55,7 +55,7 @@ def _reach(op: Operation, visible: set[SSAValue]) -> bool:
     if not visible.issuperset(op.operands):
         return False
     if op.regions:
-        outside: set[SSAValue] = set() if op.has_trait(IsolatedFromAbove) else visible
+        outside: set[SSAValue] = set() if is_isolated(op) else visible
         if not all(_reach_inside(region, outside) for region in op.regions):
             return False
     visible.update(op.results)
@@ -110,7 +110,7 @@ def _holder(user: Operation, region: Region | None) -> tuple[Operation | None, O
     holder: Operation | None = user
     while holder is not None and holder.parent_region() is not region:
         holder = holder.parent_op()
-        if holder is not None and holder.has_trait(IsolatedFromAbove):
+        if holder is not None and is_isolated(holder):
             wall = wall or holder
     return holder, wall
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from functools import cache
 
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import ConstantLike, MemoryEffect, NoMemoryEffect, is_side_effect_free
+from xdsl.traits import (
+    ConstantLike,
+    IsolatedFromAbove,
+    IsTerminator,
+    MemoryEffect,
+    NoMemoryEffect,
+    is_side_effect_free,
+)
 
 
 def is_constant(op: Operation) -> bool:
@@ -18,6 +25,16 @@ def is_constant_value(value: SSAValue) -> bool:
     return _is_constant_like(type(value.owner))
 
 
+def is_terminator(op: Operation) -> bool:
+    """Tells if an op ends its block."""
+    return _ends_blocks(type(op))
+
+
+def is_isolated(op: Operation) -> bool:
+    """Tells if what is inside an op uses no values from outside."""
+    return _isolates(type(op))
+
+
 def is_pure(op: Operation) -> bool:
     """Tells if executing an op has no effect but its results."""
     return _never_has_effects(type(op)) or is_side_effect_free(op)
@@ -26,6 +43,16 @@ def is_pure(op: Operation) -> bool:
 @cache
 def _is_constant_like(kind: type[Operation | Block]) -> bool:
     return issubclass(kind, Operation) and kind.has_trait(ConstantLike)
+
+
+@cache
+def _ends_blocks(kind: type[Operation]) -> bool:
+    return kind.has_trait(IsTerminator)
+
+
+@cache
+def _isolates(kind: type[Operation]) -> bool:
+    return kind.has_trait(IsolatedFromAbove)
 
 
 @cache

@@ -24,11 +24,11 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import IsTerminator
 
 from byocir.dialects.graph.base import is_defined
 from byocir.dialects.locations import place
 from byocir.dialects.tir import EmptyOp
+from byocir.dialects.traits import is_terminator
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.memory_needs import Held, ask_for_held, ask_for_results, last_uses, made_by
 from byocir.evaluate.scalar import unknown
@@ -224,7 +224,9 @@ class Interpreter:
             if room is not None:
                 self._settle(op, made, room.dead)
         last = block.last_op
-        return [values[v] for v in last.operands] if last is not None and _ends(last) else []
+        if last is None or not is_terminator(last):
+            return []
+        return [values[v] for v in last.operands]
 
     def _settle(self, op: Operation, made: Sequence[Value], dead: Sequence[SSAValue]) -> None:
         """Counts what was made, of which types do not tell all, and lets go of what nothing needs
@@ -243,15 +245,11 @@ def _symbol(op: Operation) -> str | None:
     return name.data if isinstance(name, StringAttr) and not isinstance(op, FuncOp) else None
 
 
-def _ends(op: Operation) -> bool:
-    return op.has_trait(IsTerminator)
-
-
 def _planned(block: Block) -> list[_Step]:
     """Gives the steps of a block. Raises ByocirError B140 for one that no limit on memory
     allows."""
     last = last_uses(block)
-    return [_step(op, last.get(op, ())) for op in block.ops if not _ends(op)]
+    return [_step(op, last.get(op, ())) for op in block.ops if not is_terminator(op)]
 
 
 def _step(op: Operation, last: Sequence[SSAValue]) -> _Step:

@@ -87,7 +87,7 @@ class ReplaceEmptyOp(OfOperators):
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         types = [result.type for result in op.results]
-        if any(nbytes(type_) for type_ in types):
+        if not all(0 in shape_of(type_) for type_ in types):
             return None
         return [
             new.constant(np.zeros(shape_of(type_), dtype_of(element_type_of(type_))))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import cast
+from typing import NamedTuple, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -61,10 +61,10 @@ def report_of(module: ModuleOp) -> Report:
     """Gives the report of a module whose regions were outlined."""
     source = next((op for op in module.body.block.ops if isinstance(op, SourceOp)), None)
     nodes = source.entries() if source is not None else []
-    text = cache(str)  # of types, of which few are different
+    told = cache(_told)  # of types, of which few are different
     ops = ops_of(module)
     calls = [op for op in ops if type(op) is CallOp]
-    regions = [_region(call, text) for call in calls if call.handed_off]
+    regions = [_region(call, told) for call in calls if call.handed_off]
     taken = {name for region in regions for name in region.nodes}
     host_ops = _host_ops(module)
     with_host_ops = {name for op in host_ops for name in names(op.location)}
@@ -97,7 +97,7 @@ def recount(report: Report, module: ModuleOp) -> None:
     """Counts once more what crosses, and adds what passes noted and kept on the chip, after the
     passes that make a target's code: these may change what a call takes."""
     calls = [op for op in ops_of(module) if isinstance(op, CallOp) and op.handed_off and op.notes]
-    found = {region.symbol: region for region in (_region(call, str) for call in calls)}
+    found = {region.symbol: region for region in (_region(call, _told) for call in calls)}
     now = [found.get(region.symbol, region) for region in report.regions]
     kept = {
         function.sym_name.data: number.value.data
@@ -112,21 +112,33 @@ def recount(report: Report, module: ModuleOp) -> None:
     report.notes += notes_of_calls(calls)
 
 
-def _region(call: CallOp, text: Callable[[Attribute], str]) -> Region:
+class _Told(NamedTuple):
+    """A type that crosses, as the report tells of it."""
+
+    text: str
+    size: int | None
+
+
+def _told(type_: Attribute) -> _Told:
+    return _Told(str(type_), size_of(type_))
+
+
+def _region(call: CallOp, told: Callable[[Attribute], _Told]) -> Region:
     record = call.handed_off
     assert record is not None
     scripts = [script.data for script in call.schedules or ()] or [""] * len(record.composites)
     composites = [t.plain(script) for t, script in zip(record.composites, scripts, strict=False)]
     levels = {composite.level for composite in composites}
-    sizes = [size_of(type_) for type_ in (*record.inputs, *record.outputs)]
+    inputs, outputs = [*map(told, record.inputs)], [*map(told, record.outputs)]
+    sizes = [each.size for each in (*inputs, *outputs)]
     return Region(
         symbol=call.callee.root_reference.data,
         target=record.target.data,
         level=levels.pop() if len(levels) == 1 else "both",
         composites=composites,
         nodes=list(dict.fromkeys(n for c in composites for n in c.nodes)),
-        inputs=[text(type_) for type_ in record.inputs],
-        outputs=[text(type_) for type_ in record.outputs],
+        inputs=[each.text for each in inputs],
+        outputs=[each.text for each in outputs],
         bytes=sum(size or 0 for size in sizes),
         cuts=[cut.plain for cut in record.cuts],
         turns=trip_count_around(call),

@@ -259,7 +259,7 @@ class CutAttr(ParametrizedAttribute):
 
 
 def _names_of(op: Operation) -> ArrayAttr[StringAttr]:
-    return ArrayAttr([StringAttr(name) for name in names(op.location)])
+    return ArrayAttr([named(name).desc for name in names(op.location)])
 
 
 @irdl_attr_definition

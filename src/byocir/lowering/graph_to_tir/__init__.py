@@ -29,6 +29,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import TARGET, TargetAttr
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.graph.base import is_defined
+from byocir.dialects.walk import ops_of
 from byocir.lowering.graph_to_tir.bodies import lower_bodies
 from byocir.lowering.graph_to_tir.composites import lower_composites
 from byocir.lowering.graph_to_tir.lower_op import Definitions
@@ -52,7 +53,7 @@ class ConvertGraphToTirPass(ModulePass):
             if target is None or target.codegen_level != "graph":
                 if target is not None:
                     lower_composites(top, target)
-                for inner in [inner for inner in top.walk() if is_defined(type(inner))]:
+                for inner in [inner for inner in ops_of(top) if is_defined(type(inner))]:
                     if not _is_foreign(inner):
                         definitions.lower(inner)
         if self.bodies:

@@ -10,11 +10,11 @@ from xdsl.dialects import affine, func, memref, scf
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
-from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects import tir
 from byocir.dialects.tir.affine import canonical
+from byocir.dialects.traits import is_terminator
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.lowering.scf_to_tir.blocks import ops_of
 from byocir.lowering.scf_to_tir.bodies import Bodies
@@ -94,7 +94,7 @@ class Reader:
 
     def _block(self, block: Block) -> None:
         for op in block.ops:
-            if not op.has_trait(IsTerminator):
+            if not is_terminator(op):
                 self._op(op)
 
     @contextmanager
@@ -244,7 +244,7 @@ class Reader:
             self.bodies.padded(op, self.place.loops)
             return
         if op.false_region.blocks and any(
-            not other.has_trait(IsTerminator) for other in op.false_region.block.ops
+            not is_terminator(other) for other in op.false_region.block.ops
         ):
             raise NotRaised("expected a condition with one branch, found two")
         guards = conditions(self.indices, op.cond)

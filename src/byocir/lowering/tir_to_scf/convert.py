@@ -46,13 +46,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import IsTerminator
 
 from byocir.dialects import byoc, tir
 from byocir.dialects.array import Array
 from byocir.dialects.emitting import emit, emitting_to
 from byocir.dialects.locations import names
 from byocir.dialects.tir import buffer
+from byocir.dialects.traits import is_terminator
 from byocir.dialects.types import bf16, element_of, element_type_of, f16, i1, is_float, shape_of
 from byocir.dialects.uses import replace_uses
 from byocir.errors import ByocirError
@@ -253,7 +253,7 @@ def _free_at_end(value: SSAValue, block: Block) -> None:
     assert isinstance(value.owner, Operation)
     free.location = value.owner.location
     last = block.last_op
-    at_end = last is None or not last.has_trait(IsTerminator)
+    at_end = last is None or not is_terminator(last)
     point = InsertPoint.at_end(block) if at_end or last is None else InsertPoint.before(last)
     Rewriter.insert_op(free, point)
 

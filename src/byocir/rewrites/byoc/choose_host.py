@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
-from xdsl.traits import IsTerminator
 
 from byocir.dialects.byoc import HOST
-from byocir.dialects.traits import is_constant_value
+from byocir.dialects.traits import is_constant_value, is_terminator
 from byocir.patterns.composite import Attempt
 from byocir.rewrites.byoc.choose_target import Bid, Offer
 from byocir.rewrites.byoc.count_work import crossing, size_of
@@ -155,12 +154,8 @@ class _Network:
         """Gives the cost of a value that crosses. The function's own inputs and outputs are passed
         on where they lie: whoever reads them, or makes them, brings them into its own order."""
         readers = (use.operation for use in value.uses)
-        is_port = isinstance(value, BlockArgument) or all(map(_ends_function, readers))
+        is_port = isinstance(value, BlockArgument) or all(map(is_terminator, readers))
         return self._crossing(0 if is_port else size_of(value.type) or 0)
-
-
-def _ends_function(op: Operation) -> bool:
-    return op.has_trait(IsTerminator)
 
 
 def _units(cost: float) -> int:

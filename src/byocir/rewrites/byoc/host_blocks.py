@@ -43,6 +43,6 @@ def blocks_in(op: Operation) -> Iterator[Block]:
 
 def _runs_blocks(op: Operation) -> bool:
     """Tells if an op runs blocks of its own, whose ops may go elsewhere one by one."""
-    if isinstance(op, ForOp):
+    if type(op) is ForOp:
         return bool(op.initial)
-    return isinstance(op, ForeignOp) and op.is_control_flow
+    return type(op) is ForeignOp and op.is_control_flow

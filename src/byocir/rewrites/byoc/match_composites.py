@@ -23,11 +23,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
-from xdsl.traits import IsTerminator
 
 from byocir.dialects.byoc import HOST, HOST_CODE, LEVELS, CallOp, DecisionAttr, TargetAttr
 from byocir.dialects.gc_pause import gc_paused
-from byocir.dialects.traits import is_constant
+from byocir.dialects.traits import is_constant, is_terminator
 from byocir.dialects.walk import ops_in
 from byocir.errors import ByocirError
 from byocir.patterns.composite import Attempt
@@ -258,7 +257,7 @@ def _record_misses(block: Block, offers: Sequence[Offer], claims: _Claims) -> No
     """Records for the ops that stay how far every pattern with such an op inside would have
     come."""
     for op in ops_in(block):
-        if op in claims.taken or is_constant(op) or op.has_trait(IsTerminator):
+        if op in claims.taken or is_constant(op) or is_terminator(op):
             continue
         for offer in offers:
             misses = nearest_misses(op, offer.composites, claims.taken, claims.alike)

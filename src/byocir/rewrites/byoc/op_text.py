@@ -13,12 +13,11 @@ from typing import cast
 from xdsl.dialects.builtin import ArrayAttr as ListAttr
 from xdsl.dialects.builtin import DictionaryAttr, FloatAttr, NoneAttr
 from xdsl.ir import Attribute, Operation
-from xdsl.traits import IsTerminator
 
 from byocir.dialects.array import ArrayAttr
 from byocir.dialects.graph import FixedAttr
 from byocir.dialects.tir import BlockOp, IteratorAttr
-from byocir.dialects.traits import is_constant
+from byocir.dialects.traits import is_constant, is_terminator
 
 _LEFT_OUT = frozenset(("zero_point", "reason", "graph_names", "operandSegmentSizes"))
 
@@ -70,5 +69,5 @@ def _text(attribute: Attribute) -> str:
 def _body(op: Operation) -> list[str]:
     """Gives the ops of regions, constants and terminators aside, in their order."""
     inner = [each for region in op.regions for each in region.walk()]
-    kept = [e for e in inner if not is_constant(e) and not e.has_trait(IsTerminator)]
+    kept = [e for e in inner if not is_constant(e) and not is_terminator(e)]
     return [" ".join([each.name, *(str(r.type) for r in each.results)]) for each in kept]

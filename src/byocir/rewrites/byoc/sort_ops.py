@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterator, Sequence
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import IsolatedFromAbove
 
+from byocir.dialects.traits import is_isolated
 from byocir.patterns.dataflow import read, written
 
 
 def free_values(op: Operation) -> Iterator[SSAValue]:
     """Gives the values from outside that an op uses: its operands and what its regions capture."""
     yield from op.operands
-    if not op.regions or op.has_trait(IsolatedFromAbove):
+    if not op.regions or is_isolated(op):
         return
     for inner in op.walk():
         if inner is not op:

@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import IsTerminator
 
 from byocir.dialects.byoc import TARGET, WHOLE
 from byocir.dialects.graph import ConstantOp, ForeignOp, GraphOp, YieldOp
@@ -30,6 +29,7 @@ from byocir.dialects.graph.foreign import REFERENCE_FIRST
 from byocir.dialects.locations import fuse
 from byocir.dialects.open_values import read_by
 from byocir.dialects.tir import ConstantOp as TirConstantOp
+from byocir.dialects.traits import is_terminator
 from byocir.dialects.uses import erase
 
 Constant = ConstantOp | TirConstantOp
@@ -106,7 +106,7 @@ def _turns(joins: Mapping[Operation, bool]) -> dict[Operation, int]:
     last = 0
     for op, can_join in joins.items():
         first = max((turns[before] for before in _before(op, turns)), default=0)
-        turn = last if op.has_trait(IsTerminator) else first
+        turn = last if is_terminator(op) else first
         turns[op] = turn if turn % 2 == can_join else turn + 1
         last = max(last, turns[op])
     return turns

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
-from xdsl.traits import IsolatedFromAbove
 
 from byocir.dialects.tir import BlockOp
+from byocir.dialects.traits import is_isolated
 from byocir.dialects.uses import erase, replace_uses
 from byocir.rewrites.schedule.index import innermost, is_index_arithmetic, loops_behind
 
@@ -60,7 +60,7 @@ def _index_ops(block: Block) -> list[Operation]:
     for op in block.ops:
         if is_index_arithmetic(op):
             found.append(op)
-        elif not isinstance(op, BlockOp) and not op.has_trait(IsolatedFromAbove):
+        elif not isinstance(op, BlockOp) and not is_isolated(op):
             found += [
                 inner for region in op.regions for b in region.blocks for inner in _index_ops(b)
             ]

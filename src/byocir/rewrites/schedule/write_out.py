@@ -20,12 +20,12 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.traits import IsTerminator
 
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, ForOp, IntrinsicOp
 from byocir.dialects.tir.affine import expression, linear
 from byocir.dialects.tir.linear import Linear
+from byocir.dialects.traits import is_terminator
 from byocir.dialects.types import shape_of
 from byocir.dialects.uses import replace_uses
 from byocir.rewrites.schedule.index import INDEX_ARITHMETIC, is_index_arithmetic
@@ -52,7 +52,7 @@ class _Written:
         self._all(self.body)
         last = self.body.last_op
         for op in reversed(list(self.body.ops)):
-            if op is not last or not _ends(op):
+            if op is not last or not is_terminator(op):
                 op.detach()
                 op.erase(safe_erase=False)
         if last is not None and last.parent is not None:
@@ -74,7 +74,7 @@ class _Written:
             elif isinstance(op, IntrinsicOp):
                 inner = [b for each in op.body.block.ops for b in self._inside(each)]
                 self.made.append(IntrinsicOp.of(op.callee.data, inner, op.fields, op.location))
-            elif not _ends(op):
+            elif not is_terminator(op):
                 self._copy(op)
 
     def _inside(self, op: Operation) -> Sequence[Operation]:
@@ -108,10 +108,6 @@ class _Written:
         pieces = [piece for box in start.guarded() for piece in box.unpadded()]
         values = [self.values.get(v, v) for v in [*op.ins, *op.outs]]
         return [piece.made(values) for piece in pieces]
-
-
-def _ends(op: Operation) -> bool:
-    return op.has_trait(IsTerminator)
 
 
 def _computed(op: Operation, numbers: Mapping[SSAValue, int]) -> int:
