@@ -155,6 +155,15 @@ def test_blocks_of_the_same_outline_are_held_against_a_pattern_once(shape, monke
     assert numbers[0] == numbers[1] > 0
 
 
+def test_contents_of_ops_that_none_can_equal_are_not_asked_for(monkeypatch):
+    asked: list[str] = []
+    content = clean_up._content
+    monkeypatch.setattr(clean_up, "_content", lambda op: (asked.append(op.name), content(op))[1])
+    module = byocir.import_onnx(growing("alternating", NODES))
+    run_passes(module, load_context(), "clean-up")
+    assert asked == []
+
+
 @pytest.mark.parametrize("shape", ["many outputs", "wide concat", "wide split"])
 def test_replacing_an_operand_of_a_wide_op_copies_no_others(shape, monkeypatch):
     copied: list[int] = []

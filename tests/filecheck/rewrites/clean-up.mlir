@@ -22,6 +22,19 @@ func.func @equal_ops(%x: tensor<2xf32>) -> tensor<2xf32> {
   func.return %2 : tensor<2xf32>
 }
 
+// The first user of `%0` is looked at before the second op that `%0` stands for, the other behind it.
+// CHECK-LABEL: @equal_behind_equal_ops
+// CHECK-NEXT:    %[[A:.*]] = graph.neg %x
+// CHECK-NEXT:    %[[B:.*]] = graph.tanh %[[A]]
+// CHECK-NEXT:    func.return %[[B]], %[[B]]
+func.func @equal_behind_equal_ops(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = graph.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = graph.tanh %0 : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = graph.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+  %3 = graph.tanh %2 : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %1, %3 : tensor<4xf32>, tensor<4xf32>
+}
+
 // Properties and types tell ops apart.
 // CHECK-LABEL: @unequal_ops
 // CHECK-NEXT:    graph.reshape
