@@ -44,6 +44,31 @@ def test_what_is_quantised_later_stays_exact():
     assert [flags == plain for flags in flagged(MATMULS)] == [False, True, True]
 
 
+CALLS = """
+func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = graph.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = byoc.call @json_0(%0) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  func.return %1 : tensor<4x4xf32>
+}
+func.func @json_0(%x: tensor<4x4xf32>) -> tensor<4x4xf32>
+    attributes {byoc.target = #byoc.target<"json", {}>} {
+  BODY
+  func.return %y : tensor<4x4xf32>
+}
+"""
+IN_FLOATS = "%y = graph.relu %x : (tensor<4x4xf32>) -> tensor<4x4xf32>"
+IN_INTEGERS = """
+  %i = graph.cast %x {to = i32} : (tensor<4x4xf32>) -> tensor<4x4xi32>
+  %y = graph.cast %i {to = f32} : (tensor<4x4xi32>) -> tensor<4x4xf32>
+"""
+
+
+@pytest.mark.parametrize(("body", "is_exact"), [(IN_FLOATS, False), (IN_INTEGERS, True)])
+def test_what_regions_take_is_exact_if_they_have_integers(body, is_exact):
+    plain = FastMathFlagsAttr("none")
+    assert [flags == plain for flags in flagged(CALLS.replace("BODY", body))] == [is_exact]
+
+
 LOOP = """
 func.func @main(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, RESULT) {
   %a, %b = tir.for %t = 0 to 3 serial

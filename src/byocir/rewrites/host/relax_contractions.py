@@ -6,23 +6,26 @@ Does: gives the multiplication and the addition of a contraction of f32 the flag
 Requires: blocks in value form, also inside loops. Looks at functions without `byoc.target`.
 
 Guarantees: no contraction has the flags whose result leads to a conversion to integers, at whatever
-distance and through whatever loop, to a routine that gives integers, or to a call: quantised
-numbers stay what they are, bit for bit.
+distance and through whatever loop, to a routine that gives integers, or to a call of a region that
+has integers: quantised numbers stay what they are, bit for bit.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.arith import FastMathFlagsAttr
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.utils import FastMathFlag
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.traits import SymbolTable
 
+from byocir.dialects.byoc import CallOp
 from byocir.dialects.tir import (
     BlockOp,
     ConstantOp,
@@ -87,13 +90,30 @@ def _follow_loop(op: ForOp, exact: set[SSAValue]) -> None:
 
 
 def _leads_to_integers(op: Operation) -> bool:
-    """Tells if an op rounds or compares floats to integers, or may: of others than blocks, loops
-    and routines nothing is known."""
+    """Tells if an op rounds or compares floats to integers, or may: of others than blocks, loops,
+    routines and calls nothing is known."""
     if isinstance(op, BlockOp):
         return any(isinstance(inner, arith.FPToSIOp | arith.FPToUIOp) for inner in op.walk())
     if isinstance(op, ExternOp):
         return not all(is_float(element_type_of(result.type)) for result in op.results)
+    if isinstance(op, CallOp):
+        return not _is_of_floats(SymbolTable.lookup_symbol(op, op.callee))
     return not isinstance(op, ReturnOp | YieldOp | ConstantOp | EmptyOp | FillOp)
+
+
+def _is_of_floats(function: Operation | None) -> bool:
+    """Tells if all that a function takes, computes and gives is floats."""
+    if not isinstance(function, FuncOp) or function.is_declaration:
+        return False
+    values = [result for op in function.walk() for result in op.results]
+    types = {value.type for value in (*function.body.block.args, *values)}
+    return all(is_float(_scalar(type_)) for type_ in types)
+
+
+def _scalar(type_: Attribute) -> Attribute:
+    if not isinstance(type_, TensorType | MemRefType):
+        return type_
+    return element_type_of(cast("Attribute", type_))
 
 
 def _is_float_contraction(op: BlockOp) -> bool:
