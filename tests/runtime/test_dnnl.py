@@ -19,7 +19,7 @@ from byocir.dialects.text import parse_module
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
 from byocir.targets.dnnl.target import Dnnl
-from byocir.toolchain import Libraries
+from byocir.toolchain import Libraries, x86_64_level
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -94,6 +94,35 @@ def test_places_are_shared_only_by_what_nobody_reads(library, tmp_path):
     np.testing.assert_array_equal(given["x"], kept["x"])
     env = {**tools_alone(tmp_path), "MAKEFLAGS": library.chosen.replace(" ", "\\ ")}
     check(package, tmp_path / "project", env, flags="-O0 -Wall -Werror")
+
+
+REORDERS = """
+import ctypes, sys, byocir
+from nets.classic_nets import NETS, REDUCED, feeds
+model = NETS[sys.argv[1]](REDUCED)
+package = byocir.compile(model, targets=["dnnl"])
+package.run(feeds(model, 1))
+print("built", flush=True)
+package.run(feeds(model, 1))
+ctypes.CDLL(None).fflush(None)
+"""
+
+
+@pytest.mark.skipif(x86_64_level() < 4, reason="orders are those of a processor with AVX-512")
+@pytest.mark.parametrize(
+    ("net", "count"),
+    [
+        ("encoder", 2),  # what is added to an input goes to a new place; heads are joined
+        ("SSD", 2),  # behind the first convolutions; channels that go last lie there already
+    ],
+)
+def test_arrays_are_not_moved_without_need(net, count):
+    command = [sys.executable, "-c", REORDERS, net]
+    environment = {**os.environ, "ONEDNN_VERBOSE": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    runs = done.stdout.split("built")[1]
+    assert len(re.findall(r"exec,cpu,reorder", runs)) == count, runs
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,14 @@ static dnnl_data_type_t type_of(const_dnnl_memory_desc_t desc)
     return type;
 }
 
+/* Whether elements lie in blocks, which no strides tell. */
+static int is_blocked(const_dnnl_memory_desc_t desc)
+{
+    int count = 0;
+    dnnl_memory_desc_query(desc, dnnl_query_inner_nblks_s32, &count);
+    return count != 0;
+}
+
 static dnnl_memory_desc_t row_major(dnnl_net *n, dnnl_data_type_t type, int rank,
                                     const dnnl_dim_t *dims)
 {
@@ -333,7 +341,8 @@ int dnnl_net_reshape(dnnl_net *n, int x, int rank, const dnnl_dims_t dims)
 int dnnl_net_transpose(dnnl_net *n, int x, const int *permutation)
 {
     dnnl_memory_desc_t desc = NULL;
-    x = plain(n, x);
+    if (n->code) return x;
+    if (is_blocked(n->values[x].desc)) x = plain(n, x);
     if (n->code) return x;
     TRY(dnnl_memory_desc_permute_axes(&desc, n->values[x].desc, permutation));
     const int y = add_value(n, desc, n->values[x].kind, x);
@@ -482,26 +491,45 @@ int dnnl_net_conv(dnnl_net *n, int x, int weights, int bias, dnnl_data_type_t ty
     return y;
 }
 
+/* Whether a primitive is one of oneDNN's plain loops, that take what no kernel does. */
+static int is_reference(const_dnnl_primitive_desc_t made)
+{
+    const char *name = "";
+    dnnl_primitive_desc_query(made, dnnl_query_impl_info_str, 0, &name);
+    return strncmp(name, "ref", 3) == 0;
+}
+
+static dnnl_primitive_desc_t matmul_of(dnnl_net *n, int x, int weights,
+                                       const_dnnl_memory_desc_t y, dnnl_primitive_attr_t attr)
+{
+    const int is_constant = n->values[n->values[weights].root].kind == CONSTANT;
+    dnnl_memory_desc_t any_weights = is_constant ? any_of(n, weights) : NULL;
+    dnnl_primitive_desc_t made = NULL;
+    TRY(dnnl_matmul_primitive_desc_create(&made, n->engine, desc_of(n, x),
+                                          is_constant ? any_weights : desc_of(n, weights), NULL,
+                                          y, attr));
+    if (any_weights) dnnl_memory_desc_destroy(any_weights);
+    return made;
+}
+
 int dnnl_net_matmul(dnnl_net *n, int x, int weights, dnnl_data_type_t type, int rank,
                     const dnnl_dims_t dims)
 {
-    x = plain(n, x);
     if (n->code) return 0;
-    const int is_constant = n->values[n->values[weights].root].kind == CONSTANT;
-    if (!is_constant) weights = plain(n, weights);
     check_bytes(n, n->values[x].desc);
-    if (n->code) return 0;
-    dnnl_memory_desc_t d[] = {is_constant ? any_of(n, weights) : NULL,
-                              row_major(n, type, rank, dims)};
+    dnnl_memory_desc_t y = row_major(n, type, rank, dims);
     dnnl_primitive_attr_t attr = attr_of(n);
-    dnnl_primitive_desc_t made = NULL;
-    TRY(dnnl_matmul_primitive_desc_create(&made, n->engine, desc_of(n, x),
-                                          is_constant ? d[0] : desc_of(n, weights),
-                                          NULL, d[1], attr));
+    dnnl_primitive_desc_t made = matmul_of(n, x, weights, y, attr);
+    if (n->code == 0 && is_reference(made)) { /* a kernel takes rows, if it takes this at all */
+        dnnl_primitive_desc_destroy(made);
+        x = plain(n, x);
+        if (n->values[n->values[weights].root].kind != CONSTANT) weights = plain(n, weights);
+        made = n->code ? NULL : matmul_of(n, x, weights, y, attr);
+    }
     const int args[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS};
-    const int y = add_primitive(n, made, attr, args, (const int[]){x, weights}, 2);
-    destroy(d, 2);
-    return y;
+    const int made_value = add_primitive(n, made, attr, args, (const int[]){x, weights}, 2);
+    destroy(&y, 1);
+    return made_value;
 }
 
 int dnnl_net_pool(dnnl_net *n, int x, dnnl_alg_kind_t alg, int rank, const dnnl_dims_t dims,

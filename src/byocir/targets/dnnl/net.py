@@ -144,8 +144,7 @@ void {name}_close(void *state)
         return self._noted(made)
 
     def _is_read_later(self, name: str) -> bool:
-        root = self._roots.get(name, name)
-        return root != name or self._last_reads.get(root, 0) > len(self.lines)
+        return self._last_reads.get(self._roots.get(name, name), 0) > len(self.lines)
 
     # -- ops
 
