@@ -43,6 +43,8 @@ LANES = 64
 """The accumulators that stand side by side where elements follow each other in memory."""
 STRIDED_LANES = 8
 """The same where they do not: enough to hide how long an addition takes."""
+GROUPED = frozenset(2**n for n in range(4, 13))
+"""Steps of reads that compilers take for parts of groups."""
 NEAR = 4
 """Elements this far apart still count as following each other."""
 ANYWHERE = Interval(-(2**31), 2**31)
@@ -218,7 +220,7 @@ class BlockWriter:
         if self._accumulates():
             body = self._reduce()
         else:
-            body = self._walked(self.parallel, None, self._store)
+            body = self._stored()
         helpers = {**self.scalars.helpers, **self.indices.helpers}
         if self.guards or self._checked or self.end is not None:
             helpers |= APART
@@ -235,6 +237,49 @@ class BlockWriter:
 
     def _accumulates(self) -> bool:
         return bool(self.reduction) or any(len(self.ins) + i in self._used for i in self.initial)
+
+    def _stored(self) -> Nodes:
+        """Gives the body at all points. Where reads step by a power of two along the last loop,
+        another that they follow goes innermost, in groups of which the results stay near."""
+        along = self._followed()
+        if along is None:
+            return self._walked(self.parallel, None, self._store)
+        rest = [loop for loop in self.parallel if loop is not along]
+        if along.extent <= LANES:
+            return self._walked([*rest, along], None, self._store)
+        full, remainder = divmod(along.extent, LANES)
+        group = _Lanes(along, LANES, along.start)
+        body: list[Node] = [
+            For(along.start, full * LANES, self._walked(rest, None, self._store, group), step=LANES)
+        ]
+        if remainder:
+            group = _Lanes(along, remainder, str(full * LANES))
+            body += self._walked(rest, None, self._store, group)
+        return body
+
+    def _followed(self) -> KernelLoop | None:
+        """Gives the loop that reads follow while they step by a power of two along the last one.
+
+        Compilers take such reads for parts of groups and use no vectors, and their cache lines
+        displace each other."""
+        *others, last = self.parallel or [None]
+        if last is None or last.extent < STRIDED_LANES or self.guards or self._checked:
+            return None
+        reads = [x.offset for i, x in enumerate(self.ins) if i in self._used - self._counted]
+        steps = {abs(read.coefficient(last.position)) for read in reads} - {0, 1}
+        if not steps or not all(step in GROUPED for step in steps):
+            return None
+        fixed = {i for access in self._accesses() for i in access.fixed}
+        return next(
+            (
+                loop
+                for loop in reversed(others)
+                if loop.extent >= STRIDED_LANES
+                and loop.position not in fixed
+                and all(read.coefficient(loop.position) in (0, 1) for read in reads)
+            ),
+            None,
+        )
 
     def _walked(
         self,
