@@ -38,17 +38,19 @@ def plans_of(
     asked: Asked,
     reasons: list[str],
     start: Attribute | None = None,
+    only: Instruction | None = None,
 ) -> list[Plan]:
-    """Gives the ways in which instructions do a block over these extents, the cheapest first. With
+    """Gives the ways in which instructions, or only one, do a block over these extents, the
+    cheapest first. With
     `start` each call begins with that number, and sums are whole. `reasons` gets why others do not.
     Where patterns alone are asked for, tiles may overlap: what an extent leaves need not be legal.
     """
     found: list[Plan] = []
     key = pattern_key(block)
     overlapping = frozenset(block.parallels if asked == "pattern" else ())
-    for kept in _choices(machine, block, extents):
+    for kept in _choices(machine, block, extents, only):
         sizes = tuple(n if i in kept else 1 for i, n in enumerate(extents))
-        for fit in _said(machine, block, key, sizes, start, asked):
+        for fit in _said(machine, block, key, sizes, start, asked, only):
             if isinstance(fit, Misfit):
                 reasons += [f"{fit.instruction.name}: {fit.reason}"] if fit.reason else []
                 continue
@@ -68,22 +70,28 @@ def _said(
     sizes: Sequence[int],
     start: Attribute | None,
     asked: Asked,
+    only: Instruction | None,
 ) -> list[Fit | Misfit]:
     """Fits each instruction to a block, limits aside: to them an iterator has one point or more."""
     least = tuple(min(size, 2) for size in sizes)
-    question = ("fits", key, least, start, asked)
-    return machine.answer(
-        question, lambda: list(fits(machine, sized(block, least), start=start, asked=asked))
-    )
+    question = ("fits", key, least, start, asked, only)
+
+    def found() -> list[Fit | Misfit]:
+        return list(fits(machine, sized(block, least), start=start, asked=asked, only=only))
+
+    return machine.answer(question, found)
 
 
-def _choices(machine: Machine, block: BlockOp, extents: Sequence[int]) -> Iterator[frozenset[int]]:
+def _choices(
+    machine: Machine, block: BlockOp, extents: Sequence[int], only: Instruction | None
+) -> Iterator[frozenset[int]]:
     """Gives the iterators that one call may run over: as many as patterns name, or fewer."""
     live = [i for i, extent in enumerate(extents) if extent > 1]
     parallel = [i for i in live if i not in block.reductions]
     reduced = [i for i in live if i in block.reductions]
     shapes: set[tuple[int, int]] = set()
-    for form in (form for each in machine.instructions for form in each.forms):
+    instructions = machine.instructions if only is None else [only]
+    for form in (form for each in instructions for form in each.forms):
         names = form.iterators
         rows = len(parallel) if names.parallel_groups else len(names.parallel)
         sums = len(reduced) if names.reduction_groups else len(names.reduction)

@@ -28,7 +28,9 @@ from byocir.machine.operand_places import Place
 from byocir.machine.parts import MAIN, Memory, Operand
 from byocir.patterns import Match
 from byocir.patterns.blocks import BlockPattern
+from byocir.patterns.differences import body_differs
 from byocir.patterns.match import BoundBlock, Progress
+from byocir.patterns.scalars import match_body
 
 
 @dataclass(frozen=True)
@@ -45,20 +47,47 @@ well."""
 
 
 def fits(
-    machine: Machine, block: BlockOp, *, start: Attribute | None = None, asked: Asked = "all"
+    machine: Machine,
+    block: BlockOp,
+    *,
+    start: Attribute | None = None,
+    asked: Asked = "all",
+    only: Instruction | None = None,
 ) -> Iterator[Fit | Misfit]:
-    """Tries each instruction on a block, bases, guards and pads aside. With `start` the block
-    begins with that number in place of what its result was before."""
-    for instruction in machine.instructions:
-        yield _fit(instruction, block, start, asked)
+    """Tries each instruction, or only one, on a block, bases, guards and pads aside. With `start`
+    the block begins with that number in place of what its result was before."""
+    key = "bodies", body_key(block.body.block)
+    told = machine.answer(key, lambda: _told_of_bodies(machine, block))
+    for instruction in machine.instructions if only is None else [only]:
+        yield _fit(instruction, block, start, asked, told)
+
+
+def _told_of_bodies(machine: Machine, block: BlockOp) -> Mapping[BlockPattern, str]:
+    """Says of all forms of instructions with as many inputs whose bodies compute something else how
+    they differ."""
+    orders = list(permutations(range(len(block.ins))))
+    forms = [form for each in machine.instructions for form in each.forms]
+    return {
+        form: body_differs(block, form.body)
+        for form in forms
+        if len(form.reads) == len(block.ins)
+        and not any(True for order in orders for _ in match_body(block, order, form.body))
+    }
 
 
 def _fit(
-    instruction: Instruction, block: BlockOp, start: Attribute | None, asked: Asked
+    instruction: Instruction,
+    block: BlockOp,
+    start: Attribute | None,
+    asked: Asked,
+    told_of_bodies: Mapping[BlockPattern, str],
 ) -> Fit | Misfit:
     reason = ""
     for form in instruction.forms:
         if isinstance(form.init, Operand) and start is not None:
+            continue
+        if form in told_of_bodies:
+            reason = reason or told_of_bodies[form]
             continue
         for ranks in _ranks(instruction, form, len(block.ins)):
             root = local_form(block, ranks, start)

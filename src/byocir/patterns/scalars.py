@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from inspect import signature
 from numbers import Real
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -117,6 +117,29 @@ def match_body(
     return _computed(body, acc, *inputs).match(op.yielded[0], {})
 
 
+class Part(NamedTuple):
+    """A value as what a body computes of other values, which may be anything."""
+
+    numbers: Numbers
+    """The constants that the body leaves open, by name."""
+    old: SSAValue | None
+    """What is in the place of the result so far; None if the body does not use it."""
+    inputs: tuple[SSAValue | None, ...]
+    """What is in the place of each input; None for one that the body does not use."""
+
+
+def match_part(
+    value: SSAValue, body: Callable[..., Scalar | Number], inputs: int
+) -> Iterator[Part]:
+    """Gives the ways in which `body(acc, *inputs)` ends in a value, whatever leads to it."""
+    holes = [_Hole(str(i), []) for i in range(inputs + 1)]
+    for numbers in _computed(body, *holes).match(value, {}):
+        old, *found = (hole.bound(numbers) for hole in holes)
+        names = {hole.name for hole in holes}
+        named = {name: number for name, number in numbers.items() if name not in names}
+        yield Part(named, old, tuple(found))
+
+
 def binary_text(name: str, lhs: str, rhs: str) -> str:
     """Gives a binary operator as bodies are written."""
     symbol = {"add": "+", "sub": "-", "mul": "*", "div": "/", "shr": ">>"}.get(name)
@@ -188,6 +211,27 @@ class _Argument(ScalarPattern):
 
     def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
         return arguments[self.index]
+
+
+@dataclass(frozen=True, eq=False)
+class _Hole(ScalarPattern):
+    """Stands for any value, the same one wherever it occurs."""
+
+    name: str
+    """No identifier, as names of numbers are."""
+    seen: list[SSAValue]
+
+    def bound(self, numbers: Numbers) -> SSAValue | None:
+        at = numbers.get(self.name)
+        return None if at is None else self.seen[int(at)]
+
+    def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
+        known = self.bound(numbers)
+        if known is None:
+            self.seen.append(value)
+            yield {**numbers, self.name: len(self.seen) - 1}
+        elif known is value:
+            yield numbers
 
 
 @dataclass(frozen=True)

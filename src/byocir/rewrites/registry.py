@@ -44,6 +44,7 @@ PASSES: dict[str, str] = {
     "schedule": "byocir.rewrites.schedule.schedule_pass:SchedulePass",
     # tensor level, for described machines, in this order
     "fuse-epilogues": "byocir.rewrites.machine.fuse_epilogues:FuseEpiloguesPass",
+    "split-bodies": "byocir.rewrites.machine.split_bodies:SplitBodiesPass",
     "route-copies": "byocir.rewrites.machine.route_copies:RouteCopiesPass",
     "write-out-loops": "byocir.rewrites.machine.write_out_loops:WriteOutLoopsPass",
     "keep-on-chip": "byocir.rewrites.machine.keep_on_chip:KeepOnChipPass",

@@ -52,7 +52,7 @@ class FuseBlocksPass(ModulePass):
         for function in host_functions(op):
             for block in blocks_in(function):
                 if block.in_value_form:
-                    _with_numbers(fuse_into(block))
+                    with_numbers(fuse_into(block))
 
 
 def fuse_into(op: BlockOp) -> BlockOp:
@@ -63,11 +63,12 @@ def fuse_into(op: BlockOp) -> BlockOp:
     return current
 
 
-def _with_numbers(op: BlockOp) -> None:
+def with_numbers(op: BlockOp) -> BlockOp:
     """Makes all inputs of a block that are constants of one element constants of its body."""
     current = op
     while (position := _scalar(current)) is not None:
         current = _with_number(current, position)
+    return current
 
 
 def _fusible(op: BlockOp) -> int | None:

@@ -2,6 +2,7 @@
 
 ```
 fuse-epilogues         what follows sums in composites as one block, biases as what sums begin with
+split-bodies           chains of blocks that instructions do one by one
 apply-schedules        tiles, and the buffers of the machine that they are staged in
 route-copies           copies by way of the memories between, and as blocks
 write-out-loops        one iteration after the other, with numbers as bases
@@ -24,7 +25,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from byocir.dialects.byoc import TARGET, TargetAttr
+from byocir.dialects.byoc import TARGET, CompositeOp, TargetAttr
 from byocir.evaluate.ports import is_in_memory
 from byocir.machine import Machine
 from byocir.patterns.targets import find
@@ -54,3 +55,14 @@ def machines_in(module: ModuleOp, *, in_memory: bool = True) -> Iterator[tuple[F
         machine = machine_of(attribute)
         if machine is not None:
             yield function, machine
+
+
+def searched_composites(module: ModuleOp) -> Iterator[tuple[CompositeOp, Machine]]:
+    """Gives the composites on tensors whose schedules byocir finds, each with its machine: scripts
+    that targets give name the blocks of their patterns."""
+    for function, machine in machines_in(module, in_memory=False):
+        attribute = function.attributes[TARGET]
+        if isinstance(attribute, TargetAttr) and find(attribute).is_searched:
+            for op in function.body.block.ops:
+                if isinstance(op, CompositeOp):
+                    yield op, machine

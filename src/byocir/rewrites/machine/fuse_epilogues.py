@@ -20,23 +20,23 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import TARGET, CompositeOp, TargetAttr
-from byocir.dialects.tir import BlockOp, EmptyOp, FillOp, YieldOp
+from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp, YieldOp
 from byocir.dialects.tir.affine import bounds
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import Shape, element_type_of, is_integer, shape_of, tensor
 from byocir.dialects.uses import erase, replace_op, replace_uses, set_operand
 from byocir.evaluate.scalar import number
 from byocir.machine import Machine
+from byocir.machine.cut_plans import plans_of
 from byocir.machine.instructions import init_of
-from byocir.patterns.targets import find
 from byocir.rewrites.host.fuse_blocks import fuse_into, fuse_producer, is_map
-from byocir.rewrites.machine import machines_in
+from byocir.rewrites.machine import searched_composites
+from byocir.rewrites.machine.cover_bodies import Cover
+from byocir.rewrites.machine.split_bodies import split_bodies
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,8 @@ class FuseEpiloguesPass(ModulePass):
     name = "fuse-epilogues"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function, machine in machines_in(op, in_memory=False):
-            for composite in function.body.block.ops:
-                if isinstance(composite, CompositeOp) and _is_searched(function):
-                    fuse_epilogues(machine, composite.body.block)
-
-
-def _is_searched(function: FuncOp) -> bool:
-    """Tells whether byocir finds the schedules of a function's target: those that targets give name
-    the blocks of their patterns."""
-    attribute = function.attributes[TARGET]
-    return isinstance(attribute, TargetAttr) and find(attribute).is_searched
+        for composite, machine in searched_composites(op):
+            fuse_epilogues(machine, composite.body.block)
 
 
 def fuse_epilogues(machine: Machine, body: Block) -> None:
@@ -67,7 +58,7 @@ def fuse_epilogues(machine: Machine, body: Block) -> None:
         for form in i.forms
     )
     for op in list(body.ops):
-        if isinstance(op, BlockOp) and op.in_value_form and not _begin_with(op) and adds:
+        if isinstance(op, BlockOp) and op.in_value_form and not _begin_with(machine, op) and adds:
             _add_to_first(op)
     for op in list(body.ops):
         if isinstance(op, BlockOp) and op.in_value_form:
@@ -82,8 +73,12 @@ def fuse_epilogues(machine: Machine, body: Block) -> None:
 
 def fused(machine: Machine, blocks: Sequence[BlockOp]) -> list[BlockOp]:
     """Copies blocks on tensors, each behind those that make what it reads, as a body of their own
-    in which what follows sums is fused."""
+    in which what follows sums is fused, and split into what instructions do."""
     body, known = Block(), dict[SSAValue, SSAValue]()
+    for value in (value for block in blocks for value in block.operands):
+        if isinstance(value.owner, ConstantOp) and value not in known:
+            body.add_op(value.owner.clone())
+            known[value] = _last(body).results[0]
     for block in blocks:
         for value in block.operands:
             if value in known:
@@ -96,6 +91,7 @@ def fused(machine: Machine, blocks: Sequence[BlockOp]) -> list[BlockOp]:
         body.add_op(block.clone(known))
         known.update(zip(block.results, _last(body).results, strict=True))
     fuse_epilogues(machine, body)
+    split_bodies(machine, body)
     return [op for op in body.ops if isinstance(op, BlockOp)]
 
 
@@ -104,7 +100,7 @@ def _last(body: Block) -> Operation:
     return body.last_op
 
 
-def _begin_with(op: BlockOp) -> bool:
+def _begin_with(machine: Machine, op: BlockOp) -> bool:
     """Lets sums begin with what a block adds to them, if it does."""
     for position, value in enumerate(op.ins):
         sums = value.owner
@@ -121,11 +117,26 @@ def _begin_with(op: BlockOp) -> bool:
     made = BlockOp(
         list(op.iterators), [other], [start.results[0]], maps, Region(body), location=op.location
     )
+    if not _is_brought(machine, made, op, value):
+        made.erase()
+        start.erase()
+        return False
     assert sums.parent is not None
     sums.parent.insert_ops_before([start, made], sums)
     set_operand(sums, len(sums.ins), made.results[0])
     replace_op(op, [], sums.results)
     return True
+
+
+def _is_brought(machine: Machine, made: BlockOp, added: BlockOp, sums: SSAValue) -> bool:
+    """Tells whether an instruction brings what sums would begin with to where they are, in no more
+    cycles than others take to add it to them."""
+    cover = Cover(machine, added)
+    home = cover.home(sums)
+    plans = plans_of(machine, made, made.extents, "pattern", [])
+    brought = [plan.cycles for plan in plans if plan.instruction.into == home]
+    piece = cover.best([home])
+    return bool(brought) and (piece is None or brought[0] <= piece.cycles)
 
 
 def _adds_to(op: BlockOp, position: int, sums: BlockOp) -> bool:

@@ -31,6 +31,7 @@ from byocir.machine.cut_plans import Plan, cost_of, plans_of
 from byocir.machine.instructions import init_of
 from byocir.rewrites.machine.copies import copy_cost, identity, uncopied, whole_rows
 from byocir.rewrites.machine.fuse_epilogues import fused
+from byocir.rewrites.machine.split_bodies import why_whole
 from byocir.rewrites.schedule.blocks import reads_old
 
 NEAR = 1.02
@@ -151,7 +152,7 @@ def _stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
             and _begins(machine, plan, block)
         ]
         if not found:
-            raise _undone(machine, block, reasons)
+            raise _undone(machine, block, [*reasons, *why_whole(machine, block)])
         name = _named(found[0].instruction.name, [stage.name for stage in stages])
         stages.append(Stage(block, found[0], name, made))
         places.update(dict.fromkeys(block.results, len(stages) - 1))

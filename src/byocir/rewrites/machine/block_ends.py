@@ -1,0 +1,227 @@
+"""Bounds the elements of integer arrays that blocks compute, by channel where constants tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+
+from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.intervals import Interval, integer_range
+from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
+from byocir.dialects.types import element_type_of, is_integer, shape_of
+from byocir.evaluate.scalar import number
+
+LARGE = 2**62
+"""From this magnitude on numbers are no longer held in 64 bits."""
+
+
+Operator = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class Ends(NamedTuple):
+    """The least and the greatest values of some integers: arrays that broadcast against the space
+    that these are of."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+    @staticmethod
+    def of(interval: Interval, rank: int = 0) -> Ends:
+        """Gives the ends of numbers that all lie in an interval."""
+        type_ = _type_for(interval)
+        return Ends(*(np.asarray(end, type_).reshape((1,) * rank) for end in interval))
+
+    @property
+    def interval(self) -> Interval:
+        """The interval that all of them lie in."""
+        return Interval(int(self.low.min()), int(self.high.max()))
+
+    @property
+    def are_known(self) -> bool:
+        """Tells whether each of them is one number."""
+        return bool(np.array_equal(self.low, self.high))
+
+    def corners(self, other: Ends, apply: Operator) -> Ends:
+        """Gives the ends of an operation that is monotone in each of its operands."""
+
+        def exact(a: int, b: int) -> int:
+            return int(apply(np.array(a, object), np.array(b, object)))
+
+        type_ = _type_for(self.interval.corners(other.interval, exact))
+        sides: list[list[np.ndarray]] = [[e.astype(type_) for e in each] for each in (self, other)]
+        found = [apply(a, b) for a in sides[0] for b in sides[1]]
+        return Ends(reduce(np.minimum, found), reduce(np.maximum, found))
+
+    def within(self, interval: Interval) -> bool:
+        """Tells whether all of them lie in an interval."""
+        return interval.contains(self.interval)
+
+    def clamped(self, to: Ends) -> Ends:
+        """Gives the ends of these once they are clamped between others."""
+        low, high = (np.minimum(np.maximum(end, to.low), to.high) for end in self)
+        return Ends(low, high)
+
+    def with_other(self, other: Interval) -> Ends:
+        """Gives the ends of these and of another interval's numbers."""
+        return Ends(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+
+def _type_for(interval: Interval) -> np.dtype:
+    small = Interval(1 - LARGE, LARGE - 1).contains(interval)
+    return np.dtype(np.int64 if small else object)
+
+
+EXACT: Mapping[type[Operation], Operator] = {
+    arith.AddiOp: np.add,
+    arith.SubiOp: np.subtract,
+    arith.MuliOp: np.multiply,
+    arith.MaxSIOp: np.maximum,
+    arith.MinSIOp: np.minimum,
+    arith.ShLIOp: np.left_shift,
+    arith.ShRSIOp: np.right_shift,
+}
+"""The operations on integers that are monotone in each operand, without wrapping."""
+
+
+def ends_of(value: SSAValue) -> Ends | None:
+    """Gives the ends of an array's elements, of its rank; None for floats."""
+    return _ends_of(value, through=True)
+
+
+def _ends_of(value: SSAValue, *, through: bool) -> Ends | None:
+    type_ = element_type_of(value.type)
+    if not is_integer(type_):
+        return None
+    owner, found = value.owner, None
+    if isinstance(owner, ConstantOp) and owner.value.data.present:
+        array = owner.value.data.values().astype(np.int64)
+        found = Ends(array, array)
+    elif isinstance(owner, FillOp):
+        found = Ends.of(Interval.at(int(number(owner.value))), len(shape_of(value.type)))
+    elif isinstance(owner, BlockOp) and len(owner.outs) == 1:
+        found = _of_block(owner, through=through)
+    elif isinstance(owner, Block) and through:
+        found = _of_argument(value)
+    whole = integer_range(type_)
+    if found is not None and found.within(whole):
+        return found
+    return Ends.of(whole, len(shape_of(value.type)))
+
+
+def _of_argument(value: SSAValue) -> Ends | None:
+    """Gives the ends of what another composite made: its last block bounds them, whatever it
+    reads."""
+    assert isinstance(value, BlockArgument)
+    home = value.block.parent_op()
+    if not isinstance(home, CompositeOp):
+        return None
+    made = home.operands[value.index]
+    if not isinstance(made.owner, CompositeOp):
+        return None
+    end = made.owner.body.block.last_op
+    index = [*made.owner.results].index(made)  # pyright: ignore[reportArgumentType]
+    return None if end is None else _ends_of(end.operands[index], through=False)
+
+
+def _of_block(op: BlockOp, *, through: bool) -> Ends | None:
+    known = scalar_ends(op, through=through)
+    if not op.reductions:
+        return _in_result(op, known.get(op.yielded[0]))
+    value, old = op.yielded[0].owner, op.body.block.args[-1]
+    if not isinstance(value, arith.AddiOp | arith.MaxSIOp | arith.MinSIOp):
+        return None
+    terms = [term for term in (value.lhs, value.rhs) if term is not old]
+    start, term = known.get(old), known.get(terms[0])
+    if len(terms) != 1 or start is None or term is None:
+        return None
+    if isinstance(value, arith.AddiOp):
+        return _in_result(op, start.corners(_summed(op, term), np.add))
+    axes = tuple(op.reductions)
+    low, high = term.low.min(axes, keepdims=True), term.high.max(axes, keepdims=True)
+    return _in_result(op, start.corners(Ends(low, high), EXACT[type(value)]))
+
+
+def _summed(op: BlockOp, term: Ends) -> Ends:
+    """Gives the ends of sums over the iterators that a block reduces."""
+    axes = tuple(op.reductions)
+    times = 1
+    for i in axes:
+        times *= op.extents[i] if term.low.shape[i] == 1 else 1
+    low, high = (end.sum(axes, keepdims=True) for end in term)
+    return Ends(low, high).corners(Ends.of(Interval.at(times)), np.multiply)
+
+
+def _in_result(op: BlockOp, found: Ends | None) -> Ends | None:
+    """Gives ends over a block's iterators as ends over the dimensions of its result."""
+    dims = [e.position for e in op.out_maps[0].results if isinstance(e, AffineDimExpr)]
+    if found is None or len(dims) != len(op.out_maps[0].results) or op.bases:
+        return None
+    others = tuple(i for i in range(len(op.extents)) if i not in dims)
+    low = np.transpose(found.low.min(others, keepdims=True), [*dims, *others])
+    high = np.transpose(found.high.max(others, keepdims=True), [*dims, *others])
+    shape = low.shape[: len(dims)], high.shape[: len(dims)]
+    return Ends(low.reshape(shape[0]), high.reshape(shape[1]))
+
+
+def scalar_ends(op: BlockOp, *, through: bool = True) -> dict[SSAValue, Ends]:
+    """Gives the ends of all integers of a block's body, over its iterators: what wraps may be any
+    number of its type."""
+    found: dict[SSAValue, Ends] = {}
+    rank, values = len(op.extents), [*op.ins, *op.outs]
+    pads = [*op.pad_values, *[None] * len(op.outs)]
+    for value, attr, arg, pad in zip(values, op.maps, op.body.block.args, pads, strict=True):
+        given = None if isinstance(value.owner, EmptyOp) else _ends_of(value, through=through)
+        if given is not None:
+            if pad is not None:
+                given = given.with_other(Interval.at(int(number(pad))))
+            found[arg] = _over_iterators(given, attr.data, op.extents)
+        elif is_integer(arg.type):
+            found[arg] = Ends.of(integer_range(arg.type), rank)
+    for inner in op.body.block.ops:
+        if len(inner.results) == 1 and is_integer(inner.results[0].type):
+            result = inner.results[0]
+            exact, whole = exact_ends(inner, found, rank), integer_range(result.type)
+            fits = exact is not None and exact.within(whole)
+            found[result] = exact if exact is not None and fits else Ends.of(whole, rank)
+    return found
+
+
+def exact_ends(op: Operation, known: Mapping[SSAValue, Ends], rank: int) -> Ends | None:
+    """Gives the ends of an integer as if its type had no bounds; None for an operation that is not
+    known."""
+    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
+        return Ends.of(Interval.at(int(number(op.value))), rank)
+    operands = [known.get(value) for value in op.operands]
+    given = [each for each in operands if each is not None]
+    if len(given) < len(operands):
+        return None
+    if isinstance(op, arith.ExtSIOp | arith.TruncIOp):
+        return given[0]
+    if isinstance(op, arith.ExtUIOp):
+        return given[0] if given[0].interval.low >= 0 else None
+    if isinstance(op, arith.ShLIOp | arith.ShRSIOp) and not given[1].within(Interval(0, 63)):
+        return None
+    apply = EXACT.get(type(op))
+    return given[0].corners(given[1], apply) if apply is not None else None
+
+
+def _over_iterators(given: Ends, map_: AffineMap, extents: Sequence[int]) -> Ends:
+    """Gives ends over an array's dimensions as ends over a block's iterators."""
+    used: list[int | None] = []
+    for expr, size in zip(map_.results, given.low.shape, strict=True):
+        position = expr.position if isinstance(expr, AffineDimExpr) else None
+        plain = position is not None and extents[position] == size and position not in used
+        used.append(position if plain and size > 1 else None)
+    lost = tuple(axis for axis, i in enumerate(used) if i is None)
+    kept = [i for i in used if i is not None]
+    order = sorted(range(len(kept)), key=kept.__getitem__)
+    shape = [extent if i in kept else 1 for i, extent in enumerate(extents)]
+    sides = given.low.min(lost), given.high.max(lost)
+    return Ends(*(np.asarray(side).transpose(order).reshape(shape) for side in sides))

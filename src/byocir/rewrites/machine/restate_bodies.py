@@ -1,0 +1,283 @@
+"""Restates what elementwise blocks compute in one type of integers, as vector units have them.
+
+A requantise multiplies in i64 and clamps to i8. Where the ends of all numbers on the way fit i32,
+the same steps in i32 give the same results, and conversions between are nothing. Where they do not
+fit, and the result is clamped, what is multiplied can be clamped before: as large as that, it gives
+the least or the greatest result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeGuard, cast
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from byocir.dialects.array import Array
+from byocir.dialects.emitting import emit, emitting_to
+from byocir.dialects.intervals import Interval, integer_range
+from byocir.dialects.tir import BlockOp, ConstantOp, YieldOp
+from byocir.dialects.tir.scalar import BINARY_INT, Emitted, number_op
+from byocir.dialects.types import dtype_of, is_unsigned, width_of
+from byocir.patterns.scalars import constant_number
+from byocir.rewrites.machine.block_ends import EXACT, Ends, exact_ends, scalar_ends
+
+Integer = IntegerType[Any, Any]
+NAMES: Mapping[type[Operation], str] = {op: n for n, op in BINARY_INT.items() if op in EXACT}
+CONVERSIONS = arith.ExtSIOp | arith.ExtUIOp | arith.TruncIOp
+CLAMPS = arith.MaxSIOp | arith.MinSIOp
+
+
+def restated(op: BlockOp, type_: Integer) -> Sequence[Operation] | str:
+    """Gives a block that computes the same in integers of a type, detached, behind constants that
+    it reads; or which of its numbers do not fit."""
+    block = Block(arg_types=[arg.type for arg in op.body.block.args])
+    restating = _Restating(op, type_, block)
+    try:
+        with emitting_to(block):
+            value = restating.emit(op.yielded[0]).to(op.yielded[0].type)
+            emit(YieldOp.create(operands=[value.value], location=op.location))
+    except _Unfit as unfit:
+        return unfit.reason
+    constants = [constant.result for constant, _ in restating.added]
+    maps = [*op.in_maps, *(map_ for _, map_ in restating.added), *op.out_maps]
+    pads = [*op.pad_values, *[None] * len(constants)]
+    made = op.like(ins=[*op.ins, *constants], maps=maps, pads=pads, body=Region(block))
+    return [*(constant for constant, _ in restating.added), made]
+
+
+def is_signed(type_: Attribute | None) -> TypeGuard[Integer]:
+    """Tells whether elements are integers that arithmetic takes as signed ones, of several bits."""
+    if type_ is None or not isinstance(type_, IntegerType):
+        return False
+    return not is_unsigned(cast("Integer", type_)) and width_of(cast("Integer", type_)) > 1
+
+
+class _Unfit(Exception):
+    """Tells of a number that has no form in the type."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+_Step = tuple[type[Operation], SSAValue]
+"""An operation with a known number as its second operand, which is monotone and never falls."""
+
+
+class _Restating:
+    def __init__(self, op: BlockOp, type_: Integer, block: Block) -> None:
+        self._type, self._range, self._block = type_, integer_range(type_), block
+        self._rank, self._ends = len(op.extents), scalar_ends(op)
+        self._made: dict[SSAValue, Emitted] = {}
+        self.added: list[tuple[ConstantOp, AffineMap]] = []
+        """Constants that the block reads behind its inputs, each with its index."""
+
+    def emit(self, value: SSAValue) -> Emitted:
+        """Emits a number of the body in the type. Raises _Unfit."""
+        if value not in self._made:
+            self._made[value] = self._emit(value)
+        return self._made[value]
+
+    def _emit(self, value: SSAValue) -> Emitted:
+        owner = value.owner
+        if isinstance(value, BlockArgument):
+            return self._argument(value)
+        assert isinstance(owner, Operation)
+        if isinstance(owner, arith.ConstantOp):
+            number = constant_number(value)
+            if not isinstance(number, int) or not self._range.holds(number):
+                raise self._unfit(owner)
+            return Emitted(emit(number_op(number, self._type)).result)
+        if isinstance(owner, CLAMPS) and (bounds := self._clamped(value)) is not None:
+            return self._clamp(*bounds)
+        exact = exact_ends(owner, self._ends, self._rank)
+        if exact is None:
+            raise self._unfit(owner)
+        inside = exact.within(integer_range(value.type))
+        if isinstance(owner, CONVERSIONS):
+            if not inside:
+                raise self._unfit(owner)
+            return self.emit(owner.operands[0])
+        if not (exact.within(self._range) if inside else value.type == self._type):
+            raise self._unfit(owner)
+        first, second = (self.emit(operand) for operand in owner.operands)
+        return first.binary(NAMES[type(owner)], second)
+
+    def _argument(self, value: BlockArgument) -> Emitted:
+        if not is_signed(value.type) or width_of(value.type) > width_of(self._type):
+            raise _Unfit(f"expected elements that fit {self._type}, found {value.type}")
+        return Emitted(self._block.args[value.index]).to(self._type)
+
+    def _unfit(self, op: Operation) -> _Unfit:
+        exact = exact_ends(op, self._ends, self._rank)
+        if exact is not None and type(op) in NAMES:
+            return self._unfit_step(type(op), exact)
+        found = f"{op.name} of {op.results[0].type}"
+        return _Unfit(f"expected arithmetic that fits {self._type}, found {found}")
+
+    def _clamped(self, value: SSAValue) -> tuple[SSAValue, Interval] | None:
+        """Gives what a chain of clamps to numbers clamps, through conversions that keep it, and
+        between which numbers; None for another value."""
+        low, high = -(2**63), 2**63 - 1
+        steps = list[tuple[type[Operation], int]]()
+        while isinstance(owner := value.owner, CLAMPS):
+            numbers = [constant_number(operand) for operand in owner.operands]
+            at = next((i for i, number in enumerate(numbers) if isinstance(number, int)), None)
+            if at is None:
+                break
+            steps.append((type(owner), int(numbers[at] or 0)))
+            value = self._unconverted(owner.operands[1 - at])
+        for kind, number in reversed(steps):
+            bound = max if kind is arith.MaxSIOp else min
+            low, high = bound(low, number), bound(high, number)
+        return (value, Interval(low, high)) if steps else None
+
+    def _unconverted(self, value: SSAValue) -> SSAValue:
+        """Looks through conversions that change no number to the clamp that they convert."""
+        inner = value
+        while isinstance(owner := inner.owner, CONVERSIONS):
+            exact = exact_ends(owner, self._ends, self._rank)
+            if exact is None or not exact.within(integer_range(inner.type)):
+                return value
+            inner = owner.operands[0]
+        return inner if isinstance(inner.owner, CLAMPS) else value
+
+    def _clamp(self, value: SSAValue, bounds: Interval) -> Emitted:
+        """Emits a number between two others, which it leaves out where they cannot act."""
+        try:
+            return _within(self.emit(value), self._ends[value], bounds)
+        except _Unfit:
+            return self._clamp_before(value, bounds)
+
+    def _clamp_before(self, value: SSAValue, bounds: Interval) -> Emitted:
+        """Clamps what monotone steps lead from, so that they fit the type: between two numbers or,
+        where these do not do, two of each channel."""
+        steps, root = self._steps(value)
+        first = self.emit(root)
+        found = _preimage(self._function(steps), self._ends[root].interval, bounds)
+        one = Ends.of(found.interval, self._rank)
+        misfit = _Unfit("")
+        for before in [one, found]:
+            try:
+                return self._through(steps, root, first, before, bounds)
+            except _Unfit as unfit:
+                misfit = unfit
+        raise misfit
+
+    def _through(
+        self, steps: Sequence[_Step], root: SSAValue, first: Emitted, before: Ends, bounds: Interval
+    ) -> Emitted:
+        """Clamps a number before steps and, where that does not do, behind them."""
+        ends = self._ends[root].clamped(before)
+        reached = [ends := ends.corners(self._ends[y], EXACT[kind]) for kind, y in steps]
+        for (kind, _), found in zip(steps, reached, strict=True):
+            if not found.within(self._range):
+                raise self._unfit_step(kind, found)
+        y = self._between(first, self._ends[root], before)
+        for kind, operand in steps:
+            y = y.binary(NAMES[kind], self.emit(operand))
+        return _within(y, ends, bounds)
+
+    def _between(self, value: Emitted, ends: Ends, bounds: Ends) -> Emitted:
+        """Clamps a number between two numbers, or two arrays of them."""
+        if bounds.low.size == bounds.high.size == 1:
+            return _within(value, ends, bounds.interval)
+        if bool((ends.low < bounds.low).any()):
+            value = value.max(self._array(bounds.low))
+        return value.min(self._array(bounds.high)) if (ends.high > bounds.high).any() else value
+
+    def _array(self, values: np.ndarray) -> Emitted:
+        """Gives numbers of the type for each channel as another input of the block."""
+        dims = [i for i, size in enumerate(values.shape) if size > 1]
+        shape = [values.shape[i] for i in dims]
+        map_ = AffineMap(self._rank, 0, tuple(map(AffineExpr.dimension, dims)))
+        array = np.clip(values, *self._range).astype(dtype_of(self._type)).reshape(shape)
+        self.added.append((ConstantOp.of(Array.of(array)), map_))
+        return Emitted(self._block.insert_arg(self._type, len(self._block.args) - 1))
+
+    def _unfit_step(self, kind: type[Operation], ends: Ends) -> _Unfit:
+        low, high = ends.interval
+        told = f"{kind.name} with values from {low} to {high}"
+        return _Unfit(f"expected arithmetic that fits {self._type}, found {told}")
+
+    def _steps(self, value: SSAValue) -> tuple[list[_Step], SSAValue]:
+        """Gives the monotone steps that lead to a number, the first first, and what they begin
+        with."""
+        found: list[_Step] = []
+        while isinstance(owner := value.owner, Operation):
+            exact = exact_ends(owner, self._ends, self._rank)
+            if exact is None or not exact.within(integer_range(value.type)):
+                break
+            if isinstance(owner, CONVERSIONS):
+                value = owner.operands[0]
+                continue
+            operands = list(owner.operands)
+            if isinstance(owner, arith.MuliOp | arith.AddiOp) and self._is_known(operands[0]):
+                operands.reverse()
+            if not self._rises(owner, operands[1]):
+                break
+            found.append((type(owner), operands[1]))
+            value = operands[0]
+        return found[::-1], value
+
+    def _is_known(self, value: SSAValue) -> bool:
+        ends = self._ends.get(value)
+        return ends is not None and ends.are_known
+
+    def _rises(self, op: Operation, operand: SSAValue) -> bool:
+        if not self._is_known(operand):
+            return False
+        if isinstance(op, arith.MuliOp):
+            return self._ends[operand].interval.low > 0
+        return isinstance(op, arith.AddiOp | arith.ShRSIOp)
+
+    def _function(self, steps: Sequence[_Step]) -> Callable[[np.ndarray], np.ndarray]:
+        """Gives what steps make of numbers, exact, for each channel."""
+
+        def apply(numbers: np.ndarray) -> np.ndarray:
+            found = numbers.reshape((1,) * (self._rank - numbers.ndim) + numbers.shape)
+            for kind, operand in steps:
+                found = EXACT[kind](found, self._ends[operand].low.astype(object))
+            return found
+
+        return apply
+
+
+def _within(value: Emitted, ends: Ends, bounds: Interval) -> Emitted:
+    low, high = ends.interval
+    if low < bounds.low:
+        value = value.max(bounds.low)
+    return value.min(bounds.high) if high > bounds.high else value
+
+
+def _preimage(
+    function: Callable[[np.ndarray], np.ndarray], given: Interval, bounds: Interval
+) -> Ends:
+    """Gives numbers between which a function that never falls reaches these bounds, for each
+    channel: what lies outside of them gives no other results, once these are clamped."""
+    least = _first(lambda n: function(n) >= bounds.low, given, function)
+    least = np.where(function(least) == bounds.low, least, least - 1)
+    most = _first(lambda n: function(n) > bounds.high, given, function) - 1
+    most = np.where(function(most) == bounds.high, most, most + 1)
+    return Ends(least, most)
+
+
+def _first(
+    holds: Callable[[np.ndarray], np.ndarray],
+    given: Interval,
+    function: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """Gives the first numbers of an interval for which something holds that holds for all behind;
+    the one after the interval where there is none."""
+    shape = function(np.array(given.low, object)).shape
+    low, high = (np.full(shape, end, object) for end in (given.low, given.high + 1))
+    while bool((low < high).any()):
+        middle = (low + high) // 2
+        found = holds(middle)
+        low, high = np.where(found | (low >= high), low, middle + 1), np.where(found, middle, high)
+    return low

@@ -1,0 +1,185 @@
+"""split-bodies: elementwise blocks as chains of blocks that instructions do one by one.
+
+Does: where no instruction computes what a block does, as vector units that do one operation at a
+time cannot do a whole requantise, makes blocks of the parts of its body that instructions do, those
+that take the fewest cycles together. Parts whose instruction overwrites what it reads begin with
+the result of the part before, in the same buffer. Numbers that fit no instruction as they are
+become arrays. Where instructions compute in one type of integers, the body is restated in that.
+
+Requires: composites on tensors in functions of described machines, after `fuse-epilogues`.
+
+Guarantees: the same results, bit for bit. A block that cannot be split stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.passes import ModulePass
+
+from byocir.dialects.array import Array
+from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp
+from byocir.dialects.types import dtype_of, element_type_of, shape_of, width_of
+from byocir.dialects.uses import erase, replace_op
+from byocir.machine import MAIN, Machine
+from byocir.patterns.scalars import constant_number
+from byocir.rewrites.host.fuse_blocks import is_map, with_numbers
+from byocir.rewrites.machine import searched_composites
+from byocir.rewrites.machine.cover_bodies import Cover, Given, Piece, is_done
+from byocir.rewrites.machine.restate_bodies import is_signed, restated
+
+
+@dataclass(frozen=True)
+class SplitBodiesPass(ModulePass):
+    """Splits blocks into what instructions of a machine do."""
+
+    name = "split-bodies"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for composite, machine in searched_composites(op):
+            split_bodies(machine, composite.body.block)
+
+
+def split_bodies(machine: Machine, body: Block) -> None:
+    """Splits the blocks of a body on tensors that no instruction does and several do together."""
+    for op in list(body.ops):
+        if isinstance(op, BlockOp) and _may_be_split(machine, op):
+            ways = _Ways(machine, op)
+            best = ways.best()
+            if best is not None:
+                replace_op(op, [], [_Made(*best, op).result])
+            ways.forget()
+    for op in list(body.ops):
+        if isinstance(op, EmptyOp) and not op.result.uses:
+            erase(op)
+
+
+def why_whole(machine: Machine, op: BlockOp) -> list[str]:
+    """Gives the reasons why a block that no instruction does is not split, if it might be."""
+    if not _may_be_split(machine, op):
+        return []
+    ways = _Ways(machine, op)
+    ways.best()
+    ways.forget()
+    return ways.reasons
+
+
+def _may_be_split(machine: Machine, op: BlockOp) -> bool:
+    return op.in_value_form and is_map(op) and not is_done(machine, op)
+
+
+class _Ways:
+    """The forms in which a block may be split: as it is, with numbers in its body, and restated in
+    each type of integers that a memory holds."""
+
+    def __init__(self, machine: Machine, op: BlockOp) -> None:
+        self._machine, self.reasons = machine, list[str]()
+        stays = all(isinstance(use.operation, BlockOp) for use in op.results[0].uses)
+        self._memories = [
+            memory
+            for memory in (MAIN, *machine.memories)
+            if stays or machine.path(memory, MAIN) is not None
+        ]
+        self._forms = Block([op.clone()])
+        first = self._forms.first_op
+        assert isinstance(first, BlockOp)
+        self._first = _without_ones(with_numbers(first))
+
+    def best(self) -> tuple[Cover, Piece] | None:
+        """Gives the cheapest chain of pieces."""
+        found: list[tuple[Cover, Piece]] = []
+        for form in self._each():
+            cover = Cover(self._machine, form)
+            piece = cover.best(self._memories)
+            if piece is not None:
+                found.append((cover, piece))
+            self.reasons += cover.reasons[:1] if piece is None else []
+        return min(found, key=lambda pair: pair[1].cycles, default=None)
+
+    def _each(self) -> Iterator[BlockOp]:
+        yield self._first
+        elements = dict.fromkeys(memory.element for memory in self._machine.memories)
+        types = [each for each in elements if is_signed(each)]
+        for type_ in sorted(types, key=width_of, reverse=True):
+            made = restated(self._first, type_)
+            if isinstance(made, str):
+                self.reasons.append(made)
+            else:
+                self._forms.add_ops(made)
+                block = made[-1]
+                assert isinstance(block, BlockOp)
+                yield block
+
+    def forget(self) -> None:
+        """Erases the forms, which use what the block reads."""
+        for op in reversed(list(self._forms.ops)):
+            erase(op)
+
+
+def _without_ones(op: BlockOp) -> BlockOp:
+    """Reads constants without their dimensions of one element: what is left may be lanes."""
+    ins, maps = list(op.ins), [*op.in_maps, *op.out_maps]
+    for i, value in enumerate(op.ins):
+        constant, shape = value.owner, shape_of(value.type)
+        kept = [d for d, size in enumerate(shape) if size > 1]
+        if not isinstance(constant, ConstantOp) or len(kept) == len(shape):
+            continue
+        if constant.value.data.present and i not in op.whole and op.pad_values[i] is None:
+            array = constant.value.data.values().reshape([shape[d] for d in kept])
+            made = ConstantOp.of(Array.of(array), location=constant.location)
+            assert op.parent is not None
+            op.parent.insert_op_before(made, op)
+            ins[i] = made.result
+            maps[i] = AffineMap(maps[i].num_dims, 0, tuple(maps[i].results[d] for d in kept))
+    made = op.like(ins=ins, maps=maps)
+    replace_op(op, made)
+    return made
+
+
+class _Made:
+    """The blocks of pieces in front of another block."""
+
+    def __init__(self, cover: Cover, piece: Piece, before: BlockOp) -> None:
+        self._cover, self._before, self._last = cover, before, piece
+        self._known: dict[Given | Piece, SSAValue] = {}
+        self.result = self._of(piece)
+
+    def _of(self, source: Given | Piece) -> SSAValue:
+        if source not in self._known:
+            made = self._piece(source) if isinstance(source, Piece) else self._given(source)
+            self._known[source] = made
+        return self._known[source]
+
+    def _piece(self, piece: Piece) -> SSAValue:
+        if piece.old is not None:
+            out = self._of(piece.old)
+        elif piece is self._last:
+            out = self._before.outs[0]
+        else:
+            out = self._put(EmptyOp.of(self._cover.result_type(piece)))
+        return self._put(self._cover.block(piece, [self._of(each) for each in piece.inputs], out))
+
+    def _given(self, source: Given) -> SSAValue:
+        if source.position is not None:
+            value = self._cover.op.ins[source.position]
+            constant = value.owner
+            if isinstance(constant, ConstantOp) and constant.parent is self._cover.op.parent:
+                return self._put(constant.clone())
+            return value
+        type_ = self._cover.type_of(source)
+        number = constant_number(source.value)
+        array = np.full(shape_of(type_), number, dtype_of(element_type_of(type_)))
+        return self._put(ConstantOp.of(Array.of(array)))
+
+    def _put(self, op: Operation) -> SSAValue:
+        home = self._before.parent
+        assert home is not None
+        op.location = self._before.location
+        home.insert_op_before(op, self._before)
+        return op.results[0]

@@ -1,0 +1,43 @@
+// RUN: byocir-opt --no-debuginfo --load-target %S/../../../programs/alu_engine.py:Engine -p 'split-bodies' %s | filecheck %s
+
+// A requantise in i64, whose numbers fit i32: one block for each operation, in one buffer. The clamp
+// and the relu behind it are one, and 1000 is no number of eight bits.
+// CHECK-LABEL: func.func @requantise
+// CHECK:       %[[WIDE:.*]] = tir.block [i: 4, j: 16] ins(%{{.*}}[i, j] : tensor<4x16xi8>) outs
+// CHECK:         arith.extsi
+// CHECK:       %[[FACTOR:.*]] = tir.constant <{{.*}}> : tensor<16xi32>
+// CHECK:       %[[PRODUCT:.*]] = tir.block [i: 4, j: 16] ins(%[[FACTOR]][j] : tensor<16xi32>) outs(%[[WIDE]][i, j]
+// CHECK:         arith.muli
+// CHECK:       %[[SHIFTED:.*]] = tir.block [i: 4, j: 16] outs(%[[PRODUCT]][i, j]
+// CHECK:         arith.constant 9 : i32
+// CHECK:         arith.shrsi
+// CHECK:       %[[RELU:.*]] = tir.block [i: 4, j: 16] outs(%[[SHIFTED]][i, j]
+// CHECK:         arith.maxsi
+// CHECK:       %[[CLAMPED:.*]] = tir.block [i: 4, j: 16] outs(%[[RELU]][i, j]
+// CHECK:         arith.minsi
+// CHECK:       tir.block [i: 4, j: 16] ins(%[[CLAMPED]][i, j] : tensor<4x16xi32>) outs(%{{.*}}[i, j] : tensor<4x16xi8>)
+// CHECK:         arith.trunci
+// CHECK-NOT:   tir.block
+func.func @requantise(%a: tensor<4x16xi8>) -> tensor<4x16xi8> attributes {byoc.target = #byoc.target<"alu", {}>} {
+  %r = byoc.composite "alu.any" at "tensor" (%x = %a : tensor<4x16xi8>) -> tensor<4x16xi8> {
+    %e = tir.empty : tensor<4x16xi8>
+    %y = tir.block [i: 4, j: 16] ins(%x[i, j] : tensor<4x16xi8>) outs(%e[i, j] : tensor<4x16xi8>) {
+    ^bb0(%p: i8, %old: i8):
+      %0 = arith.extsi %p : i8 to i64
+      %m = arith.constant 1000 : i64
+      %1 = arith.muli %0, %m : i64
+      %s = arith.constant 9 : i64
+      %2 = arith.shrsi %1, %s : i64
+      %lo = arith.constant -128 : i64
+      %3 = arith.maxsi %2, %lo : i64
+      %hi = arith.constant 127 : i64
+      %4 = arith.minsi %3, %hi : i64
+      %5 = arith.trunci %4 : i64 to i8
+      %z = arith.constant 0 : i8
+      %6 = arith.maxsi %5, %z : i8
+      tir.yield %6 : i8
+    }
+    byoc.yield %y : tensor<4x16xi8>
+  }
+  func.return %r : tensor<4x16xi8>
+}

@@ -1,0 +1,44 @@
+"""VTA as a description: what it takes is bit-equal to the evaluator in its simulator, without
+hazards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from quantised_nets import Net
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+import byocir
+from byocir.evaluate.module import evaluate, random_feeds
+
+EXAMPLE = str(Path(__file__).parents[2] / "examples" / "vta_machine.py")
+
+
+def expect_equal(module: ModuleOp, taken: int) -> byocir.Package:
+    """Compiles for the described VTA, runs it with its checks, and compares."""
+    meanings: list[ModuleOp] = []
+
+    def keep(pass_: ModulePass, module: ModuleOp, seconds: float) -> None:
+        if pass_.name == "fix-point":
+            meanings.append(module.clone())
+
+    package = byocir.compile(module, targets=[EXAMPLE], levels=("tensor",), after_pass=keep)
+    feeds = random_feeds(meanings[-1])
+    expected = evaluate(meanings[-1], feeds)
+    for name, found in package.run(feeds, check=True).items():
+        np.testing.assert_array_equal(found, expected[name])
+    assert sum(each.taken for each in package.report.decisions) == taken
+    return package
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_a_convolution_leaves_requantised(per_channel: bool) -> None:
+    net = Net((1, 16, 6, 6), per_channel=per_channel)
+    model = net.of(net.conv(net.value, (16, 32), 3, 2), (1, 32, 3, 3))
+    package = expect_equal(byocir.import_onnx(model), 1)
+    (region,) = package.report.regions
+    assert "gemm" in region.composites[0].schedule
+    assert "shr_number" in region.composites[0].schedule

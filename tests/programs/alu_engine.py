@@ -1,0 +1,58 @@
+"""A machine whose core does one operation at a time on vectors of i32, in place, as many do."""
+
+from __future__ import annotations
+
+import byocir
+from byocir.dialects.types import i8, i32
+from byocir.machine import MAIN, Counted, Machine, multiples_of, up_to
+from byocir.patterns import Match, Pattern, block, number, wildcard
+
+engine = Machine("alu")
+dma, core = engine.unit("dma", queue=8), engine.unit("core", queue=4)
+vectors = engine.memory("vectors", i32, row=(8,), rows=128)
+engine.order(Counted())
+sizes = {"rows": up_to(16), "lanes": multiples_of(8, 64)}
+engine.copy("load", MAIN, vectors, unit=dma, cycles=lambda s: 9 + s["rows"], **sizes)
+
+
+@engine.instruction(dma, into=vectors, cycles=lambda s: 9 + s["rows"], **sizes)
+def widen() -> Pattern:
+    return block("rows lanes", wildcard("x", dtype=i8)["rows lanes"], lambda _, x: x.to(i32))
+
+
+@engine.instruction(dma, cycles=lambda s: 9 + s["rows"], **sizes)
+def narrow() -> Pattern:
+    return block("rows lanes", vectors("x")["rows lanes"], lambda _, x: x.to(i8))
+
+
+def alu(name: str) -> None:
+    """Declares an operation with a small number, and one with vectors of its own or one for all."""
+
+    def small() -> Pattern:
+        return block("rows lanes", lambda x: x.binary(name, number("n")), init=vectors("x"))
+
+    def vector() -> Pattern:
+        def apply(x, y):
+            return x.binary(name, y)
+
+        own, one = vectors("y")["rows lanes"], vectors("y")["lanes"]
+        each = block("rows lanes", own, apply, init=vectors("x"))
+        return each | block("rows lanes", one, apply, init=vectors("x"))
+
+    small.__name__, vector.__name__ = f"{name}_small", name
+    made = engine.instruction(core, into=vectors, cycles=lambda s: 4 + s["rows"], **sizes)(small)
+
+    @made.rule
+    def numbers_have_eight_bits(m: Match) -> tuple[bool, int]:
+        """The number has eight bits."""
+        return -128 <= m["n"] <= 127, m["n"]
+
+    engine.instruction(core, into=vectors, cycles=lambda s: 4 + 2 * s["rows"], **sizes)(vector)
+
+
+for operation in ("add", "mul", "max", "min", "shr"):
+    alu(operation)
+
+
+class Engine(byocir.Target):
+    name, machine = "alu", engine

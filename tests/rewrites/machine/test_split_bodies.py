@@ -1,0 +1,156 @@
+"""Blocks that are split into what instructions do compute the same; what cannot be split says which
+operation no instruction does."""
+
+from __future__ import annotations
+
+import alu_engine
+import numpy as np
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+
+from byocir.dialects.array import Array
+from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.context import load_context
+from byocir.dialects.text import parse_module
+from byocir.dialects.tir import BlockOp, ConstantOp
+from byocir.dialects.uses import replace_uses
+from byocir.dialects.verify import verify_module
+from byocir.errors import ByocirError
+from byocir.evaluate.module import evaluate, random_feeds
+from byocir.patterns.target_classes import register
+from byocir.rewrites.pipeline import run_passes
+
+
+def module_of(body: str, inputs: str, result: str = "i8", shape: str = "4x16") -> ModuleOp:
+    """A composite of one block, which reads these inputs: `a: i8 [i, j]; b: i32 [j]`."""
+    parts = [part.replace(":", " ").split(maxsplit=2) for part in inputs.split("; ")]
+    rows, lanes = shape.split("x")
+    sizes = {"[i, j]": shape, "[j]": lanes, "[]": ""}
+    types = [f"tensor<{sizes[at]}{'x' if sizes[at] else ''}{element}>" for _, element, at in parts]
+    outer = ", ".join(f"%o_{n}: {t}" for (n, _, _), t in zip(parts, types, strict=True))
+    ports = ", ".join(f"%i_{n} = %o_{n} : {t}" for (n, _, _), t in zip(parts, types, strict=True))
+    reads = ", ".join(f"%i_{n}{at} : {t}" for (n, _, at), t in zip(parts, types, strict=True))
+    scalars = ", ".join(f"%{n}: {element}" for n, element, _ in parts)
+    target = '#byoc.target<"alu", {}>'
+    return parse_module(f"""
+      func.func @main({outer}) -> tensor<{shape}x{result}> attributes {{byoc.target = {target}}} {{
+        %r = byoc.composite "alu.any" at "tensor" ({ports}) -> tensor<{shape}x{result}> {{
+          %e = tir.empty : tensor<{shape}x{result}>
+          %y = tir.block [i: {rows}, j: {lanes}] ins({reads})
+              outs(%e[i, j] : tensor<{shape}x{result}>) {{
+          ^bb0({scalars}, %old: {result}):
+            {body}
+          }}
+          byoc.yield %y : tensor<{shape}x{result}>
+        }}
+        func.return %r : tensor<{shape}x{result}>
+      }}""")
+
+
+def blocks_in(module: ModuleOp) -> int:
+    return sum(isinstance(op, BlockOp) for op in module.walk())
+
+
+def brought_down(module: ModuleOp) -> int:
+    """Splits a block, lets the search find its schedule, and gives the blocks that it became."""
+    register("alu", alu_engine.Engine)
+    feeds = random_feeds(module)
+    expected = evaluate(module, feeds)["res0"]
+    for name in ("split-bodies", "choose-schedules"):
+        run_passes(module, load_context(), name)
+        verify_module(module)
+        np.testing.assert_array_equal(evaluate(module, feeds)["res0"], expected, name)
+    return blocks_in(module)
+
+
+STEPS = ("add", "mul", "max", "min", "shr")
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> tuple[str, str]:
+    """A chain of operations on a sum or a byte in i64, clamped to a byte, and what it reads."""
+    wide = draw(st.booleans())
+    lines, value = ["%w = arith.extsi %a : i8 to i64"], "%w"
+    inputs = "a: i8 [i, j]"
+    if wide:
+        inputs += "; b: i8 [i, j]"
+        lines += ["%u = arith.extsi %b : i8 to i64", "%s = arith.addi %w, %u : i64"]
+        value = "%s"
+    for at in range(draw(st.integers(1, 5))):
+        step = draw(st.sampled_from(STEPS))
+        most = 20 if step == "shr" else draw(st.sampled_from([3, 127, 3000, 60000]))
+        number = draw(st.integers(0 if step in ("shr", "mul") else -most, most))
+        lines.append(f"%n{at} = arith.constant {number} : i64")
+        name = {"add": "addi", "mul": "muli", "max": "maxsi", "min": "minsi", "shr": "shrsi"}[step]
+        lines.append(f"%v{at} = arith.{name} {value}, %n{at} : i64")
+        value = f"%v{at}"
+    low, high = sorted(draw(st.tuples(st.integers(-128, 127), st.integers(-128, 127))))
+    lines += [
+        f"%low = arith.constant {low} : i64",
+        f"%c0 = arith.maxsi {value}, %low : i64",
+        f"%high = arith.constant {high} : i64",
+        "%c1 = arith.minsi %c0, %high : i64",
+        "%r = arith.trunci %c1 : i64 to i8",
+        "tir.yield %r : i8",
+    ]
+    return "\n".join(lines), inputs
+
+
+@settings(max_examples=15 if settings.default.max_examples < 100 else 1000)
+@given(bodies())
+def test_chains_of_operations_compute_what_the_body_did(drawn: tuple[str, str]) -> None:
+    try:
+        count = brought_down(module_of(*drawn))
+    except ByocirError as error:
+        if error.code != "B271" or "fits i32" not in (error.help or ""):
+            raise
+        event("refused")
+        return
+    assert count > 1
+    event("split")
+
+
+def test_factors_of_channels_that_leave_i32_are_clamped_before_by_numbers_of_each() -> None:
+    body = """
+      %w = arith.extsi %a : i8 to i64
+      %n = arith.constant 100000 : i64
+      %x = arith.muli %w, %n : i64
+      %u = arith.extsi %b : i32 to i64
+      %m = arith.muli %x, %u : i64
+      %s = arith.constant 20 : i64
+      %v = arith.shrsi %m, %s : i64
+      %lo = arith.constant -128 : i64
+      %c = arith.maxsi %v, %lo : i64
+      %hi = arith.constant 127 : i64
+      %d = arith.minsi %c, %hi : i64
+      %r = arith.trunci %d : i64 to i8
+      tir.yield %r : i8"""
+    module = module_of(body, "a: i8 [i, j]; b: i32 [j]")
+    (composite,) = [op for op in module.walk() if isinstance(op, CompositeOp)]
+    factors = np.array([n * n * 10 + 1 for n in range(16)], np.int32)
+    constant = ConstantOp.of(Array.of(factors))
+    block = composite.body.block
+    assert block.first_op is not None
+    block.insert_op_before(constant, block.first_op)
+    replace_uses(block.args[1], constant.result)
+    assert brought_down(module) > 5
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("%r = arith.xori %a, %a : i8\ntir.yield %r : i8", "none does arith.xori of i8"),
+        (
+            "%w = arith.extsi %a : i8 to i64\n%n = arith.constant 40 : i64\n"
+            "%v = arith.shli %w, %n : i64\n%r = arith.trunci %v : i64 to i8\ntir.yield %r : i8",
+            "expected arithmetic that fits i32, found arith.trunci of i8",
+        ),
+    ],
+)
+def test_what_cannot_be_split_is_refused_with_the_operation(body: str, why: str) -> None:
+    with pytest.raises(ByocirError) as caught:
+        brought_down(module_of(body, "a: i8 [i, j]"))
+    assert caught.value.code == "B271"
+    assert why in (caught.value.help or "")
