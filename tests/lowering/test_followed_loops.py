@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from c_host import SANITIZED, run_c
 
-
 from byocir.dialects.text import parse_module
 from byocir.evaluate.module import evaluate_function
 from byocir.runtime.native import host_code

@@ -217,10 +217,7 @@ class BlockWriter:
         ]
         parameters += [f"{stored_type(x.element)} *restrict {x.name}" for x in self.written]
         parameters += [f"const ptrdiff_t b{i}" for i in self.based]
-        if self._accumulates():
-            body = self._reduce()
-        else:
-            body = self._stored()
+        body = self._reduce() if self._accumulates() else self._stored()
         helpers = {**self.scalars.helpers, **self.indices.helpers}
         if self.guards or self._checked or self.end is not None:
             helpers |= APART
@@ -262,8 +259,10 @@ class BlockWriter:
 
         Compilers take such reads for parts of groups and use no vectors, and their cache lines
         displace each other."""
-        *others, last = self.parallel or [None]
-        if last is None or last.extent < STRIDED_LANES or self.guards or self._checked:
+        if not self.parallel or self.guards or self._checked:
+            return None
+        *others, last = self.parallel
+        if last.extent < STRIDED_LANES:
             return None
         reads = [x.offset for i, x in enumerate(self.ins) if i in self._used - self._counted]
         steps = {abs(read.coefficient(last.position)) for read in reads} - {0, 1}
