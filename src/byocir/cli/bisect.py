@@ -27,7 +27,7 @@ from xdsl.passes import ModulePass
 from byocir.cli.differing import differing_nodes
 from byocir.cli.guard import CHECK_FAILED, OK
 from byocir.cli.hosts import host_text
-from byocir.cli.reference import run_onnxruntime
+from byocir.cli.reference import distances, run_onnxruntime
 from byocir.cli.run import hand_over_as_asked, shapes_of
 from byocir.cli.user_files import read_inputs
 from byocir.compiler import generate
@@ -41,9 +41,6 @@ from byocir.rewrites.pipeline import PassRunner
 from byocir.runtime.package import Package
 from byocir.runtime.saved import is_saved_module, read_model
 from byocir.runtime.saved_module import module_types
-
-NEAR = 20
-"""ONNX Runtime may be this part of the outputs' spread away from what was imported."""
 
 Region = tuple[str, list[np.ndarray], list[np.ndarray], tuple[str, ...]]
 """A call of a region: its function, its inputs and outputs, and the nodes it stands for."""
@@ -231,13 +228,8 @@ def _far(found: np.ndarray, expected: np.ndarray) -> ChangedElement | None:
         return ChangedElement((), str(expected.shape), str(found.shape))
     if not expected.size or expected.dtype.kind not in "fiub":
         return None
-    ours, theirs = found.astype(np.float64), expected.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        distance = np.where(ours == theirs, 0.0, np.abs(ours - theirs))
-    distance = np.where(np.isnan(ours) & np.isnan(theirs), 0.0, np.nan_to_num(distance, nan=np.inf))
-    finite = theirs[np.isfinite(theirs)]
-    spread = float(np.ptp(finite)) if finite.size else 0.0
-    if float(distance.max()) <= max(spread / NEAR, 1e-3):
+    difference, limit = distances(found, expected)
+    if float(difference.max()) <= limit:
         return None
-    at = tuple(int(i) for i in np.unravel_index(int(distance.argmax()), distance.shape))
+    at = tuple(int(i) for i in np.unravel_index(int(difference.argmax()), difference.shape))
     return ChangedElement(at, str(expected[at]), str(found[at]))

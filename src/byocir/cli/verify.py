@@ -21,16 +21,13 @@ import byocir
 from byocir.cli.arguments import Shapes
 from byocir.cli.differing import Differing, differing_nodes
 from byocir.cli.guard import CHECK_FAILED, OK
-from byocir.cli.reference import run_onnxruntime
+from byocir.cli.reference import NEAR, distances, run_onnxruntime
 from byocir.dialects.context import load_context
 from byocir.evaluate.module import evaluate
 from byocir.evaluate.rounding_steps import BEFORE_INTEGERS, StepCounts, count_steps
 from byocir.rewrites.pipeline import run_passes
-from byocir.runtime.golden import distance, exact
+from byocir.runtime.golden import exact
 from byocir.targets.hand_off_passes import meaning_pipeline
-
-NEAR = 20
-"""ONNX Runtime may be this part of the outputs' spread away."""
 
 MOST_MOVED = 0.01
 """The share of quantised values that fixed point may move by a step, each given the same inputs."""
@@ -106,8 +103,8 @@ class _Followed:
 def _near(array: np.ndarray, reference: np.ndarray) -> tuple[bool, str]:
     if array.shape != reference.shape:
         return False, f"ONNX Runtime: shape {reference.shape}, found {array.shape}"
-    difference, spread = distance(array, reference)
-    largest, limit = float(difference.max(initial=0.0)), max(spread / NEAR, 1e-3)
+    difference, limit = distances(array, reference)
+    largest = float(difference.max(initial=0.0))
     equal = 100 * float((difference == 0).mean()) if array.size else 100.0
     return largest <= limit, (
         f"ONNX Runtime: largest difference {largest:.6g}, {equal:.2f} % equal "

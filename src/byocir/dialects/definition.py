@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TypeVar
 
-from xdsl.irdl import IRDLOperation
+from xdsl.ir import Operation
+from xdsl.irdl import IRDLOperation, OpDef, OptOperandDef
 from xdsl.irdl import irdl_op_definition as define_op
 from xdsl.irdl.declarative_assembly_format import FormatProgram
 from xdsl.parser import Parser
@@ -20,13 +21,14 @@ _OpT = TypeVar("_OpT", bound=IRDLOperation)
 
 def irdl_op_definition(kind: type[_OpT]) -> type[_OpT]:
     """Makes a class the definition of an op. Its format is parsed with the first op that is read or
-    printed."""
-    text = kind.assembly_format
-    if text is None:
-        return define_op(kind)
-    kind.assembly_format = None
+    printed; a class without one that does not print its ops either has that of a function: `$a, $b
+    {attributes} : (types) -> types`."""
+    text, kind.assembly_format = kind.assembly_format, None
     define_op(kind)
     definition = kind.get_irdl_definition()
+    if text is None and kind.print is not Operation.print:
+        return kind
+    text = text or _as_function(definition)
     kind.assembly_format = definition.assembly_format = text
 
     @cache
@@ -42,3 +44,11 @@ def irdl_op_definition(kind: type[_OpT]) -> type[_OpT]:
     setattr(kind, "parse", classmethod(parse))  # noqa: B010
     setattr(kind, "print", print_op)  # noqa: B010
     return kind
+
+
+def _as_function(definition: OpDef) -> str:
+    """Gives the format of an op that is written as a function of its operands."""
+    optional = {name for name, operand in definition.operands if isinstance(operand, OptOperandDef)}
+    first, *others = (name for name, _ in definition.operands)
+    more = "".join(f" (`,` ${n}^)?" if n in optional else f" `,` ${n}" for n in others)
+    return f"${first}{more} attr-dict `:` functional-type(operands, results)"

@@ -17,14 +17,12 @@ from byocir.dialects.graph.values import StringType
 from byocir.dialects.locations import place
 from byocir.dialects.types import DYNAMIC, dtype_of, static_shape
 from byocir.errors import ByocirError
-from byocir.evaluate.interpreter import Interpreter, Value
+from byocir.evaluate.interpreter import Interpreter, Value, Values
 from byocir.evaluate.memory_needs import nbytes_of
 from byocir.memory import MOST, expect_memory, max_bytes
 
 
-def run_control_flow(
-    interpreter: Interpreter, op: ForeignOp, arguments: Sequence[Value]
-) -> list[Value]:
+def run_control_flow(interpreter: Interpreter, op: ForeignOp, arguments: Values) -> list[Value]:
     """Gives the results of an If, Loop or Scan; what its graphs use from outside must be known to
     the interpreter. Raises ByocirError B312 for values that it does not take."""
     run = _RULES[op.op_type.data]
@@ -39,7 +37,7 @@ def run_control_flow(
     return [value for value, there in zip(made, op.present_outputs(), strict=False) if there]
 
 
-def may_outgrow(op: ForeignOp, inputs: Sequence[Value]) -> bool:
+def may_outgrow(op: ForeignOp, inputs: Values) -> bool:
     """Tells if the scan outputs of a Loop may take more memory than the limit with the number of
     iterations it is given. Where iterations run one by one, memory is asked for as they grow."""
     if op.op_type.data != "Loop":
@@ -50,13 +48,13 @@ def may_outgrow(op: ForeignOp, inputs: Sequence[Value]) -> bool:
     return bool(left) and turns * sum(max(nbytes_of(v.type), 1) for v in left) > max_bytes()
 
 
-def _run_if(interpreter: Interpreter, op: ForeignOp, inputs: Sequence[Value]) -> list[Value]:
+def _run_if(interpreter: Interpreter, op: ForeignOp, inputs: Values) -> list[Value]:
     graphs = dict(op.named_graphs())
     branch = graphs["then_branch" if _scalar(inputs[0]) else "else_branch"]
     return interpreter.run(branch.block, [])
 
 
-def _run_loop(interpreter: Interpreter, op: ForeignOp, inputs: Sequence[Value]) -> list[Value]:
+def _run_loop(interpreter: Interpreter, op: ForeignOp, inputs: Values) -> list[Value]:
     (_, graph), (most, condition, *carried) = op.named_graphs()[0], inputs
     block = graph.block
     limit = None if most is None else int(_scalar(most))
@@ -84,7 +82,7 @@ def _as_inputs(block: Block, values: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [v.reshape(s) if s else v for v, s in zip(values, shapes, strict=False)]
 
 
-def _run_scan(interpreter: Interpreter, op: ForeignOp, inputs: Sequence[Value]) -> list[Value]:
+def _run_scan(interpreter: Interpreter, op: ForeignOp, inputs: Values) -> list[Value]:
     (_, graph), count = op.named_graphs()[0], _integer(op, "num_scan_inputs")
     block, states = graph.block, list(inputs[: len(inputs) - count])
     sources = inputs[len(states) :]
@@ -108,7 +106,7 @@ def _run_scan(interpreter: Interpreter, op: ForeignOp, inputs: Sequence[Value]) 
     return [*states, *outputs]
 
 
-_RULES: dict[str, Callable[[Interpreter, ForeignOp, Sequence[Value]], list[Value]]] = {
+_RULES: dict[str, Callable[[Interpreter, ForeignOp, Values], list[Value]]] = {
     "If": _run_if,
     "Loop": _run_loop,
     "Scan": _run_scan,

@@ -39,7 +39,7 @@ from byocir.dialects.types import (
 from byocir.dialects.uses import set_operand
 from byocir.errors import ByocirError
 from byocir.evaluate.control_flow import may_outgrow, run_control_flow
-from byocir.evaluate.interpreter import Interpreter, ModelRunner, Value
+from byocir.evaluate.interpreter import Interpreter, ModelRunner, Value, Values
 from byocir.evaluate.memory_needs import ask_for_outputs, kind_of, told_of
 from byocir.evaluate.suppression import non_max_suppression
 from byocir.frontend.onnx.exporter import export_onnx
@@ -126,9 +126,7 @@ FOREIGN_RULES: Mapping[str, ForeignRule] = {
 """The rule of each operator."""
 
 
-def evaluate_foreign(
-    interpreter: Interpreter, op: ForeignOp, arguments: Sequence[Value]
-) -> list[Value]:
+def evaluate_foreign(interpreter: Interpreter, op: ForeignOp, arguments: Values) -> list[Value]:
     """Gives the results of a foreign op. Control flow is run graph by graph, unless an engine can
     have it whole."""
     if op.is_control_flow and (
@@ -172,7 +170,7 @@ def _in_type(value: Value, type_: Attribute) -> Value:
     return array.astype(dtype_of(element)) if is_wide else array
 
 
-def _by_rule(op: ForeignOp, arguments: Sequence[Value]) -> list[Value]:
+def _by_rule(op: ForeignOp, arguments: Values) -> list[Value]:
     given = iter(arguments)
     inputs = [None if value is None else next(given) for value in op.optional_inputs()]
     try:
@@ -196,7 +194,7 @@ def _has_onnx_form(op: Operation) -> bool:
 def run_as_model(
     interpreter: Interpreter,
     op: Operation,
-    values: Sequence[Value],
+    values: Values,
     captures: Sequence[SSAValue] = (),
 ) -> list[Value]:
     """Gives the results of an op, run by the interpreter's engine as a model of its own. `values`
@@ -219,7 +217,7 @@ class _Plan:
         self._asked: set[Hashable] = set()
         """Remembers for which shapes and small integers an op has asked for memory."""
 
-    def run(self, op: Operation, values: Sequence[Value]) -> list[Value]:
+    def run(self, op: Operation, values: Values) -> list[Value]:
         feeds = dict(zip(self._runner.inputs, values, strict=True))
         is_open = any(static_shape(result.type) is None for result in op.results)
         if isinstance(op, FuncOp) or (is_open and not op.regions):
@@ -239,9 +237,7 @@ def _not_run(op: Operation, error: Exception) -> ByocirError:
     )
 
 
-def run_whole(
-    interpreter: Interpreter, function: FuncOp, arguments: Sequence[Value]
-) -> list[Value]:
+def run_whole(interpreter: Interpreter, function: FuncOp, arguments: Values) -> list[Value]:
     """Gives the results of a function of foreign ops as those of one model; op by op where nothing
     runs it, or where there is no room for it, so that an error is that of an operator."""
     plan: _Plan | None = interpreter.plans.get(function)
@@ -261,7 +257,7 @@ def run_whole(
     return made
 
 
-def _model_of_function(function: FuncOp, arguments: Sequence[Value]) -> onnx.ModelProto:
+def _model_of_function(function: FuncOp, arguments: Values) -> onnx.ModelProto:
     """Gives the model of a function. Inputs of unknown type have that of the value."""
     made = function.clone()
     for argument, value in zip(made.body.block.args, arguments, strict=True):
@@ -271,9 +267,7 @@ def _model_of_function(function: FuncOp, arguments: Sequence[Value]) -> onnx.Mod
     return export_onnx(made)
 
 
-def model_of(
-    op: Operation, values: Sequence[Value], captures: Sequence[SSAValue] = ()
-) -> onnx.ModelProto:
+def model_of(op: Operation, values: Values, captures: Sequence[SSAValue] = ()) -> onnx.ModelProto:
     """Gives the model of one op. Inputs of unknown type have that of the value."""
     operands = [*op.operands, *captures]
     types = [

@@ -40,11 +40,13 @@ Value = Any
 """The value behind an SSA value: a numpy array, an integer, or an object of a dialect's own
 rules."""
 
-Rule = Callable[["Interpreter", Any, Sequence[Value]], Sequence[Value]]
+Values = Sequence[Value]
+
+Rule = Callable[["Interpreter", Any, Values], Values]
 
 External = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 
-Observer = Callable[[Operation, Sequence[Value]], None]
+Observer = Callable[[Operation, Values], None]
 """Told each op and its results as it runs."""
 
 
@@ -79,7 +81,7 @@ DIALECT_RULES: dict[str, str] = {
 }
 """The module that registers the rules of a dialect's ops, by dialect name."""
 
-_RuleT = TypeVar("_RuleT", bound=Callable[..., Sequence[Value]])
+_RuleT = TypeVar("_RuleT", bound=Callable[..., Values])
 
 
 def evaluates(*kinds: type[Operation]) -> Callable[[_RuleT], _RuleT]:
@@ -186,11 +188,11 @@ class Interpreter:
         for key, value in values.items():
             self.held.keep(key, value)
 
-    def call(self, function: FuncOp, arguments: Sequence[Value]) -> list[Value]:
+    def call(self, function: FuncOp, arguments: Values) -> list[Value]:
         """Gives the results of a function."""
         return self.run_isolated(function.body.block, arguments)
 
-    def run_isolated(self, block: Block, arguments: Sequence[Value]) -> list[Value]:
+    def run_isolated(self, block: Block, arguments: Values) -> list[Value]:
         """Runs a block that uses no values from outside; gives its terminator's operands."""
         outside, self._values = self._values, {}
         try:
@@ -200,7 +202,7 @@ class Interpreter:
                 self.held.free(key)
             self._values = outside
 
-    def run(self, block: Block, arguments: Sequence[Value]) -> list[Value]:
+    def run(self, block: Block, arguments: Values) -> list[Value]:
         """Runs a block among the values known so far; gives its terminator's operands."""
         values = self._values
         for argument, value in zip(block.args, arguments, strict=True):
@@ -228,7 +230,7 @@ class Interpreter:
             return []
         return [values[v] for v in last.operands]
 
-    def _settle(self, op: Operation, made: Sequence[Value], dead: Sequence[SSAValue]) -> None:
+    def _settle(self, op: Operation, made: Values, dead: Sequence[SSAValue]) -> None:
         """Counts what was made, of which types do not tell all, and lets go of what nothing needs
         any more."""
         for result, value in zip(op.results, made, strict=True):

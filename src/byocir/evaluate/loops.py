@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -13,13 +12,13 @@ from xdsl.ir import Operation
 
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
-from byocir.evaluate.interpreter import Interpreter, Value, evaluates
+from byocir.evaluate.interpreter import Interpreter, Values, evaluates
 from byocir.evaluate.scalar import unknown
 from byocir.evaluate.tir_access import expect_writable
 
 
 @evaluates(scf.ForOp)
-def _for(interpreter: Interpreter, op: scf.ForOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _for(interpreter: Interpreter, op: scf.ForOp, arguments: Values) -> Values:
     low, high, step, *carried = arguments
     for index in range(low, high, step):
         carried = interpreter.run(op.body.block, [index, *carried])
@@ -27,9 +26,7 @@ def _for(interpreter: Interpreter, op: scf.ForOp, arguments: Sequence[Value]) ->
 
 
 @evaluates(scf.ParallelOp)
-def _parallel(
-    interpreter: Interpreter, op: scf.ParallelOp, arguments: Sequence[Value]
-) -> Sequence[Value]:
+def _parallel(interpreter: Interpreter, op: scf.ParallelOp, arguments: Values) -> Values:
     """Runs the iterations in order; byocir writes no such loops that reduce."""
     if op.results:
         raise unknown(op)
@@ -42,9 +39,7 @@ def _parallel(
 
 
 @evaluates(affine.ForOp)
-def _affine_for(
-    interpreter: Interpreter, op: affine.ForOp, arguments: Sequence[Value]
-) -> Sequence[Value]:
+def _affine_for(interpreter: Interpreter, op: affine.ForOp, arguments: Values) -> Values:
     count = len(op.lowerBoundOperands)
     last = count + len(op.upperBoundOperands)
     low = max(_indices(op.lowerBoundMap, arguments[:count]))
@@ -56,35 +51,35 @@ def _affine_for(
 
 
 @evaluates(scf.IfOp)
-def _if(interpreter: Interpreter, op: scf.IfOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _if(interpreter: Interpreter, op: scf.IfOp, arguments: Values) -> Values:
     region = op.true_region if arguments[0] else op.false_region
     return interpreter.run(region.block, []) if region.blocks else ()
 
 
 @evaluates(affine.ApplyOp)
-def _apply(_: Interpreter, op: affine.ApplyOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _apply(_: Interpreter, op: affine.ApplyOp, arguments: Values) -> Values:
     return _indices(op.map, arguments)
 
 
 @evaluates(affine.MinOp)
-def _min(_: Interpreter, op: affine.MinOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _min(_: Interpreter, op: affine.MinOp, arguments: Values) -> Values:
     return (min(_indices(op.map, arguments)),)
 
 
 @evaluates(memref.LoadOp)
-def _load(_: Interpreter, op: memref.LoadOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _load(_: Interpreter, op: memref.LoadOp, arguments: Values) -> Values:
     array, *indices = arguments
     return (array[_inside(op, array, indices)],)
 
 
 @evaluates(affine.LoadOp)
-def _affine_load(_: Interpreter, op: affine.LoadOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _affine_load(_: Interpreter, op: affine.LoadOp, arguments: Values) -> Values:
     array, *operands = arguments
     return (array[_inside(op, array, _indices(op.map, operands))],)
 
 
 @evaluates(memref.StoreOp)
-def _store(_: Interpreter, op: memref.StoreOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _store(_: Interpreter, op: memref.StoreOp, arguments: Values) -> Values:
     value, array, *indices = arguments
     expect_writable(array)
     array[_inside(op, array, indices)] = value
@@ -92,9 +87,7 @@ def _store(_: Interpreter, op: memref.StoreOp, arguments: Sequence[Value]) -> Se
 
 
 @evaluates(affine.StoreOp)
-def _affine_store(
-    _: Interpreter, op: affine.StoreOp, arguments: Sequence[Value]
-) -> Sequence[Value]:
+def _affine_store(_: Interpreter, op: affine.StoreOp, arguments: Values) -> Values:
     value, array, *operands = arguments
     expect_writable(array)
     array[_inside(op, array, _indices(op.map, operands))] = value
@@ -102,20 +95,18 @@ def _affine_store(
 
 
 @evaluates(memref.AllocOp, memref.AllocaOp)
-def _alloc(
-    _: Interpreter, op: memref.AllocOp | memref.AllocaOp, arguments: Sequence[Value]
-) -> Sequence[Value]:
+def _alloc(_: Interpreter, op: memref.AllocOp | memref.AllocaOp, arguments: Values) -> Values:
     type_ = op.memref.type
     return (np.zeros(shape_of(type_), dtype_of(element_type_of(type_))),)
 
 
 @evaluates(memref.DeallocOp)
-def _dealloc(_: Interpreter, op: memref.DeallocOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _dealloc(_: Interpreter, op: memref.DeallocOp, arguments: Values) -> Values:
     return ()
 
 
 @evaluates(memref.CopyOp)
-def _copy(_: Interpreter, op: memref.CopyOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _copy(_: Interpreter, op: memref.CopyOp, arguments: Values) -> Values:
     source, destination = arguments
     expect_writable(destination)
     destination[...] = source
@@ -123,9 +114,7 @@ def _copy(_: Interpreter, op: memref.CopyOp, arguments: Sequence[Value]) -> Sequ
 
 
 @evaluates(memref.GetGlobalOp)
-def _get_global(
-    interpreter: Interpreter, op: memref.GetGlobalOp, arguments: Sequence[Value]
-) -> Sequence[Value]:
+def _get_global(interpreter: Interpreter, op: memref.GetGlobalOp, arguments: Values) -> Values:
     found = interpreter.program(op.name_.string_value())
     if not isinstance(found, memref.GlobalOp):
         raise ByocirError("B302", f"expected a global {op.name_}, found none")
@@ -152,13 +141,13 @@ def array_of(dense: DenseIntOrFPElementsAttr) -> np.ndarray:
     return np.broadcast_to(values[0], shape) if len(values) == 1 else values.reshape(shape)
 
 
-def _indices(map_: AffineMapAttr, operands: Sequence[Value]) -> tuple[int, ...]:
+def _indices(map_: AffineMapAttr, operands: Values) -> tuple[int, ...]:
     count = map_.data.num_dims
     dims, symbols = [int(v) for v in operands[:count]], [int(v) for v in operands[count:]]
     return tuple(expr.eval(dims, symbols) for expr in map_.data.results)
 
 
-def _inside(op: Operation, array: np.ndarray, indices: Sequence[Value]) -> tuple[int, ...]:
+def _inside(op: Operation, array: np.ndarray, indices: Values) -> tuple[int, ...]:
     """Gives the indices of one element; numpy would count negative ones from the end."""
     place = tuple(int(index) for index in indices)
     if any(not 0 <= i < size for i, size in zip(place, array.shape, strict=True)):

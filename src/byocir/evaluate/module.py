@@ -36,7 +36,7 @@ from byocir.dialects.types import (
 )
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.foreign import mismatch
-from byocir.evaluate.interpreter import Interpreter, Value
+from byocir.evaluate.interpreter import Interpreter, Value, Values
 from byocir.evaluate.ports import names_of, port_names
 from byocir.evaluate.structure import call_on_tensors
 from byocir.memory import expect_memory, refused
@@ -65,7 +65,7 @@ def evaluate(
     return dict(zip(outputs, _run(interpreter, entry, arrays), strict=True))
 
 
-def call_main(interpreter: Interpreter, arrays: Sequence[Value]) -> dict[str, Value]:
+def call_main(interpreter: Interpreter, arrays: Values) -> dict[str, Value]:
     """Gives the results of @main by name for its arguments in order; memrefs are changed in
     place."""
     entry = interpreter.function(MAIN)
@@ -209,7 +209,7 @@ def _dims(function: FuncOp, name: str) -> list[str]:
     return []
 
 
-def evaluate_function(module: ModuleOp, name: str, arrays: Sequence[Value]) -> list[Value]:
+def evaluate_function(module: ModuleOp, name: str, arrays: Values) -> list[Value]:
     """Gives the results of one function for these inputs. Of a function on memrefs, the arguments
     that follow the inputs are the outputs. Raises ByocirError as `evaluate` does."""
     interpreter = Interpreter(module)
@@ -226,12 +226,12 @@ def evaluate_function(module: ModuleOp, name: str, arrays: Sequence[Value]) -> l
     return _run(interpreter, function, checked)
 
 
-def _run(interpreter: Interpreter, function: FuncOp, arrays: Sequence[Value]) -> list[Value]:
+def _run(interpreter: Interpreter, function: FuncOp, arrays: Values) -> list[Value]:
     with refused("a program"), np.errstate(all="ignore"):
         return owned(call_on_tensors(interpreter, function, arrays), arrays)
 
 
-def owned(results: Sequence[Value], arguments: Sequence[Value]) -> list[Value]:
+def owned(results: Values, arguments: Values) -> list[Value]:
     """Gives the results as arrays that whoever asked for them may write to: none is a view, of an
     argument, of a constant or of what nobody else needs, and no two are one."""
     taken = {id(each) for each in _arrays(arguments)}
@@ -250,10 +250,10 @@ def owned(results: Sequence[Value], arguments: Sequence[Value]) -> list[Value]:
     return [own(value) for value in results]
 
 
-def _arrays(values: Sequence[Value]) -> Iterator[np.ndarray]:
+def _arrays(values: Values) -> Iterator[np.ndarray]:
     for value in values:
         if isinstance(value, list | tuple):
-            yield from _arrays(cast("Sequence[Value]", value))
+            yield from _arrays(cast("Values", value))
         elif isinstance(value, np.ndarray):
             yield value
 
@@ -287,5 +287,5 @@ def _checked_elements(given: Value, type_: SequenceType, what: str) -> list[Valu
     if not isinstance(given, list | tuple):
         found = type(given).__name__
         raise ByocirError("B310", f"expected a list of {type_.element} for {what}, found {found}")
-    values = cast("Sequence[Value]", given)
+    values = cast("Values", given)
     return [_checked(each, type_.element, f"{what}, at {i}") for i, each in enumerate(values)]

@@ -18,15 +18,13 @@ from byocir.dialects.types import DYNAMIC, dtype_of, element_type_of, shape_of
 from byocir.evaluate.foreign import evaluate_foreign, mismatch, run_as_model, run_whole
 from byocir.evaluate.graph import evaluate_graph_op
 from byocir.evaluate.graph_rules import GRAPH_RULES
-from byocir.evaluate.interpreter import Interpreter, Value, evaluates, rule_of
+from byocir.evaluate.interpreter import Interpreter, Values, evaluates, rule_of
 from byocir.evaluate.region_results import unexpected_results
 from byocir.evaluate.routines import routine_of
 from byocir.evaluate.scalar import BINARY, CONVERSIONS, OTHERS, UNARY, function_of
 
 
-def evaluate_graph(
-    interpreter: Interpreter, op: GraphOp, arguments: Sequence[Value]
-) -> Sequence[Value]:
+def evaluate_graph(interpreter: Interpreter, op: GraphOp, arguments: Values) -> Values:
     """Runs an op by the interpreter's engine where any gives the same bits, so that what is
     quantised next is the same integer on all hosts."""
     if interpreter.engine is not None and type(op) not in GRAPH_RULES and op.is_exact():
@@ -38,19 +36,17 @@ evaluates(*(kind for kind in Graph.operations if issubclass(kind, GraphOp)))(eva
 
 
 @evaluates(ForeignOp)
-def _foreign(
-    interpreter: Interpreter, op: ForeignOp, arguments: Sequence[Value]
-) -> Sequence[Value]:
+def _foreign(interpreter: Interpreter, op: ForeignOp, arguments: Values) -> Values:
     return evaluate_foreign(interpreter, op, arguments)
 
 
 @evaluates(ConstantOp)
-def _constant(_: Interpreter, op: ConstantOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _constant(_: Interpreter, op: ConstantOp, arguments: Values) -> Values:
     return (op.value.data.values(),)
 
 
 @evaluates(*BINARY, *UNARY, *CONVERSIONS, *OTHERS)
-def _scalar(interpreter: Interpreter, op: Operation, arguments: Sequence[Value]) -> Sequence[Value]:
+def _scalar(interpreter: Interpreter, op: Operation, arguments: Values) -> Values:
     """Makes index values Python's integers: they are quicker to compute addresses with."""
     function = interpreter.plans.get(op)
     if function is None:
@@ -60,7 +56,7 @@ def _scalar(interpreter: Interpreter, op: Operation, arguments: Sequence[Value])
 
 
 @evaluates(func.CallOp)
-def _call(interpreter: Interpreter, op: func.CallOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _call(interpreter: Interpreter, op: func.CallOp, arguments: Values) -> Values:
     name = op.callee.string_value()
     declared = interpreter.declaration(name)
     function = None if declared is not None else interpreter.function(name)
@@ -86,9 +82,7 @@ def _routine(declared: func.FuncOp, arrays: Sequence[np.ndarray]) -> Sequence[np
 
 
 @evaluates(byoc.CallOp)
-def _call_region(
-    interpreter: Interpreter, op: byoc.CallOp, arguments: Sequence[Value]
-) -> Sequence[Value]:
+def _call_region(interpreter: Interpreter, op: byoc.CallOp, arguments: Values) -> Values:
     symbol = op.callee.string_value()
     external = interpreter.externals.get(symbol)
     if external is not None:
@@ -99,7 +93,7 @@ def _call_region(
     return call_on_tensors(interpreter, interpreter.function(symbol), arguments)
 
 
-def _checked(results: object, op: byoc.CallOp, symbol: str) -> Sequence[Value]:
+def _checked(results: object, op: byoc.CallOp, symbol: str) -> Values:
     """Checks that the arrays a target's code returned are those that the call promises."""
     arrays: list[Any] = [*cast(Any, results)] if isinstance(results, list | tuple) else [results]
     types = list(op.result_types)
@@ -140,16 +134,16 @@ def _constant_view(array: np.ndarray) -> np.ndarray:
 
 @evaluates(byoc.CompositeOp, byoc.RegionOp)
 def _enclosing(
-    interpreter: Interpreter, op: byoc.CompositeOp | byoc.RegionOp, arguments: Sequence[Value]
-) -> Sequence[Value]:
+    interpreter: Interpreter, op: byoc.CompositeOp | byoc.RegionOp, arguments: Values
+) -> Values:
     return interpreter.run_isolated(op.body.block, arguments)
 
 
 @evaluates(byoc.BeginOp, byoc.EndOp)
-def _marker(_: Interpreter, op: Operation, arguments: Sequence[Value]) -> Sequence[Value]:
+def _marker(_: Interpreter, op: Operation, arguments: Values) -> Values:
     return arguments
 
 
 @evaluates(byoc.SourceOp, byoc.TrailOp)
-def _nothing(_: Interpreter, op: Operation, arguments: Sequence[Value]) -> Sequence[Value]:
+def _nothing(_: Interpreter, op: Operation, arguments: Values) -> Values:
     return ()

@@ -24,7 +24,7 @@ from byocir.dialects.tir import (
 )
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
-from byocir.evaluate.interpreter import Interpreter, Value, evaluates
+from byocir.evaluate.interpreter import Interpreter, Values, evaluates
 from byocir.evaluate.routines import routine_of
 from byocir.evaluate.scalar import convert, number
 from byocir.evaluate.tir_access import expect_writable, surrounded
@@ -32,7 +32,7 @@ from byocir.evaluate.tir_block import BlockPlan
 
 
 @evaluates(BlockOp)
-def _block(interpreter: Interpreter, op: BlockOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _block(interpreter: Interpreter, op: BlockOp, arguments: Values) -> Values:
     plan: BlockPlan | None = interpreter.plans.get(op)
     if plan is None:
         plan = interpreter.plans[op] = BlockPlan(op)
@@ -72,18 +72,18 @@ def update_block(
 
 
 @evaluates(ConstantOp)
-def _constant(_: Interpreter, op: ConstantOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _constant(_: Interpreter, op: ConstantOp, arguments: Values) -> Values:
     return (op.value.data.values(),)
 
 
 @evaluates(EmptyOp, AllocOp)
-def _empty(_: Interpreter, op: EmptyOp | AllocOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _empty(_: Interpreter, op: EmptyOp | AllocOp, arguments: Values) -> Values:
     type_ = op.result.type
     return (np.zeros(shape_of(type_), dtype_of(element_type_of(type_))),)
 
 
 @evaluates(FillOp)
-def _fill(_: Interpreter, op: FillOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _fill(_: Interpreter, op: FillOp, arguments: Values) -> Values:
     if not arguments:
         value = number(op.value)
         return (np.full(shape_of(op.array_type), value, value.dtype),)
@@ -93,7 +93,7 @@ def _fill(_: Interpreter, op: FillOp, arguments: Sequence[Value]) -> Sequence[Va
 
 
 @evaluates(ForOp)
-def _for(interpreter: Interpreter, op: ForOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _for(interpreter: Interpreter, op: ForOp, arguments: Values) -> Values:
     body, carried = op.body.block, list(arguments)
     for index in range(op.extent.value.data):
         if op.conditional is not None and not carried[0]:
@@ -103,7 +103,7 @@ def _for(interpreter: Interpreter, op: ForOp, arguments: Sequence[Value]) -> Seq
 
 
 @evaluates(ExternOp)
-def _extern(_: Interpreter, op: ExternOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _extern(_: Interpreter, op: ExternOp, arguments: Values) -> Values:
     routine = routine_of(op)
     try:
         made = routine.evaluate(list(arguments), *routine.values(op))
@@ -116,15 +116,13 @@ def _extern(_: Interpreter, op: ExternOp, arguments: Sequence[Value]) -> Sequenc
 
 
 @evaluates(IntrinsicOp)
-def _intrinsic(
-    interpreter: Interpreter, op: IntrinsicOp, arguments: Sequence[Value]
-) -> Sequence[Value]:
+def _intrinsic(interpreter: Interpreter, op: IntrinsicOp, arguments: Values) -> Values:
     interpreter.run(op.body.block, [])
     return ()
 
 
 @evaluates(CopyOp)
-def _copy(_: Interpreter, op: CopyOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _copy(_: Interpreter, op: CopyOp, arguments: Values) -> Values:
     source, destination = arguments[:2]
     expect_writable(destination)
     rank = len(op.box)

@@ -25,7 +25,7 @@ from byocir.dialects.vta import (
     config_of,
 )
 from byocir.errors import ByocirError
-from byocir.evaluate.interpreter import Interpreter, Value, as_array, evaluates
+from byocir.evaluate.interpreter import Interpreter, Values, as_array, evaluates
 from byocir.vta_sim import Executable, Instruction, Machine, SimResult, VTAConfig
 from byocir.vta_sim import Program as Stream
 from byocir.vta_sim.isa import LAYOUT
@@ -34,9 +34,7 @@ NO_DRAM: NDArray[np.uint8] = np.zeros(0, np.uint8)
 
 
 @evaluates(LoadOp, StoreOp, GemmOp, AluOp, FinishOp)
-def _instruction(
-    interpreter: Interpreter, op: InstructionOp, arguments: Sequence[Value]
-) -> Sequence[Value]:
+def _instruction(interpreter: Interpreter, op: InstructionOp, arguments: Values) -> Values:
     """Gives one instruction on the machine of its function; DRAM is the memref that it moves."""
     instruction = interpreter.plans.get(op)
     if instruction is None:
@@ -59,7 +57,7 @@ def _machine(interpreter: Interpreter, op: InstructionOp) -> Machine:
 
 
 @evaluates(ProgramOp)
-def _program(_: Interpreter, op: ProgramOp, arguments: Sequence[Value]) -> Sequence[Value]:
+def _program(_: Interpreter, op: ProgramOp, arguments: Values) -> Values:
     return run_program(op, [as_array(argument) for argument in arguments])[0]
 
 

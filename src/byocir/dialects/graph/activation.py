@@ -195,7 +195,6 @@ class PreluOp(GraphOp):
     input = operand_def(TensorType)
     slope = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$input `,` $slope attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         element, slope = element_type_of(self.input.type), element_type_of(self.slope.type)

@@ -252,6 +252,13 @@ class ExactOnIntegers:
         return all(is_integer(element_type_of(result.type)) for result in self.results)
 
 
+class KeepsShape:
+    """Put before `GraphOp`: an op whose result is as large as its first operand in every run."""
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        return [dims[0]]
+
+
 class ByBatch:
     """Put before `GraphOp`: an op that computes each element of the first dimension alone."""
 

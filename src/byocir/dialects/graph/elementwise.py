@@ -16,6 +16,7 @@ from byocir.dialects.graph.base import (
     INT,
     Exact,
     GraphOp,
+    KeepsShape,
     OneInputOp,
     Way,
     broadcast,
@@ -241,9 +242,6 @@ class WhereOp(Exact, GraphOp):
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = (
-        "$condition `,` $lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
-    )
 
     def infer(self) -> Sequence[TensorType]:
         condition, lhs, rhs = (element_type_of(value.type) for value in self.operands)
@@ -263,7 +261,7 @@ class WhereOp(Exact, GraphOp):
 
 
 @irdl_op_definition
-class CastOp(Exact, OneInputOp):
+class CastOp(KeepsShape, Exact, OneInputOp):
     """The same numbers of element type `to`, e.g. `graph.cast %x {to = i32} : (tensor<8x4xf32>) ->
     tensor<8x4xi32>`. Floats become integers towards zero; those that do not fit saturate, and NaN
     is 0 (ONNX leaves both open). Integers keep their low bits. What is not 0 is true."""
@@ -287,9 +285,6 @@ class CastOp(Exact, OneInputOp):
             return x.to(target)
 
         return emit.elementwise(shape_of(self.result.type), target, [self.input], body)
-
-    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
-        return [dims[0]]
 
 
 _SIGNED: dict[Attribute, Attribute] = {ui8: i32, ui16: i32, ui32: i64, ui64: i64}

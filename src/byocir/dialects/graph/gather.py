@@ -58,7 +58,6 @@ class GatherBaseOp(Exact, GraphOp):
     input = operand_def(TensorType)
     indices = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$input `,` $indices attr-dict `:` functional-type(operands, results)"
 
     def shape(self, x: Shape, indices: Shape) -> Sequence[int]:
         """Gives the result's shape; raises VerifyException."""
@@ -216,9 +215,6 @@ class ScatterBaseOp(GraphOp):
     updates = operand_def(TensorType)
     reduction = prop_def(StringAttr)
     result = result_def(TensorType)
-    assembly_format = (
-        "$input `,` $indices `,` $updates attr-dict `:` functional-type(operands, results)"
-    )
 
     def is_exact(self) -> bool:
         return self.reduction.data in ("none", "min", "max")
@@ -286,7 +282,6 @@ class OneHotOp(Exact, GraphOp):
     axis = prop_def(INT)
     depth = prop_def(INT)
     result = result_def(TensorType)
-    assembly_format = "$indices `,` $values attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         x, axis, depth = shape_of(self.indices.type), self.axis.value.data, self.depth.value.data
@@ -347,7 +342,6 @@ class TopKOp(Exact, GraphOp):
     sorted = prop_def(INT)
     values = result_def(TensorType)
     indices = result_def(TensorType)
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         x, axis, k = shape_of(self.input.type), self.axis.value.data, self.k.value.data

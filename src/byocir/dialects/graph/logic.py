@@ -14,6 +14,7 @@ from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.graph.base import (
     INT,
     Exact,
+    KeepsShape,
     OneInputOp,
     expect_flag,
     expect_float,
@@ -21,7 +22,6 @@ from byocir.dialects.graph.base import (
     undefined,
 )
 from byocir.dialects.graph.elementwise import BinaryOp
-from byocir.dialects.graph.open_sizes import Dims
 from byocir.dialects.graph.unary import UnaryOp
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.tir.scalar import Emitted
@@ -106,7 +106,7 @@ class GreaterOrEqualOp(CompareOp):
         return x.compare("ge", y)
 
 
-class ClassifyOp(Exact, OneInputOp):
+class ClassifyOp(KeepsShape, Exact, OneInputOp):
     """Base of the questions about one float: a tensor of floats to booleans."""
 
     def infer(self) -> Sequence[TensorType]:
@@ -120,9 +120,6 @@ class ClassifyOp(Exact, OneInputOp):
 
     def define(self, emit: Emitter) -> SSAValue:
         return emit.elementwise(shape_of(self.result.type), i1, [self.input], self.body)
-
-    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
-        return [dims[0]]
 
 
 @irdl_op_definition

@@ -24,6 +24,7 @@ from byocir.dialects.graph.base import (
     ByBatch,
     Exact,
     GraphOp,
+    KeepsShape,
     broadcast,
     dims,
     expect_axis,
@@ -155,7 +156,6 @@ class SplitOp(Exact, GraphOp):
     axis = prop_def(INT)
     split = prop_def(INTS)
     pieces = var_result_def(TensorType)
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         x, axis, split = shape_of(self.input.type), self.axis.value.data, int_tuple(self.split)
@@ -310,7 +310,7 @@ class SpaceToDepthOp(BlocksOp):
 
 
 @irdl_op_definition
-class TriluOp(ShapeOp):
+class TriluOp(KeepsShape, ShapeOp):
     """The upper triangle of the last two dimensions, from diagonal k on, if `upper` is 1, else the
     lower one, up to diagonal k; 0 elsewhere, e.g. `graph.trilu %x {k = 0 : i64, upper = 1 : i64} :
     (tensor<4x4xf32>) -> tensor<4x4xf32>`."""
@@ -334,9 +334,6 @@ class TriluOp(ShapeOp):
         zeros = emit.fill(0, element, shape)
         return emit.block(space, [Read(self.input, space.parallel)], zeros, first, where=[kept])
 
-    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
-        return [dims[0]]
-
 
 @irdl_op_definition
 class ReverseSequenceOp(Exact, GraphOp):
@@ -351,7 +348,6 @@ class ReverseSequenceOp(Exact, GraphOp):
     batch_axis = prop_def(INT)
     time_axis = prop_def(INT)
     result = result_def(TensorType)
-    assembly_format = "$input `,` $lengths attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         x, batch, time = shape_of(self.input.type), self.batch_axis, self.time_axis

@@ -108,9 +108,6 @@ class ConvBaseOp(ByBatch, GraphOp):
     dilations = prop_def(INTS)
     group = prop_def(INT)
     result = result_def(TensorType)
-    assembly_format = (
-        "$input `,` $weight (`,` $bias^)? attr-dict `:` functional-type(operands, results)"
-    )
 
     def check_bias(self, element: Attribute, channels: int) -> None:
         """Raises VerifyException for a bias that is not one number for each channel."""
@@ -266,7 +263,6 @@ class MatmulOp(ExactOnIntegers, GraphOp):
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         lhs, rhs = shape_of(self.lhs.type), shape_of(self.rhs.type)

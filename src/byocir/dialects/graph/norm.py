@@ -68,10 +68,6 @@ class BatchNormOp(ByBatch, GraphOp):
     variance = operand_def(TensorType)
     epsilon = prop_def(FLOAT)
     result = result_def(TensorType)
-    assembly_format = (
-        "$input `,` $scale `,` $bias `,` $mean `,` $variance attr-dict `:` "
-        "functional-type(operands, results)"
-    )
 
     def infer(self) -> Sequence[TensorType]:
         return [
@@ -110,7 +106,6 @@ class InstanceNormOp(ByBatch, GraphOp):
     bias = operand_def(TensorType)
     epsilon = prop_def(FLOAT)
     result = result_def(TensorType)
-    assembly_format = "$input `,` $scale `,` $bias attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         type_ = _expect_channels(self.input, scale=self.scale, bias=self.bias)
@@ -138,7 +133,6 @@ class GroupNormOp(ByBatch, GraphOp):
     epsilon = prop_def(FLOAT)
     num_groups = prop_def(INT)
     result = result_def(TensorType)
-    assembly_format = "$input `,` $scale `,` $bias attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         type_ = _expect_channels(self.input, scale=self.scale, bias=self.bias)
@@ -177,9 +171,6 @@ class LayerNormOp(GraphOp):
     axis = prop_def(INT)
     epsilon = prop_def(FLOAT)
     result = result_def(TensorType)
-    assembly_format = (
-        "$input `,` $scale (`,` $bias^)? attr-dict `:` functional-type(operands, results)"
-    )
 
     def infer(self) -> Sequence[TensorType]:
         element, x, axis = expect_float(self.input), shape_of(self.input.type), self.axis.value.data
@@ -224,7 +215,6 @@ class RmsNormOp(GraphOp):
     axis = prop_def(INT)
     epsilon = prop_def(FLOAT)
     result = result_def(TensorType)
-    assembly_format = "$input `,` $scale attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         element, x, axis = expect_float(self.input), shape_of(self.input.type), self.axis.value.data

@@ -25,13 +25,13 @@ from byocir.dialects.graph.base import (
     INT,
     Exact,
     GraphOp,
+    KeepsShape,
     broadcast,
     dims,
     expect_axis,
     expect_float,
 )
 from byocir.dialects.graph.fixed_point import Rounding
-from byocir.dialects.graph.open_sizes import Dims
 from byocir.dialects.graph.operands import accumulator_of, axis_read, known_values
 from byocir.dialects.intervals import integer_range
 from byocir.dialects.tir.bodies import saturate, scale_floor, scale_round, scale_round_even
@@ -116,7 +116,7 @@ def _expect_scale(value: SSAValue, scale: SSAValue, zero_point: SSAValue, axis: 
         expect(s == (x[axis],), f"expected a scale of shape {x[axis]} or scalar, found {dims(s)}")
 
 
-class ScaledOp(GraphOp):
+class ScaledOp(KeepsShape, GraphOp):
     """Base of the ops that convert with a scale and a zero point, one for all or along an axis."""
 
     input = operand_def(TensorType)
@@ -124,12 +124,6 @@ class ScaledOp(GraphOp):
     zero_point = operand_def(TensorType)
     axis = prop_def(INT)
     result = result_def(TensorType)
-    assembly_format = (
-        "$input `,` $scale `,` $zero_point attr-dict `:` functional-type(operands, results)"
-    )
-
-    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
-        return [dims[0]]
 
 
 @irdl_op_definition
@@ -223,7 +217,7 @@ def _expect_broadcast_scale(value: SSAValue, element: Attribute, shape: Shape) -
 
 
 @irdl_op_definition
-class RequantizeOp(Exact, GraphOp):
+class RequantizeOp(KeepsShape, Exact, GraphOp):
     """Integers on one grid to integers on another, saturating, e.g. `graph.requantize %x, %m
     {rounding = #graph.fixed<shift = 23, half_up>, to = i8} : (tensor<1x4xi32>, tensor<4xi32>) ->
     tensor<1x4xi8>`. The scales broadcast to the input. With `#graph.float_half_even` they are the
@@ -238,7 +232,6 @@ class RequantizeOp(Exact, GraphOp):
     to = prop_def(Attribute, default_value=i8)
     zero_point = prop_def(INT, default_value=IntegerAttr(0, i64))
     result = result_def(TensorType)
-    assembly_format = "$input `,` $scales attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         x, source = shape_of(self.input.type), element_type_of(self.input.type)
@@ -296,9 +289,6 @@ class RequantizeOp(Exact, GraphOp):
             )
         body = in_integers if isinstance(rounding, FixedAttr) else in_float
         return emit.elementwise(shape, element, [self.input, *self.scales], body)
-
-    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
-        return [dims[0]]
 
 
 _FAR = 2**17

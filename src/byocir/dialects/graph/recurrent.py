@@ -88,12 +88,6 @@ class RecurrentOp(GraphOp):
         return steps * directions * batch * self.GATES * hidden * columns
 
 
-_FORMAT = (
-    "$input `,` $weight `,` $recurrence `,` $bias `,` $lengths `,` $initial_h attr-dict `:` "
-    "functional-type(operands, results)"
-)
-
-
 @irdl_op_definition
 class RnnOp(RecurrentOp):
     """`h = tanh(x W' + h R' + b)`, e.g. `%s, %h = graph.rnn %x, %w, %r, %b, %lengths, %h0
@@ -103,7 +97,6 @@ class RnnOp(RecurrentOp):
 
     name = "graph.rnn"
     GATES: ClassVar[int] = 1
-    assembly_format = _FORMAT
 
     def define(self, emit: Emitter) -> Sequence[SSAValue]:
         return _recurrent(emit, self, _rnn(self), [self.initial_h])
@@ -121,7 +114,6 @@ class GruOp(RecurrentOp):
     GATES: ClassVar[int] = 3
 
     linear_before_reset = prop_def(INT)
-    assembly_format = _FORMAT
 
     def infer(self) -> Sequence[TensorType]:
         expect_flag("linear_before_reset", self.linear_before_reset)

@@ -18,6 +18,7 @@ from byocir.dialects.graph.base import (
     INTS,
     Exact,
     ExactOnIntegers,
+    KeepsShape,
     OneInputOp,
     expect_axes,
     expect_axis,
@@ -302,7 +303,7 @@ class ArgMinOp(ArgOp):
         return greatest(element_type_of(self.input.type))
 
 
-class AlongOp(OneInputOp):
+class AlongOp(KeepsShape, OneInputOp):
     """Base of the ops on floats that keep the shape and look along one axis."""
 
     axis = prop_def(INT)
@@ -315,9 +316,6 @@ class AlongOp(OneInputOp):
     def neutral(self) -> Number:
         """Gives the number that changes no result beside it."""
         return 0
-
-    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
-        return [dims[0]]
 
     def masks(self) -> Sequence[Mask]:
         return [Mask(0, [self.axis.value.data], self.neutral())]
@@ -433,7 +431,7 @@ class LpNormOp(AlongOp):
 
 
 @irdl_op_definition
-class CumSumOp(ExactOnIntegers, OneInputOp):
+class CumSumOp(KeepsShape, ExactOnIntegers, OneInputOp):
     """The sum of the elements up to each along `axis`, without itself if `exclusive` is 1, from the
     end if `reverse` is 1, e.g. `graph.cum_sum %x {axis = 1 : i64, exclusive = 0 : i64, reverse =
     0 : i64} : (tensor<8x10xf32>) -> tensor<8x10xf32>`."""
@@ -470,9 +468,6 @@ class CumSumOp(ExactOnIntegers, OneInputOp):
         where = [before - self.exclusive.value.data]
         total = emit.block(space, [Read(self.input, index)], init, add, where=where)
         return emit.elementwise(shape, element, [total], lambda x: x.to(element))
-
-    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
-        return [dims[0]]
 
     def masks(self) -> Sequence[Mask]:
         return [Mask(0, [self.axis.value.data])]

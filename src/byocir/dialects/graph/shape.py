@@ -177,7 +177,6 @@ class ConcatOp(Exact, GraphOp):
     inputs = var_operand_def(TensorType)
     axis = prop_def(INT)
     result = result_def(TensorType)
-    assembly_format = "$inputs attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[TensorType]:
         expect(len(self.inputs) > 0, "expected at least one input, found none")

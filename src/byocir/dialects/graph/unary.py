@@ -12,20 +12,20 @@ from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.graph.base import (
     Exact,
+    KeepsShape,
     OneInputOp,
     is_number,
     is_signed,
     may_lack,
     undefined,
 )
-from byocir.dialects.graph.open_sizes import Dims
 from byocir.dialects.graph.operands import accumulator_of
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import element_type_of, is_float, is_unsigned, shape_of, tensor
 
 
-class UnaryOp(OneInputOp):
+class UnaryOp(KeepsShape, OneInputOp):
     """Base of the ops from one tensor to one of the same type."""
 
     def check(self, element: Attribute) -> None:
@@ -56,9 +56,6 @@ class UnaryOp(OneInputOp):
         return emit.elementwise(
             shape, element, [self.input], lambda x: self.body(x.to(wide)).to(element)
         )
-
-    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
-        return [dims[0]]
 
 
 class SignedUnaryOp(UnaryOp):

@@ -33,8 +33,8 @@ from byocir.frontend.onnx.load import Loaded, unsupported
 from byocir.frontend.onnx.names import listed_nodes, used_names
 from byocir.frontend.onnx.older_opsets import adapt
 from byocir.frontend.onnx.opset import OPSET
+from byocir.frontend.onnx.read_node import REFUSED, read_node
 from byocir.frontend.onnx.reader import Value
-from byocir.frontend.onnx.reading import REFUSED, read_node
 from byocir.frontend.onnx.table import Readers, reader_of
 from byocir.frontend.onnx.tensors import NoForm, Unsupported
 from byocir.frontend.onnx.types import type_of, why_not_static
