@@ -136,27 +136,10 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Gives plain data, as the schema `report.schema.json` describes it."""
         return {
+            **asdict(self),
             "schema_version": SCHEMA_VERSION,
-            "notes": self.notes,
-            "targets": self.targets,
             "nodes": [node._asdict() for node in self.nodes],
-            "regions": [asdict(region) for region in self.regions],
-            "host": self.host,
-            "host_runs_on": self.host_runs_on,
-            "called_back": self.called_back,
-            "folded": self.folded,
-            "foreign": self.foreign,
-            "unknown_macs": self.unknown_macs,
-            "per_turn": self.per_turn,
-            "ran_on": dict(sorted(self.ran_on.items())),
-            "built_without": self.built_without,
-            "split": self.split,
-            "host_macs": self.host_macs,
-            "host_parts": self.host_parts,
             "macs": self.macs,
-            "decisions": [asdict(decision) for decision in self.decisions],
-            "device": self.device,
-            "memory": self.memory,
         }
 
     @gc_paused()

@@ -44,7 +44,7 @@ from byocir.dialects.byoc.records import (
 )
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.uses import erase, replace_uses
 
 
 @irdl_op_definition
@@ -425,13 +425,11 @@ def inline(op: CompositeOp | RegionOp) -> None:
     assert isinstance(terminator, YieldOp)
     for result, value in zip(op.outputs, terminator.values, strict=True):
         replace_uses(result, value)
-    terminator.detach()
-    terminator.erase()
+    erase(terminator)
     parent = op.parent
     assert parent is not None
     inner: list[Operation] = list(block.ops)
     for moved in inner:
         moved.detach()
     parent.insert_ops_before(inner, op)
-    op.detach()
-    op.erase()
+    erase(op)

@@ -16,6 +16,7 @@ from byocir.dialects.graph.base import macs
 from byocir.dialects.graph.foreign import FAILS
 from byocir.dialects.graph.values import Strings, UnknownType
 from byocir.dialects.locations import named
+from byocir.dialects.uses import erase
 from byocir.frontend.onnx.bodies import (
     GUESSED_DEPTH,
     argument_type,
@@ -254,8 +255,7 @@ class Scope:
     def _roll_back(self, before: Operation | None) -> None:
         """Removes the ops behind this one."""
         while (op := self.block.last_op) is not None and op is not before:
-            op.detach()
-            op.erase()
+            erase(op)
 
     def _checked_reason(
         self, node: onnx.NodeProto, sources: Sequence[Value | None], reason: str

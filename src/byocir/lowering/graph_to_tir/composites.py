@@ -8,6 +8,7 @@ from xdsl.ir import Operation
 
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.tir.emit import Emitter
+from byocir.dialects.uses import erase
 from byocir.errors import ByocirError
 from byocir.patterns.target_classes import TargetProtocol
 from byocir.rewrites.driver import is_dead
@@ -29,8 +30,7 @@ def lower_composites(top: Operation, target: TargetProtocol) -> None:
         end.operands = results
         for op in reversed([*block.ops]):
             if is_dead(op):
-                op.detach()
-                op.erase()
+                erase(op)
 
 
 def _lowered(composite: CompositeOp, target: TargetProtocol, emitter: Emitter) -> list[Any] | None:

@@ -38,7 +38,7 @@ from byocir.dialects import tir
 from byocir.dialects.array import Array
 from byocir.dialects.tir.scalar import number_op
 from byocir.dialects.types import shape_of
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.uses import erase, replace_uses
 from byocir.evaluate.loops import array_of
 from byocir.lowering.scf_to_tir.reader import Reader, is_scalar
 from byocir.lowering.scf_to_tir.statements import RaisedOp
@@ -122,8 +122,7 @@ def _in_order(op: scf.ParallelOp) -> None:
     for loop in made:
         loop.detach()
     Rewriter.insert_op(made, InsertPoint.before(op))
-    op.detach()
-    op.erase()
+    erase(op)
 
 
 def _say(op: Operation, reason: str) -> None:
@@ -141,8 +140,7 @@ def _replace(units: list[RaisedOp], reader: Reader) -> None:
         for result in op.results:
             if result.first_use is not None:
                 replace_uses(result, _loaded(result, op, reader))
-        op.detach()
-        op.erase()
+        erase(op)
 
 
 def _loaded(result: SSAValue, op: Operation, reader: Reader) -> SSAValue:
@@ -172,8 +170,7 @@ def _ours(op: Operation, module: ModuleOp) -> Operation:
     for old, new in zip(op.results, made.results, strict=True):
         new.name_hint = old.name_hint
         replace_uses(old, new)
-    op.detach()
-    op.erase()
+    erase(op)
     return made
 
 
@@ -193,8 +190,7 @@ def _clean(body: Block) -> None:
         is_free = isinstance(op, memref.DeallocOp) and isinstance(op.memref.owner, tir.AllocOp)
         computes = is_scalar(op) or isinstance(op, memref.LoadOp | affine.LoadOp | tir.AllocOp)
         if is_free or (computes and all(result.first_use is None for result in op.results)):
-            op.detach()
-            op.erase()
+            erase(op)
 
 
 def _drop_globals(module: ModuleOp) -> None:
@@ -206,5 +202,4 @@ def _drop_globals(module: ModuleOp) -> None:
     }
     for op in list(module.body.block.ops):
         if isinstance(op, memref.GlobalOp) and op.sym_name.data not in named:
-            op.detach()
-            op.erase()
+            erase(op)

@@ -54,7 +54,7 @@ from byocir.dialects.locations import names
 from byocir.dialects.tir import buffer
 from byocir.dialects.traits import is_terminator
 from byocir.dialects.types import bf16, element_of, element_type_of, f16, i1, is_float, shape_of
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.uses import erase, replace_uses
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_scf.indices import Numbers
 from byocir.lowering.tir_to_scf.nests import write_block, write_copy, write_fill, write_nest
@@ -77,8 +77,7 @@ class ConvertTirToScfPass(ModulePass):
         constants = Constants(op)
         for top in list(op.body.block.ops):
             if isinstance(top, byoc.SourceOp | byoc.TrailOp):
-                top.detach()
-                top.erase()
+                erase(top)
             elif isinstance(top, FuncOp):
                 _convert_function(top, constants)
         _strip(op.attributes)
@@ -129,8 +128,7 @@ def _inline_intrinsics(function: FuncOp) -> None:
         for inner in list(op.body.block.ops):
             inner.detach()
             Rewriter.insert_op(inner, InsertPoint.before(op))
-        op.detach()
-        op.erase()
+        erase(op)
 
 
 def _strip_ports(function: FuncOp, name: str) -> None:
@@ -179,8 +177,7 @@ class _Writer:
                 for old, new in zip(inner.walk(), made.walk(), strict=True):
                     new.location = old.location
                 Rewriter.insert_op(made, InsertPoint.before(op))
-        op.detach()
-        op.erase()
+        erase(op)
 
     def _convert(self, op: Operation, block: Block) -> None:
         made = Block()
@@ -266,8 +263,7 @@ def _replace(op: Operation, made: Block, results: Iterable[SSAValue]) -> None:
     Rewriter.insert_op(ops, InsertPoint.before(op))
     for old, new in zip(op.results, results, strict=True):
         replace_uses(old, new)
-    op.detach()
-    op.erase()
+    erase(op)
 
 
 class Constants:

@@ -27,7 +27,7 @@ from byocir.dialects.byoc import TARGET
 from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.tir import ConstantOp, ExternOp
 from byocir.dialects.tir.emit import Emitter
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.uses import erase, replace_uses
 from byocir.lowering.graph_to_tir.bounded.bounds import Arrays, Bounded
 from byocir.lowering.graph_to_tir.bounded.calls import call_of
 from byocir.lowering.graph_to_tir.bounded.loops import loop_of
@@ -71,8 +71,7 @@ class _Conversion:
                 array = self.arrays.of(result)
                 if array is not None and result.first_use is not None:
                     replace_uses(result, array.packed())
-            op.detach()
-            op.erase()
+            erase(op)
         _erase_unused([op for op in block.walk() if op not in before])
 
     def _block(self, block: Block) -> None:
@@ -121,5 +120,4 @@ def _erase_unused(ops: Sequence[Operation]) -> None:
         if isinstance(op, ConstantOp | ExternOp | GraphOp) and not any(
             result.first_use for result in op.results
         ):
-            op.detach()
-            op.erase()
+            erase(op)

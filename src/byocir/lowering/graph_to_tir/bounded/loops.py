@@ -31,7 +31,7 @@ from byocir.dialects.types import (
     shape_of,
     static_shape,
 )
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.uses import erase, replace_uses
 from byocir.lowering.graph_to_tir.bounded.bounds import (
     Bounded,
     Dim,
@@ -213,8 +213,7 @@ def _move(graph: Block, body: Block) -> None:
     for op in ops:
         op.detach()
         body.add_op(op)
-    last.detach()
-    last.erase()
+    erase(last)
 
 
 def _built(emit: Emitter, plan: _Plan) -> tuple[tir.ForOp, Sequence[Bounded]]:
