@@ -5,12 +5,12 @@ INTERRUPTED = 130
 
 
 def byocir() -> int:
-    """Gives the command `byocir`; gives the exit code."""
+    """Runs the command `byocir`; gives the exit code."""
     return _run("byocir.cli.main")
 
 
 def byocir_opt() -> int:
-    """Gives the command `byocir-opt`; gives the exit code."""
+    """Runs the command `byocir-opt`; gives the exit code."""
     return _run("byocir.cli.opt")
 
 

@@ -42,7 +42,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_texts(value: object) -> bool:
-    """Gives one text, or a list of some."""
+    """Tells if a value is a text, or a list of texts."""
     return bool(_listed(value)) and all(map(_is_text, _listed(value)))
 
 
@@ -51,7 +51,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _is_shapes(value: object) -> bool:
-    """Gives names to lists of sizes."""
+    """Tells if a value maps names to lists of sizes."""
     if not isinstance(value, dict):
         return False
     shapes = cast(dict[str, object], value).values()
@@ -219,7 +219,7 @@ def _judged(
 
 
 def _tell(job: Job, judged: Judged, f32: int) -> bool:
-    """Prints what came of a model; whether it missed a goal."""
+    """Prints what came of a model; tells if it missed a goal."""
     if len(job.models) > 1:
         print(f"\n{judged.name}")
     print(summary(judged.package.report))

@@ -353,7 +353,7 @@ class _HighlightingPrinter(ModulePrinter, SyntaxPrinter):
 
 
 def run_opt(args: Sequence[str] | None = None) -> int:
-    """Runs the tool in this process and reports errors; its exit code. Usage errors raise
+    """Runs the tool in this process and reports errors; gives its exit code. Usage errors raise
     SystemExit(2)."""
 
     def tool() -> int:

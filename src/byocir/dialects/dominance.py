@@ -63,7 +63,8 @@ def _reach(op: Operation, visible: set[SSAValue]) -> bool:
 
 
 def _reach_inside(region: Region, visible: set[SSAValue]) -> bool:
-    """Gives the same for the ops of a region; what they define is not visible behind it."""
+    """Tells if the operands of all ops in a region are visible; what these define is not visible
+    behind it."""
     block = region.first_block
     if block is None:
         return True

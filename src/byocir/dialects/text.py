@@ -64,7 +64,8 @@ class ModulePrinter(Printer):
         self.print_debuginfo = outer
 
     def _mention(self, location: LocationAttr) -> bool:
-        """Sets whether the location of what is printed next appears; the setting until now."""
+        """Sets whether the location of what is printed next appears; gives the setting until
+        now."""
         outer = self.print_debuginfo
         self.print_debuginfo = self.debuginfo and location != UNKNOWN_LOC
         return outer

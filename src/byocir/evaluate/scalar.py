@@ -125,7 +125,7 @@ BINARY: dict[type[Operation], Function] = {
 
 
 def error_function(x: np.ndarray) -> np.ndarray:
-    """numpy has none."""
+    """Computes the error function, which numpy lacks."""
     return np.asarray(np.frompyfunc(erf, 1, 1)(x)).astype(x.dtype)
 
 

@@ -47,7 +47,8 @@ def _constant(_: Interpreter, op: ConstantOp, arguments: Values) -> Values:
 
 @evaluates(*BINARY, *UNARY, *CONVERSIONS, *OTHERS)
 def _scalar(interpreter: Interpreter, op: Operation, arguments: Values) -> Values:
-    """Makes index values Python's integers: they are quicker to compute addresses with."""
+    """Runs an op on numbers; index values become Python's integers, which are quicker to compute
+    addresses with."""
     function = interpreter.plans.get(op)
     if function is None:
         function = interpreter.plans[op] = function_of(op)

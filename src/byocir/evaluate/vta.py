@@ -35,7 +35,7 @@ NO_DRAM: NDArray[np.uint8] = np.zeros(0, np.uint8)
 
 @evaluates(LoadOp, StoreOp, GemmOp, AluOp, FinishOp)
 def _instruction(interpreter: Interpreter, op: InstructionOp, arguments: Values) -> Values:
-    """Gives one instruction on the machine of its function; DRAM is the memref that it moves."""
+    """Runs one instruction on the machine of its function; DRAM is the memref that it moves."""
     instruction = interpreter.plans.get(op)
     if instruction is None:
         fields = dict.fromkeys((field.name for field in LAYOUT[op.OPCODE]), 0) | op.fields()

@@ -307,7 +307,8 @@ class _Space:
         return tuple(max(1, high + 1 + min(low, 0)) for low, high in found)
 
     def reads_outside(self, exprs: Sequence[AffineExpr], type_: TensorType) -> bool:
-        """Raises Unfit for an array of other dimensions, which another op may have given it."""
+        """Tells if a read goes outside of an array. Raises Unfit for an array of other dimensions,
+        which another op may have given it."""
         if len(exprs) != len(shape_of(type_)):
             raise Unfit
         known = spans([self.extents[name] for name in self.order])

@@ -97,7 +97,7 @@ class Session:
         return [(seed, Difference(*each)) for seed, each in told["found"]]
 
     def _died(self, seed: int, died: Died) -> list[tuple[int, Difference]]:
-        """Gives a process that died is a difference, unless a reference did it."""
+        """Makes a difference of a process that died, unless a reference did it."""
         try:
             isolated(lambda: bool(random_case(seed, self._operator)), LIMITS)
         except Died:

@@ -182,7 +182,7 @@ class ModOp(Exact, BinaryOp):
         return emit.extern("float_remainder", both, [self.result.type], **numbers)[0]
 
     def body(self, x: Emitted, y: Emitted) -> Emitted:
-        """Gives a remainder that has another sign than the divisor is one divisor off."""
+        """Adds the divisor to a remainder that has another sign than the divisor."""
         element = x.type
         if element == ui64:
             return unsigned(x, "rem", y)

@@ -284,7 +284,8 @@ class MatmulOp(ExactOnIntegers, GraphOp):
         return math.prod(shape_of(self.result.type)) * shape_of(self.lhs.type)[-1]
 
     def define(self, emit: Emitter) -> SSAValue:
-        """Batch dimensions broadcast; an operand of rank 1 has no m or no n."""
+        """Emits one contraction: batch dimensions broadcast, and an operand of rank 1 has no m or
+        no n."""
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         lhs, rhs = shape_of(self.lhs.type), shape_of(self.rhs.type)
         inner = [*(["m"] if len(lhs) > 1 else []), *(["n"] if len(rhs) > 1 else [])]

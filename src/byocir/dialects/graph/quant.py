@@ -147,8 +147,8 @@ class QuantizeOp(ScaledOp):
         return [tensor(element, shape_of(self.input.type))]
 
     def define(self, emit: Emitter) -> SSAValue:
-        """Rounded values are clamped before they become integers, for floats may be far outside.
-        A NaN becomes the least of all, which the zero point must not wrap around."""
+        """Emits a block that clamps rounded values before they become integers, for floats may be
+        far outside. A NaN becomes the least of all, which the zero point must not wrap around."""
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         wide, axis = accumulator_of(element_type_of(self.input.type)), self.axis.value.data
         low, high = integer_range(element)

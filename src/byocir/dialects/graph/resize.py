@@ -105,7 +105,7 @@ class ResizeOp(ByBatch, ShapeOp):
         )
 
     def define(self, emit: Emitter) -> SSAValue:
-        """Interpolated integers are rounded to even in the end, and saturate."""
+        """Emits blocks that round interpolated integers to even in the end, and saturate them."""
         element = element_type_of(self.input.type)
         along = _along_nearest if self.mode.data == "nearest" else _interpolated
         value = self.input

@@ -61,7 +61,7 @@ def read_tile(node: NodeReader) -> Value:
 
 
 def read_slice(node: NodeReader) -> Value:
-    """Starts and ends beyond the input are cut."""
+    """Reads a Slice; its starts and ends beyond the input are cut."""
     x = node.shape(0)
     given_starts, given_ends = required(node, 1), required(node, 2)
     axes = integers(node, 3)

@@ -152,7 +152,8 @@ def _terms_of_8_bits(wide: np.ndarray) -> list[np.ndarray]:
 
 
 def write_sum_pool(op: GraphOp, graph: GraphWriter) -> str:
-    """ONNX has no sum of integers in windows: a ConvInteger with a kernel of ones per channel."""
+    """Writes a ConvInteger with a kernel of ones for each channel, for ONNX has no sum of integers
+    in windows."""
     assert isinstance(op, SumPoolOp)
     kernel, strides = int_tuple(op.kernel_shape), int_tuple(op.strides)
     dilations, pads = int_tuple(op.dilations), list(int_tuple(op.pads))
@@ -180,8 +181,8 @@ def write_requantize(op: GraphOp, graph: GraphWriter) -> str:
 
 
 def _write_float_half_even(op: RequantizeOp, graph: GraphWriter) -> str:
-    """DequantizeLinear and QuantizeLinear; what they cannot say (a scale for each position) in
-    single steps that round alike."""
+    """Writes DequantizeLinear and QuantizeLinear, and what they cannot say (a scale for each
+    position) in single steps that round alike."""
     placed = [_along_axis(scale, len(shape(op.input))) for scale in op.scales]
     before, after = placed if len(placed) == 2 else (None, None)
     zero_point = np.array(op.zero_point.value.data, dtype_of(op.to))

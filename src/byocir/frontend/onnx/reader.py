@@ -136,7 +136,7 @@ class NodeReader:
         *operands: SSAValue | None,
         **properties: PropertyValue,
     ) -> SSAValue:
-        """Gives the only result of a new op of this class, located at the node."""
+        """Emits an op of this class, located at the node, and gives its only result."""
         (result,) = self.emit_all(op, *operands, **properties)
         return result
 
@@ -146,7 +146,7 @@ class NodeReader:
         *operands: SSAValue | None,
         **properties: PropertyValue,
     ) -> Sequence[SSAValue]:
-        """Emits the results of a new op of this class, located at the node."""
+        """Emits an op of this class, located at the node, and gives its results."""
         new = op.make(*operands, location=self.location, **properties)
         self.insert(new)
         self.emitted.append(new)

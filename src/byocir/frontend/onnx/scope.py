@@ -195,7 +195,7 @@ class Scope:
         return None
 
     def _inline_branch(self, node: onnx.NodeProto, sources: Sequence[Value | None]) -> bool:
-        """Takes the branch of an If whose condition is known at import."""
+        """Takes the branch of an If whose condition is known at import; tells if it is."""
         if node.op_type != "If" or node.domain not in ("", "ai.onnx"):
             return False
         condition = sources[0] if sources else None

@@ -140,7 +140,8 @@ class _Nest:
         return False
 
     def _merge(self) -> bool:
-        """Makes one loop of two: the outer one steps as far as the inner one runs."""
+        """Makes one loop of two, where the outer one steps as far as the inner one runs; tells if
+        there were two."""
         for outer in self.axes:
             for inner in self.axes:
                 if outer is not inner and self._walk_as_one(outer, inner):

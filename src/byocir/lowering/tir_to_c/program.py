@@ -258,7 +258,7 @@ class _Builder:
     # -- loops
 
     def _repeat(self, op: ForOp) -> None:
-        """Carried values lie in one buffer each, which iterations change."""
+        """Adds a loop; each value that it carries lies in one buffer, which iterations change."""
         name = f"t{self._loops}"
         self._loops += 1
         carried = [self._owned(value, op, op.initial) for value in op.initial]

@@ -263,7 +263,7 @@ class _Writer:
         self.steps.append(inside)
 
     def _lanes(self, op: ForOp) -> bool:
-        """Makes a loop around one block the lane of the block; whether that can be."""
+        """Makes a loop around one block the lanes of the block; tells if that can be."""
         inner = [each for each in op.body.block.ops if not is_index_arithmetic(each)]
         if len(inner) != 1 or not isinstance(inner[0], BlockOp):
             return False

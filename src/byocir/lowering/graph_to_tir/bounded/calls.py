@@ -196,7 +196,7 @@ def _same(dims: Sequence[Dim]) -> Dim | None:
 
 
 def _part(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
-    """Gives a slice has no more elements than what it is cut from."""
+    """Gives a slice, which has no more elements than what it is cut from."""
     x, starts, ends, axes, steps = [*arrays, None, None][:5]
     if x is None or starts is None or ends is None or len(starts.dims) != 1:
         return None
