@@ -3,24 +3,21 @@
 The estimate: loads of inputs and weights, compute (GEMM, ALU and loads of the accumulator) and
 stores run side by side, so a nest takes as long as the longest of the three, plus what the first
 tile loads and one tile's share of compute and stores, plus a fixed cost per tile. Instructions,
-rows and bursts have fixed costs, too. All candidates are judged at once, in arrays.
+rows and bursts have fixed costs, too. All candidates are judged at once (`rewrites.tiles`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape
 from byocir.lowering.tir_to_vta.tile_nest import Buffer, CompositeNest, element_cycles
+from byocir.rewrites.tiles import Bools, Floats, Ints, at, fills, product, shape_over, sides, spread
 from byocir.vta_sim import Memory, VTAConfig
-
-Ints = NDArray[np.int64]
 
 MEMORIES = (Memory.INP, Memory.WGT, Memory.ACC)
 
@@ -38,9 +35,6 @@ STEP_OVERHEAD = 8
 
 TILE_OVERHEAD = 32
 """Cycles that handing one tile from queue to queue takes, whatever they do meanwhile."""
-
-MOST_CANDIDATES = 200_000
-"""Longer lists of candidates are thinned out."""
 
 
 @dataclass(frozen=True)
@@ -63,21 +57,25 @@ def ranked_tiles(nest: CompositeNest, config: VTAConfig, most: int) -> list[Shap
     loaded while the last one is used. Reductions are cut into equal parts, and only those over
     input channels unless nothing else fits. Raises NoTiles when nothing does.
     """
-    found: Ints = np.array([])
-    costs = None
-    for reductions in (nest.channels, nest.reductions):
-        costs = _Costs.of(nest, _candidates(nest, reductions))
-        found = np.flatnonzero(costs.fits(config))
-        if len(found):
-            break
-    assert costs is not None
-    if not len(found):
+    costs, fit = _fitting(nest, config, nest.channels)
+    if not len(fit[0]):
+        costs, fit = _fitting(nest, config, nest.reductions)
+    if not len(fit[0]):
         raise NoTiles(costs.least())
-    tiles, cycles = costs.tiles[:, found], costs.cycles(config)[found]
-    count = costs.counts[:, found].prod(axis=0)
+    tiles = np.stack([at(sizes, fit) for sizes in costs.tiles])
+    count = at(product(costs.counts), fit)
     # Wide rows make long bursts.
-    order = np.lexsort((-tiles[nest.outer - 1], count, cycles))[:most]
-    return [tuple(sizes) for sizes in tiles[:, order].T.tolist()]
+    keys = (-tiles[nest.outer - 1], count, at(costs.cycles(config), fit))
+    return [tuple(sizes) for sizes in tiles[:, np.lexsort(keys)[:most]].T.tolist()]
+
+
+def _fitting(
+    nest: CompositeNest, config: VTAConfig, reductions: Sequence[int]
+) -> tuple[_Costs, tuple[Ints, ...]]:
+    """Gives the costs of all tiles that cut these reductions, and which of them fit."""
+    costs = _Costs.of(nest, spread(_sizes(nest, reductions)))
+    fits = np.broadcast_to(costs.fits(config), shape_over(costs.tiles))
+    return costs, np.nonzero(np.atleast_1d(fits))
 
 
 def are_tiles(nest: CompositeNest, config: VTAConfig, sizes: Sequence[int]) -> bool:
@@ -87,23 +85,18 @@ def are_tiles(nest: CompositeNest, config: VTAConfig, sizes: Sequence[int]) -> b
         return False
     if any(extent % size for size, extent in pairs[nest.parallels :]):
         return False
-    return bool(_Costs.of(nest, np.array(sizes, np.int64)[:, None]).fits(config)[0])
+    return bool(_Costs.of(nest, spread([[size] for size in sizes])).fits(config))
 
 
-def _candidates(nest: CompositeNest, reductions: Sequence[int]) -> Ints:
-    """Tile sizes to judge, [iterators, candidates]."""
+def _sizes(nest: CompositeNest, reductions: Sequence[int]) -> list[list[int]]:
+    """Gives the tile sizes to judge of each iterator."""
     choices = [[extent] for extent in nest.extents]
     for i in nest.loops:
         if i < nest.parallels:
             choices[i] = _tile_sizes(nest.extents[i])
         elif i in reductions:
             choices[i] = [k for k in range(1, nest.extents[i] + 1) if nest.extents[i] % k == 0]
-    while math.prod(map(len, choices)) > MOST_CANDIDATES:
-        longest = max(range(len(choices)), key=lambda i: len(choices[i]))
-        sizes = choices[longest]
-        choices[longest] = sorted({sizes[0], *sizes[1::2], sizes[-1]})
-    grids = np.meshgrid(*(np.array(sizes, np.int64) for sizes in choices), indexing="ij")
-    return np.stack([grid.reshape(-1) for grid in grids])
+    return choices
 
 
 def _tile_sizes(extent: int) -> list[int]:
@@ -113,93 +106,76 @@ def _tile_sizes(extent: int) -> list[int]:
 
 @dataclass(frozen=True)
 class _Costs:
-    """Candidates for the tiles of a nest, and how many tiles each has per iterator; both are
-    [iterators, candidates]."""
+    """Sizes of the tiles of a nest, and how many tiles there are of each iterator."""
 
     nest: CompositeNest
-    tiles: Ints
-    counts: Ints
+    tiles: Sequence[Ints]
+    counts: Sequence[Ints]
 
     @staticmethod
-    def of(nest: CompositeNest, tiles: Ints) -> _Costs:
-        extents = np.array(nest.extents, np.int64)[:, None]
-        return _Costs(nest, tiles, -(-extents // tiles))
-
-    def _box(self, index: Sequence[Linear[int]]) -> list[Ints]:
-        """Gives the sizes of the box that an index reaches, an array over the candidates for each
-        dimension: what `schedule.access.reach` tells of one tile."""
-        ones = np.ones_like(self.tiles[0])
-        return [
-            ones + sum((abs(c) * (self.tiles[i] - 1) for i, c in form.terms), start=0 * ones)
-            for form in index
-        ]
+    def of(nest: CompositeNest, tiles: Sequence[Ints]) -> _Costs:
+        pairs = zip(nest.extents, tiles, strict=True)
+        return _Costs(nest, tiles, [-(-extent // sizes) for extent, sizes in pairs])
 
     def _elements(self, index: Sequence[Linear[int]]) -> Ints:
-        return np.prod([np.ones_like(self.tiles[0]), *self._box(index)], axis=0, dtype=np.int64)
+        return product(sides(index, self.tiles))
 
     def _times(self, buffer: Buffer) -> Ints:
         """Counts how often a buffer is filled: loops that it does not depend on fill it once."""
         moving = {i for form in buffer.index for i in form.atoms}
-        entered: Ints = np.ones_like(self.tiles[0])
-        times: Ints = entered
-        for i in self.nest.loops:
-            entered = entered * self.counts[i]
-            if i in moving:
-                times = np.where(self.counts[i] > 1, entered, times)
-        return times
+        return fills((self.counts[i], i in moving) for i in self.nest.loops)
 
     def _used(self) -> dict[Memory, Ints]:
         """Gives the elements of each memory that the buffers take."""
-        used = {memory: np.zeros_like(self.tiles[0]) for memory in MEMORIES}
+        used: dict[Memory, Ints] = {memory: np.zeros((), np.int64) for memory in MEMORIES}
         for buffer in self.nest.buffers:
             if buffer.occupies:
                 twice = np.where(self._times(buffer) > 1, 2, 1)
                 used[buffer.memory] = used[buffer.memory] + twice * self._elements(buffer.index)
         return used
 
-    def fits(self, config: VTAConfig) -> NDArray[np.bool_]:
-        """Marks the candidates that fit the memories."""
-        used = self._used()
-        fits = [used[memory] <= config.depth(memory) for memory in MEMORIES]
+    def fits(self, config: VTAConfig) -> Bools:
+        """Marks the tiles that fit the memories."""
+        fits = np.ones((), np.bool_)
+        for memory, used in self._used().items():
+            fits = fits & (used <= config.depth(memory))
         # A tile of the result must be a box: whole inner runs, or a part of one.
-        fits += [
-            (self.tiles[outer] == 1) | (self.counts[inner] == 1)
-            for outer, inner in self.nest.joined
-        ]
-        return np.logical_and.reduce(fits)
+        for outer, inner in self.nest.joined:
+            fits = fits & ((self.tiles[outer] == 1) | (self.counts[inner] == 1))
+        return fits
 
     def least(self) -> dict[Memory, int]:
-        """Gives the fewest elements of each memory that any candidate takes."""
+        """Gives the fewest elements of each memory that any tiles take."""
         return {memory: int(used.min()) for memory, used in self._used().items()}
 
-    def cycles(self, config: VTAConfig) -> NDArray[np.float64]:
-        """Gives the estimated time of each candidate."""
-        zero = np.zeros_like(self.tiles[0])
-        load, compute, first = zero, zero, zero
+    def cycles(self, config: VTAConfig) -> Floats:
+        """Gives the estimated time of all tiles."""
+        load = compute = first = np.zeros((), np.int64)
         for buffer in self.nest.buffers:
             if buffer.cycles:
-                box, times = self._box(buffer.index), self._times(buffer)
-                rows = np.prod([zero + 1, *box[:-1]], axis=0)
-                instructions = np.prod([zero + 1, *box[:-2]], axis=0)
+                box, times = sides(buffer.index, self.tiles), self._times(buffer)
+                instructions, rows = product(box[:-2]), product(box[:-1])
                 overhead = LOAD_OVERHEAD * instructions + ROW_OVERHEAD * rows
-                cost = buffer.cycles * self._elements(buffer.index) + overhead
+                cost = buffer.cycles * product(box) + overhead
                 if buffer.memory is Memory.ACC:
                     compute = compute + times * cost
                 else:
                     load, first = load + times * cost, first + cost
-        covered = self.tiles * self.counts
         for box, cycles in self.nest.work:
             iterators = sorted({i for form in box for i in form.atoms})
-            repeats = self.counts[iterators].prod(axis=0)
+            repeats = product(self.counts[i] for i in iterators)
             compute = compute + (cycles * self._elements(box) + STEP_OVERHEAD) * repeats
-        queues = np.stack([load, compute, self._store(covered, config)]).astype(np.float64)
-        count = self.counts.prod(axis=0)
-        alone = np.stack([first, *(queues[1:] / count)])
-        return (queues + alone.sum(axis=0) - alone).max(axis=0) + TILE_OVERHEAD * count
+        store, count = self._store(config), product(self.counts)
+        busiest: Floats = np.zeros((), np.float64)
+        apart = first + compute / count + store / count
+        for queue, alone in ((load, first), (compute, compute / count), (store, store / count)):
+            busiest = np.maximum(busiest, queue + apart - alone)
+        return busiest + TILE_OVERHEAD * count
 
-    def _store(self, covered: Ints, config: VTAConfig) -> Ints:
-        """Gives the cycles of all stores; `covered` is how far the tiles of each iterator reach."""
-        elements = covered[: self.nest.outer].prod(axis=0)
+    def _store(self, config: VTAConfig) -> Ints:
+        """Gives the cycles of all stores."""
+        reached = zip(self.tiles[: self.nest.outer], self.counts, strict=False)
+        elements = product(tiles * counts for tiles, counts in reached)
         row = self.tiles[self.nest.outer - 1]
         bursts = elements // row * -(-row * config.element_bytes(Memory.OUT) // BURST_BYTES)
         return element_cycles(Memory.OUT, config) * elements + BURST_OVERHEAD * bursts
