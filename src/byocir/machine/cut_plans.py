@@ -115,8 +115,9 @@ def _planned(
     reasons: list[str],
     overlapping: frozenset[int],
 ) -> Plan | None:
-    """Gives the plan with the largest sizes, at most these, that limits allow; None without any."""
-    cut = list(sizes)
+    """Gives the plan with the largest sizes, at most these, that limits allow; None without any. The
+    last of overlapping calls costs what one of the next size that is legal does."""
+    cut, done = list(sizes), list(extents)
     for name, positions in fit.iterators.items():
         limit = fit.instruction.limits.get(name)
         if limit is None:
@@ -129,8 +130,8 @@ def _planned(
                 reasons.append(f"{fit.instruction.name}: expected {name} {limit}, found {wrong[0]}")
             return None
         for i, size in found.items():
-            cut[i] = size
-    return Plan(fit, tuple(cut), cost_of(fit, cut, extents))
+            cut[i], done[i] = size, -(-extents[i] // limit.step) * limit.step
+    return Plan(fit, tuple(cut), cost_of(fit, cut, done))
 
 
 def _most(limit: Limit, extent: int, overlaps: bool) -> int:
