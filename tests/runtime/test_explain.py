@@ -227,6 +227,21 @@ def test_what_many_nodes_share_is_told_once_with_what_it_would_gain():
     ]
 
 
+def test_a_miss_that_many_nodes_share_is_told_once():
+    names = [f"conv{i}" for i in range(4)]
+    reasons = ["expected x of f32, found ui8"] * 3 + ["expected a constant, found a value"]
+    decisions = [
+        Decision("npu", "graph", "npu.conv", False, [name], 1, 2, reason, [])
+        for name, reason in zip(names, reasons, strict=True)
+    ]
+    nodes = [Node(name, "Conv", 100) for name in names]
+    told = explain(Report(nodes, ["npu"], [], names, [], decisions)).splitlines()
+    once = "  graph  npu.conv           1/2 ops matched, expected x of f32, found ui8"
+    assert told[1:6:2] == ["  for reason 1, below"] * 3
+    assert told[-2:] == ["reason 1: 3 Conv, 300 MACs (75.0 %)", once]
+    assert told.count(once) == 1
+
+
 def test_nodes_of_several_ops_in_one_composite_go_to_the_op_that_they_are_around():
     names = ["dq0", "conv0", "q0", "dq1", "dq2", "add0", "q1"]
     kinds = {"dq": "DequantizeLinear", "conv": "Conv", "q": "QuantizeLinear", "add": "Add"}

@@ -54,6 +54,12 @@ class Decision:
         return self.taken or bool(self.rules) or found
 
     @property
+    def shown(self) -> str:
+        """Gives the pattern, how much of it matched and why the rest did not, in one line."""
+        matched = f"{min(self.matched, self.total - (not self.is_match))}/{self.total} ops matched"
+        return f"{self.level:<6} {self.pattern:<18} {matched}, {self.reason}"
+
+    @property
     def shares_an_op(self) -> bool:
         """Tells if the pattern has an op of the node: not if all that fitted is that both are
         blocks, of which one sums up or copies, and the other does not."""

@@ -355,9 +355,7 @@ def _left_in_float(decisions: list[Decision]) -> Iterator[str]:
 
 def _declined(decisions: list[Decision]) -> Iterator[str]:
     for decision in decisions:
-        most = decision.total - (not decision.is_match)
-        matched = f"{min(decision.matched, most)}/{decision.total} ops matched"
-        yield f"  {decision.level:<6} {decision.pattern:<18} {matched}, {decision.reason}"
+        yield f"  {decision.shown}"
         yield from _failed(decision)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from byocir.dialects.byoc import HOST, Node
@@ -67,6 +67,9 @@ class SharedReason:
         gain = f", {macs:,} MACs ({100 * macs / total:.1f} %)" if macs else ""
         yield f"reason {number}: {len(self.nodes):,} {self.nodes[0].op_type}{gain}"
         for index, decision in enumerate(self.decisions[0]):
+            if not _failed(decision):
+                yield f"  {decision.shown}"
+                continue
             kind = f"{decision.level} " if decision.target else "stays float: "
             yield f"  {kind}{decision.pattern}"
             for place, rule in enumerate(decision.rules):
@@ -95,7 +98,7 @@ def shared_reasons(
     placement = report.placement
     for node in report.nodes:
         decisions = deciding(report.reasons.get(node.name, ()))
-        failed = [(d.level, d.pattern, *_failed(d)) for d in decisions]
+        failed = [(d.level, d.pattern, *(_failed(d) or _missed(d))) for d in decisions]
         if node.name in besides or placement[node.name] != HOST:
             continue
         if any(rest for _, _, *rest in failed):
@@ -105,7 +108,14 @@ def shared_reasons(
     return sorted(shared, key=lambda each: -sum(node.macs for node in each.nodes))
 
 
-def _failed(decision: Decision) -> Iterable[int | str]:
+def _missed(decision: Decision) -> Sequence[int | str]:
+    """Tells decisions apart where the pattern itself did not match, but for those by which no
+    pattern has such an op."""
+    is_miss = decision.target and not decision.is_match and decision.shares_an_op
+    return [decision.matched, decision.reason] if is_miss else []
+
+
+def _failed(decision: Decision) -> Sequence[int | str]:
     """Tells the rules of a decision apart that failed, by place and fix."""
     return [
         part
