@@ -142,5 +142,5 @@ def test_a_float_model_says_what_to_do():
     module = byocir.import_onnx(DIGITS / "digits_f32.onnx", shapes=SHAPES)
     report = byocir.partition(module, ["vta"])
     assert report.regions == []
-    assert "quantise it to int8" in report.notes[0]
+    assert "byocir quantise MODEL --data SAMPLES.npz --target vta" in report.notes[0]
     assert all(node.name in report.reasons for node in report.nodes if node.macs)

@@ -95,11 +95,11 @@ def test_vta_says_that_it_misses_the_scale(model: bytes):
         assert lines[0].endswith("host")
         assert "The scale of the input is known when the model is compiled" in lines[2]
         assert "seen a scale that" in lines[2]
-        assert "quantize_static" in lines[3]
+        assert "byocir quantise" in lines[3]
     (note,) = (note for note in report.notes if "stay in float" in note)
     assert note.startswith(f"{sum(node.macs for node in integer):,} multiply-accumulates")
     assert f"{integer[0].name} has a scale that" in note
-    assert "quantize_static" in note
+    assert "byocir quantise" in note
 
 
 FOREIGN = """<ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]>

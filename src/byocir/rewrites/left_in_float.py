@@ -39,9 +39,8 @@ def product():
 
 
 @product.rule(
-    fix="quantise with scales that are known before, for example with "
-    "onnxruntime.quantization.quantize_static: a target that rescales its sums needs them as "
-    "constants, one that gives i32 does not"
+    fix="quantise the float model with scales that are known before, as `byocir quantise` does: a "
+    "target that rescales its sums needs them as constants, one that gives i32 does not"
 )
 def scale_is_known(m: Match) -> tuple[bool, object]:
     """The scale of the input is known when the model is compiled."""

@@ -31,8 +31,8 @@ _QUANTISED = ("QuantizeLinear", "DynamicQuantizeLinear", "QLinear", "QGemm")
 """The beginnings of types of operators that only quantised models have."""
 
 _FLOAT = (
-    "the model's tensors are f32; quantise it to int8 (QDQ), for example with "
-    "onnxruntime.quantization.quantize_static"
+    "the model's tensors are f32; quantise it to int8: byocir quantise MODEL --data SAMPLES.npz "
+    "--target "
 )
 _QUANTISED_OTHERWISE = "the model is quantised, but not so that its sums can be integers"
 _NOT_QUANTISED = "quantise what they read and what they give"
@@ -120,7 +120,7 @@ def _shares(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> 
     floats = any(_is_float_contraction(op) or _rescales_in_float(op) for op in host_ops)
     if floats and not _fitted(report) and _compute_in_integers(module):
         quantised = any(node.op_type.startswith(_QUANTISED) for node in report.nodes)
-        missing = _QUANTISED_OTHERWISE if quantised else _FLOAT
+        missing = _QUANTISED_OTHERWISE if quantised else _FLOAT + report.targets[0]
         return [f"nothing was offloaded to {', '.join(report.targets)}: {missing}"]
     host = set(report.host)
     heaviest = sorted((n for n in report.nodes if n.name in host), key=lambda n: -n.macs)
