@@ -21,6 +21,18 @@ def test_run_prints_what_went_where_and_verifies(capsys: pytest.CaptureFixture[s
     assert "[1/5] import" in err
 
 
+def test_all_is_left_to_the_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """No pattern is tried, and nothing is said of a target."""
+    assert main(["run", MODEL, *SHAPE, "--target", "host"]) == 0
+    out = capsys.readouterr().out
+    assert "host operators" in out
+    assert "vta" not in out
+    package = str(tmp_path / "digits.bpkg")
+    assert main(["compile", MODEL, *SHAPE, "--target", "host", "-o", package]) == 0
+    assert main(["run", package]) == 0
+    assert "vta" not in capsys.readouterr().out
+
+
 def test_run_reads_and_writes_arrays(tmp_path: Path):
     np.savez(tmp_path / "in.npz", image=np.ones((1, 1, 8, 8), np.float32))
     arguments = ["--input", str(tmp_path / "in.npz"), "--output", str(tmp_path / "out.npz")]

@@ -93,15 +93,26 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _Targets(argparse.Action):
+    """Collects targets in order; `host` adds none, so that alone it leaves all to the host."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *_: Any
+    ) -> None:
+        before = getattr(namespace, self.dest) or []
+        setattr(namespace, self.dest, [*before, *([values] if values != "host" else [])])
+
+
 def _add_model(
     parser: argparse.ArgumentParser, what: str = "an ONNX file", default: str = "vta"
 ) -> None:
     parser.add_argument("model", type=Path, help=what)
     parser.add_argument(
         "--target",
-        action="append",
+        action=_Targets,
         metavar="T",
         help="a target with options, e.g. vta{rounding=half_even}, or one in a file, npu.py:Npu; "
+        "host leaves all to the host; "
         f"repeat in order of preference (default: {default})",
     )
     parser.add_argument(
