@@ -314,6 +314,8 @@ def _parts_of(array: AllocOp, moves: Sequence[BlockOp]) -> dict[SSAValue, Offset
         offset = by if is_load else tuple(-at for at in by)
         if not isinstance(part.owner, AllocOp) or found.setdefault(part, offset) != offset:
             return None
+        if not all(isinstance(use.operation, BlockOp) for use in part.uses):
+            return None
     return found
 
 

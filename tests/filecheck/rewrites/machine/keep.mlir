@@ -197,3 +197,35 @@ func.func @one_after_the_other(%x: memref<2x4xi8, "engine.near">, %z: memref<3x4
   }
   func.return
 }
+
+// What else is done with a tile than by blocks cannot be done with another buffer.
+// CHECK-LABEL: func.func @copied
+// CHECK-NOT:   kept_bytes
+// CHECK:       tir.alloc : memref<3x4xi8>
+// CHECK:       tir.copy
+func.func @copied(%x: memref<3x4xi8, "engine.near">, %z: memref<3x4xi8, "engine.near">, %v: memref<3x4xi8>) attributes {byoc.target = #byoc.target<"engine", {}>} {
+  %y = tir.alloc : memref<3x4xi8>
+  %t = tir.alloc : memref<3x4xi8, "engine.near">
+  tir.block [i: 3, j: 4] ins(%x[i, j] : memref<3x4xi8, "engine.near">) outs(%t[i, j] : memref<3x4xi8, "engine.near">) {
+  ^bb0(%a: i8, %b: i8):
+    %0 = arith.addi %a, %a : i8
+    tir.yield %0 : i8
+  }
+  tir.block [i: 3, j: 4] ins(%t[i, j] : memref<3x4xi8, "engine.near">) outs(%y[i, j] : memref<3x4xi8>) {
+  ^bb0(%a: i8, %b: i8):
+    tir.yield %a : i8
+  }
+  %c0 = arith.constant 0 : index
+  tir.copy %t[%c0, %c0] to %v[%c0, %c0] sizes [3, 4] : memref<3x4xi8, "engine.near"> to memref<3x4xi8>
+  %u = tir.alloc : memref<3x4xi8, "engine.near">
+  tir.block [i: 3, j: 4] ins(%y[i, j] : memref<3x4xi8>) outs(%u[i, j] : memref<3x4xi8, "engine.near">) {
+  ^bb0(%a: i8, %b: i8):
+    tir.yield %a : i8
+  }
+  tir.block [i: 3, j: 4] ins(%u[i, j] : memref<3x4xi8, "engine.near">) outs(%z[i, j] : memref<3x4xi8, "engine.near">) {
+  ^bb0(%a: i8, %b: i8):
+    %0 = arith.addi %a, %a : i8
+    tir.yield %0 : i8
+  }
+  func.return
+}
