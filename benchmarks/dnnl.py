@@ -4,13 +4,14 @@
 
 Nets in full size with seeded weights, as in benchmarks/host.py; what `dnnl` does not take runs as
 C. `chosen` is what `objective="latency"` makes of dnnl and the host. One thread on one CPU, in
-interleaved rounds whose order turns around. `convolutions` are those of the net alone, called with
-oneDNN's C API one after the other on arrays in the orders that it prefers, without bias or what
-follows. Printed are the least times of the rounds, dnnl's share of each other's, the largest
-difference of the first output from ONNX Runtime's, as a share of its largest value, beside that of
-ONNX Runtime's with its graph optimisations from its own without them, and the share of
-multiply-accumulates on dnnl, alone and as chosen. In nets of bytes a step that one of them takes
-the other way is handed on by all layers behind, so that they differ by some steps of the last.
+interleaved rounds whose order turns around; times are those of the processor, which other programs
+on it do not lengthen. `convolutions` are those of the net alone, called with oneDNN's C API one
+after the other on arrays in the orders that it prefers, without bias or what follows. Printed are
+the least times of the rounds, dnnl's share of each other's, the largest difference of the first
+output from ONNX Runtime's, as a share of its largest value, beside that of ONNX Runtime's with its
+graph optimisations from its own without them, and the share of multiply-accumulates on dnnl, alone
+and as chosen. In nets of bytes a step that one of them takes the other way is handed on by all
+layers behind, so that they differ by some steps of the last.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import argparse
 import ctypes
 import os
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -154,7 +156,8 @@ def compare(name: str, rounds: int) -> None:
     run_passes(module, load_context(), "normalize-qdq,qdq-to-integer")
     if any(isinstance(op, ConvOp) for op in module.walk()):
         runs["convolutions"] = convolutions(module)
-    least = {program: min(times) for program, times in measured(runs, feeds, rounds).items()}
+    rows = measured(runs, feeds, rounds, time.process_time)
+    least = {program: min(times) for program, times in rows.items()}
     macs, mine = package.report.macs, least.pop("dnnl")
     print(f"{name:<14} {macs['dnnl'] / sum(macs.values()):6.1%} of MACs", end="   ")
     of_chosen = chosen.report.macs["dnnl"] / sum(macs.values())
@@ -173,7 +176,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    for name in options.nets or ["ResNet-50", "MobileNetV2", "SSD", "encoder"]:
+    for name in options.nets or ["ResNet-50", "ResNet-50 s8", "MobileNetV2", "SSD", "encoder"]:
         compare(name, options.rounds)
 
 

@@ -211,6 +211,19 @@ def test_weights_are_read_from_memory():
         assert costs["bytes"] == 4 * (1280 + 1000)
 
 
+@pytest.mark.parametrize(("size", "rate"), [(2**16, 2e10), (2**18, 1e10)])
+def test_a_cache_is_faster_than_memory(size, rate):
+    (function,) = parse_module(
+        f"""func.func @main(%x: tensor<{size}xf32>) -> tensor<{size}xf32> {{
+  %y = graph.relu %x : (tensor<{size}xf32>) -> tensor<{size}xf32>
+  func.return %y : tensor<{size}xf32>
+}}""",
+        load_context(),
+    ).body.block.ops
+    relu = function.body.block.first_op
+    assert Kernels(0, 1, 1e10, 2e10).cost_of([relu], 1)["latency"] == pytest.approx(8 * size / rate)
+
+
 def test_several_go_together(monkeypatch):
     """Each alone would not be worth what crosses."""
     lines = ["a = relu x", "b = relu a", "c = relu b"]

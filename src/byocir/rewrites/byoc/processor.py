@@ -23,6 +23,8 @@ from byocir.rewrites.byoc.count_work import crossing, macs_of, size_of
 HERTZ = 3e9
 BYTES_PER_SECOND = 1e10
 """The bytes that come from memory in a second; what fits a cache comes faster."""
+CACHE_BYTES = 2**20
+"""The bytes of the cache that one core has."""
 LANES = 8
 INSTRUCTION_JOULES = 70e-12
 MAC_JOULES = 4.6e-12
@@ -33,12 +35,13 @@ BYTE_JOULES = 1300e-12 / 8
 class Kernels:
     """The kernels that compute ops on a processor: seconds in which one is called, and how much
     they multiply and accumulate in a clock of one thread, and bytes in a second that they take and
-    give. Kernels that fuse do all ops of a match in one call, and move what that reads,
-    weights among it, and gives."""
+    give, more than a cache holds and less. Kernels that fuse do all ops of a match in one call, and
+    move what that reads, weights among it, and gives."""
 
     call_seconds: float
     macs_per_clock: float
     bytes_per_second: float = BYTES_PER_SECOND
+    cached_bytes_per_second: float = BYTES_PER_SECOND
     fuse: bool = False
 
     def cost_of(self, ops: Sequence[Operation], threads: int) -> dict[str, float]:
@@ -56,7 +59,7 @@ class Kernels:
         work = [macs_of(ops)] if self.fuse else [macs_of([op]) for op in ops]
         rate = HERTZ * self.macs_per_clock * threads
         seconds = (
-            self.call_seconds + max(macs / rate, size / self.bytes_per_second)
+            self.call_seconds + max(macs / rate, self._seconds_of(size))
             for macs, size in zip(work, moved, strict=True)
         )
         each = INSTRUCTION_JOULES / LANES + MAC_JOULES
@@ -65,3 +68,8 @@ class Kernels:
             "energy": sum(work) * each + sum(moved) * BYTE_JOULES,
             "bytes": float(across),
         }
+
+    def _seconds_of(self, nbytes: int) -> float:
+        """Gives the seconds in which so many bytes are taken and given."""
+        is_cached = nbytes <= CACHE_BYTES
+        return nbytes / (self.cached_bytes_per_second if is_cached else self.bytes_per_second)
