@@ -16,34 +16,7 @@ from typing import Any, cast
 import numpy as np
 from xdsl.ir import Operation
 
-from byocir.dialects.graph import (
-    AveragePoolOp,
-    CastOp,
-    ConstantOp,
-    ConvOp,
-    ConvTransposeOp,
-    CumSumOp,
-    FixedAttr,
-    FlattenOp,
-    GruOp,
-    LpPoolOp,
-    LstmOp,
-    MatmulOp,
-    MaxPoolOp,
-    PoolOp,
-    PowOp,
-    QuantizeOp,
-    RecurrentOp,
-    RequantizeOp,
-    ReshapeOp,
-    ResizeOp,
-    RnnOp,
-    SliceOp,
-    SqueezeOp,
-    SumPoolOp,
-    TileOp,
-    UnsqueezeOp,
-)
+from byocir.dialects import graph as g
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.graph.fixed_point import Rounding, rescale
 from byocir.dialects.graph.nn import BYTES
@@ -72,7 +45,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 def _run(
-    op: RecurrentOp,
+    op: g.RecurrentOp,
     operands: Sequence[np.ndarray],
     starts: Sequence[np.ndarray],
     step_of: Callable[[int], Step],
@@ -102,7 +75,7 @@ def _biases(bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return bias[:half], bias[half:]
 
 
-def _rnn(op: RnnOp, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _rnn(op: g.RnnOp, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
     def step_of(direction: int) -> Step:
         recurrence, bias = operands[2][direction], sum(_biases(operands[3][direction]))
         return lambda x, states: (np.tanh(x + states[0] @ recurrence.T + bias),)
@@ -110,7 +83,7 @@ def _rnn(op: RnnOp, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
     return _run(op, operands, [operands[5]], step_of)
 
 
-def _gru(op: GruOp, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _gru(op: g.GruOp, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
     hidden, linear = operands[2].shape[2], op.linear_before_reset.value.data == 1
 
     def step_of(direction: int) -> Step:
@@ -134,7 +107,7 @@ def _gru(op: GruOp, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
     return _run(op, operands, [operands[5]], step_of)
 
 
-def _lstm(op: LstmOp, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _lstm(op: g.LstmOp, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
     def step_of(direction: int) -> Step:
         recurrence, bias = operands[2][direction], sum(_biases(operands[3][direction]))
         peep_in, peep_out, peep_forget = np.split(operands[7][direction], 3)
@@ -151,7 +124,7 @@ def _lstm(op: LstmOp, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
     return _run(op, operands, [operands[5], operands[6]], step_of)
 
 
-RECURRENT_RULES: Mapping[type[Operation], Rule] = {GruOp: _gru, LstmOp: _lstm, RnnOp: _rnn}
+RECURRENT_RULES: Mapping[type[Operation], Rule] = {g.GruOp: _gru, g.LstmOp: _lstm, g.RnnOp: _rnn}
 """The rule of each op class."""
 
 
@@ -163,7 +136,7 @@ RECURRENT_RULES: Mapping[type[Operation], Rule] = {GruOp: _gru, LstmOp: _lstm, R
 # before it.
 
 
-def _resize(op: ResizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _resize(op: g.ResizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     """Resizes an array: the nearest elements keep their bits, others are sums of doubles. Integers
     are rounded in the end, ties to even, and saturate."""
     (made,) = operands
@@ -209,7 +182,7 @@ def _as(
 
 
 def _slices(
-    x: np.ndarray, out: Shape, op: PoolOp | ConvOp, kernel: Sequence[int], fill: Any
+    x: np.ndarray, out: Shape, op: g.PoolOp | g.ConvOp, kernel: Sequence[int], fill: Any
 ) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
     """Yields each position in the kernel, in order, with the elements of `x` [N,C,spatial…] that
     the windows have there [N,C,out…]. Outside of `x` there is `fill`."""
@@ -232,12 +205,12 @@ def _slices(
         yield position, padded[(slice(None), slice(None), *window)]
 
 
-def _pool_slices(op: PoolOp, x: np.ndarray, fill: Any) -> Iterator[np.ndarray]:
+def _pool_slices(op: g.PoolOp, x: np.ndarray, fill: Any) -> Iterator[np.ndarray]:
     out = shape_of(op.result.type)[2:]
     return (part for _, part in _slices(x, out, op, int_tuple(op.kernel_shape), fill))
 
 
-def _max_pool(op: MaxPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _max_pool(op: g.MaxPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     x = operands[0]
     least = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
     result = np.full(shape_of(op.result.type), least, x.dtype)
@@ -246,7 +219,7 @@ def _max_pool(op: MaxPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return result
 
 
-def _average_pool(op: AveragePoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _average_pool(op: g.AveragePoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     x = operands[0]
     wide = np.promote_types(x.dtype, np.float32)
     total = np.zeros(shape_of(op.result.type), wide)
@@ -256,7 +229,7 @@ def _average_pool(op: AveragePoolOp, operands: Sequence[np.ndarray]) -> np.ndarr
     return (total / counts.astype(wide)).astype(x.dtype)
 
 
-def _lp_pool(op: LpPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _lp_pool(op: g.LpPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     """Onnx's reference scales windows that lie partly beyond the pads, as an average would be."""
     x, p = operands[0], op.p.value.data
     wide = np.promote_types(x.dtype, np.float32)
@@ -267,7 +240,7 @@ def _lp_pool(op: LpPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return root.astype(x.dtype)
 
 
-def _sum_pool(op: SumPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _sum_pool(op: g.SumPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     total = np.zeros(shape_of(op.result.type), np.int32)
     for part in _pool_slices(op, operands[0], 0):
         total += part
@@ -277,7 +250,7 @@ def _sum_pool(op: SumPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
 # -- contractions
 
 
-def _conv(op: ConvOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _conv(op: g.ConvOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     """Adds one matrix product for each kernel position: integers exactly, for products of bytes
     summed in float64 stay far below 2^53. Onnx's reference multiplies what lies between the taps of
     a dilated kernel by zeros, so that a NaN there spreads."""
@@ -299,7 +272,7 @@ def _conv(op: ConvOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return result.astype(np.int32 if whole else x.dtype)
 
 
-def _matmul(op: MatmulOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _matmul(op: g.MatmulOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     lhs, rhs = operands
     if element_type_of(op.lhs.type) not in BYTES:
         wide = np.promote_types(lhs.dtype, np.float32) if lhs.dtype.kind == "f" else lhs.dtype
@@ -308,7 +281,7 @@ def _matmul(op: MatmulOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return total.astype(np.int64).astype(np.int32)
 
 
-def _around(op: ConvTransposeOp, sizes: Sequence[int]) -> list[tuple[int, int]]:
+def _around(op: g.ConvTransposeOp, sizes: Sequence[int]) -> list[tuple[int, int]]:
     """Counts the elements before the first, and behind the last, of each spatial dimension the
     kernel reaches from the elements of the result."""
     rows = zip(
@@ -324,7 +297,7 @@ def _around(op: ConvTransposeOp, sizes: Sequence[int]) -> list[tuple[int, int]]:
     return [(max(before // s, 0), max(last // s - (n - 1), 0)) for before, last, n, s in reach]
 
 
-def _conv_transpose(op: ConvTransposeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _conv_transpose(op: g.ConvTransposeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     """Adds the products with each kernel position to every `strides`-th element. As blocks have
     it, there are zeros around the input, of which weights that are not finite make NaN."""
     x, w, group = operands[0], operands[1], op.group.value.data
@@ -362,7 +335,7 @@ def _conv_transpose(op: ConvTransposeOp, operands: Sequence[np.ndarray]) -> np.n
 # -- quantisation
 
 
-def _quantize(op: QuantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _quantize(op: g.QuantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     x, scale, zero_point = operands
     if scale.ndim:  # along the axis
         column = [-1] + [1] * (x.ndim - 1 - op.axis.value.data)
@@ -373,9 +346,9 @@ def _quantize(op: QuantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return saturate(rounded + zero_point.astype(wide), zero_point.dtype)
 
 
-def _requantize(op: RequantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _requantize(op: g.RequantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     dtype = dtype_of(op.to)
-    if isinstance(op.rounding, FixedAttr):
+    if isinstance(op.rounding, g.FixedAttr):
         x, multiplier = (array.astype(np.int64) for array in operands)
         ties = cast("Rounding", op.rounding.ties.data)
         rounded = rescale(x, multiplier, op.rounding.shift.data, ties)
@@ -386,14 +359,14 @@ def _requantize(op: RequantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return saturate(rounded + op.zero_point.value.data, dtype)
 
 
-def _constant(op: ConstantOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _constant(op: g.ConstantOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return op.value.data.values()
 
 
 # -- conversions
 
 
-def _cast(op: CastOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _cast(op: g.CastOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     x, dtype = operands[0], dtype_of(op.to)
     if x.dtype.kind in "iub" or dtype.kind not in "iu":
         return x.astype(dtype)
@@ -401,7 +374,7 @@ def _cast(op: CastOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return saturate(np.where(np.isnan(wide), 0, wide).astype(wide.dtype), dtype)
 
 
-def _pow(op: PowOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _pow(op: g.PowOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     base, exponent = operands
     if base.dtype.kind not in "iu":
         return np.power(base, exponent.astype(base.dtype))
@@ -423,11 +396,11 @@ def _in_order(op: InOrderOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return operands[0].reshape(shape_of(op.result.type))
 
 
-def _tile(op: TileOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _tile(op: g.TileOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return np.tile(operands[0], int_tuple(op.repeats))
 
 
-def _slice(op: SliceOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _slice(op: g.SliceOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     rows = zip(*map(int_tuple, (op.starts, op.sizes, op.steps)), strict=True)
     chosen = [range(start, start + size * step, step) for start, size, step in rows]
     ends = [each.stop if each.stop >= 0 else None for each in chosen]
@@ -439,7 +412,7 @@ def _slice(op: SliceOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     ]
 
 
-def _cum_sum(op: CumSumOp, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _cum_sum(op: g.CumSumOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     """Adds in order, as the definition does, which takes a time quadratic in the size."""
     (x,), axis, back = operands, op.axis.value.data, bool(op.reverse.value.data)
     kind = x.dtype if x.dtype.kind in "iu" else np.promote_types(x.dtype, np.float32)
@@ -452,25 +425,25 @@ def _cum_sum(op: CumSumOp, operands: Sequence[np.ndarray]) -> np.ndarray:
 
 GRAPH_RULES: Mapping[type[Operation], Rule] = {
     **RECURRENT_RULES,
-    AveragePoolOp: _average_pool,
-    CastOp: _cast,
-    ConstantOp: _constant,
-    ConvOp: _conv,
-    ConvTransposeOp: _conv_transpose,
-    CumSumOp: _cum_sum,
-    FlattenOp: _in_order,
-    LpPoolOp: _lp_pool,
-    MatmulOp: _matmul,
-    MaxPoolOp: _max_pool,
-    PowOp: _pow,
-    QuantizeOp: _quantize,
-    RequantizeOp: _requantize,
-    ReshapeOp: _in_order,
-    ResizeOp: _resize,
-    SliceOp: _slice,
-    SqueezeOp: _in_order,
-    SumPoolOp: _sum_pool,
-    TileOp: _tile,
-    UnsqueezeOp: _in_order,
+    g.AveragePoolOp: _average_pool,
+    g.CastOp: _cast,
+    g.ConstantOp: _constant,
+    g.ConvOp: _conv,
+    g.ConvTransposeOp: _conv_transpose,
+    g.CumSumOp: _cum_sum,
+    g.FlattenOp: _in_order,
+    g.LpPoolOp: _lp_pool,
+    g.MatmulOp: _matmul,
+    g.MaxPoolOp: _max_pool,
+    g.PowOp: _pow,
+    g.QuantizeOp: _quantize,
+    g.RequantizeOp: _requantize,
+    g.ReshapeOp: _in_order,
+    g.ResizeOp: _resize,
+    g.SliceOp: _slice,
+    g.SqueezeOp: _in_order,
+    g.SumPoolOp: _sum_pool,
+    g.TileOp: _tile,
+    g.UnsqueezeOp: _in_order,
 }
 """Our own rules, by op class. Every other graph op is evaluated by its definition."""

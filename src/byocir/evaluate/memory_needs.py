@@ -19,14 +19,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from byocir.dialects.graph import (
-    FlattenOp,
-    ForeignOp,
-    ReshapeOp,
-    SqueezeOp,
-    TransposeOp,
-    UnsqueezeOp,
-)
+from byocir.dialects import graph as g
 from byocir.dialects.locations import place
 from byocir.dialects.tir import EmptyOp
 from byocir.dialects.traits import is_constant
@@ -118,7 +111,7 @@ def ask_for_program(module: ModuleOp) -> None:
             _ask_for_block(function.body.block)
 
 
-_MOVING = frozenset((FlattenOp, ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp))
+_MOVING = frozenset((g.FlattenOp, g.ReshapeOp, g.SqueezeOp, g.TransposeOp, g.UnsqueezeOp))
 """Ops whose results may be in the memory of what they are given."""
 
 
@@ -146,7 +139,7 @@ def _ask_for_block(block: Block) -> None:
 
 def kind_of(op: Operation) -> str:
     """Names an op in messages: a foreign one by its ONNX type."""
-    return op.kind if isinstance(op, ForeignOp) else op.name
+    return op.kind if isinstance(op, g.ForeignOp) else op.name
 
 
 _LITTLE = 2**20

@@ -10,18 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from byocir.dialects import tir
 from byocir.dialects.locations import place
-from byocir.dialects.tir import (
-    AllocOp,
-    BlockOp,
-    ConstantOp,
-    CopyOp,
-    EmptyOp,
-    ExternOp,
-    FillOp,
-    ForOp,
-    IntrinsicOp,
-)
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter, Values, evaluates
@@ -31,8 +21,8 @@ from byocir.evaluate.tir_access import expect_writable, surrounded
 from byocir.evaluate.tir_block import BlockPlan
 
 
-@evaluates(BlockOp)
-def _block(interpreter: Interpreter, op: BlockOp, arguments: Values) -> Values:
+@evaluates(tir.BlockOp)
+def _block(interpreter: Interpreter, op: tir.BlockOp, arguments: Values) -> Values:
     plan: BlockPlan | None = interpreter.plans.get(op)
     if plan is None:
         plan = interpreter.plans[op] = BlockPlan(op)
@@ -48,7 +38,7 @@ def _block(interpreter: Interpreter, op: BlockOp, arguments: Values) -> Values:
 
 
 def evaluate_block(
-    op: BlockOp,
+    op: tir.BlockOp,
     ins: Sequence[np.ndarray],
     outs: Sequence[np.ndarray],
     bases: Sequence[int] = (),
@@ -61,7 +51,7 @@ def evaluate_block(
 
 
 def update_block(
-    op: BlockOp,
+    op: tir.BlockOp,
     ins: Sequence[np.ndarray],
     outs: Sequence[np.ndarray],
     bases: Sequence[int] = (),
@@ -71,19 +61,19 @@ def update_block(
         BlockPlan(op).run(ins, outs, bases)
 
 
-@evaluates(ConstantOp)
-def _constant(_: Interpreter, op: ConstantOp, arguments: Values) -> Values:
+@evaluates(tir.ConstantOp)
+def _constant(_: Interpreter, op: tir.ConstantOp, arguments: Values) -> Values:
     return (op.value.data.values(),)
 
 
-@evaluates(EmptyOp, AllocOp)
-def _empty(_: Interpreter, op: EmptyOp | AllocOp, arguments: Values) -> Values:
+@evaluates(tir.EmptyOp, tir.AllocOp)
+def _empty(_: Interpreter, op: tir.EmptyOp | tir.AllocOp, arguments: Values) -> Values:
     type_ = op.result.type
     return (np.zeros(shape_of(type_), dtype_of(element_type_of(type_))),)
 
 
-@evaluates(FillOp)
-def _fill(_: Interpreter, op: FillOp, arguments: Values) -> Values:
+@evaluates(tir.FillOp)
+def _fill(_: Interpreter, op: tir.FillOp, arguments: Values) -> Values:
     if not arguments:
         value = number(op.value)
         return (np.full(shape_of(op.array_type), value, value.dtype),)
@@ -92,8 +82,8 @@ def _fill(_: Interpreter, op: FillOp, arguments: Values) -> Values:
     return ()
 
 
-@evaluates(ForOp)
-def _for(interpreter: Interpreter, op: ForOp, arguments: Values) -> Values:
+@evaluates(tir.ForOp)
+def _for(interpreter: Interpreter, op: tir.ForOp, arguments: Values) -> Values:
     body, carried = op.body.block, list(arguments)
     for index in range(op.extent.value.data):
         if op.conditional is not None and not carried[0]:
@@ -102,8 +92,8 @@ def _for(interpreter: Interpreter, op: ForOp, arguments: Values) -> Values:
     return carried
 
 
-@evaluates(ExternOp)
-def _extern(_: Interpreter, op: ExternOp, arguments: Values) -> Values:
+@evaluates(tir.ExternOp)
+def _extern(_: Interpreter, op: tir.ExternOp, arguments: Values) -> Values:
     routine = routine_of(op)
     try:
         made = routine.evaluate(list(arguments), *routine.values(op))
@@ -115,14 +105,14 @@ def _extern(_: Interpreter, op: ExternOp, arguments: Values) -> Values:
         raise ByocirError("B312", told, where=place(op.location)) from error
 
 
-@evaluates(IntrinsicOp)
-def _intrinsic(interpreter: Interpreter, op: IntrinsicOp, arguments: Values) -> Values:
+@evaluates(tir.IntrinsicOp)
+def _intrinsic(interpreter: Interpreter, op: tir.IntrinsicOp, arguments: Values) -> Values:
     interpreter.run(op.body.block, [])
     return ()
 
 
-@evaluates(CopyOp)
-def _copy(_: Interpreter, op: CopyOp, arguments: Values) -> Values:
+@evaluates(tir.CopyOp)
+def _copy(_: Interpreter, op: tir.CopyOp, arguments: Values) -> Values:
     source, destination = arguments[:2]
     expect_writable(destination)
     rank = len(op.box)
@@ -142,7 +132,7 @@ def _copy(_: Interpreter, op: CopyOp, arguments: Values) -> Values:
     return ()
 
 
-def _outside(side: str, starts: Sequence[int], op: CopyOp, array: np.ndarray) -> ByocirError:
+def _outside(side: str, starts: Sequence[int], op: tir.CopyOp, array: np.ndarray) -> ByocirError:
     return ByocirError(
         "B303",
         f"expected a box inside the {side} of shape {list(array.shape)}, found sizes "

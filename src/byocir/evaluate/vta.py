@@ -13,17 +13,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from byocir.dialects import vta
 from byocir.dialects.array import ArrayAttr
-from byocir.dialects.vta import (
-    AluOp,
-    FinishOp,
-    GemmOp,
-    InstructionOp,
-    LoadOp,
-    ProgramOp,
-    StoreOp,
-    config_of,
-)
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter, Values, as_array, evaluates
 from byocir.vta_sim import Executable, Instruction, Machine, SimResult, VTAConfig
@@ -33,8 +24,8 @@ from byocir.vta_sim.isa import LAYOUT
 NO_DRAM: NDArray[np.uint8] = np.zeros(0, np.uint8)
 
 
-@evaluates(LoadOp, StoreOp, GemmOp, AluOp, FinishOp)
-def _instruction(interpreter: Interpreter, op: InstructionOp, arguments: Values) -> Values:
+@evaluates(vta.LoadOp, vta.StoreOp, vta.GemmOp, vta.AluOp, vta.FinishOp)
+def _instruction(interpreter: Interpreter, op: vta.InstructionOp, arguments: Values) -> Values:
     """Runs one instruction on the machine of its function; DRAM is the memref that it moves."""
     instruction = interpreter.plans.get(op)
     if instruction is None:
@@ -46,23 +37,23 @@ def _instruction(interpreter: Interpreter, op: InstructionOp, arguments: Values)
     return ()
 
 
-def _machine(interpreter: Interpreter, op: InstructionOp) -> Machine:
+def _machine(interpreter: Interpreter, op: vta.InstructionOp) -> Machine:
     function = op.parent_op()
     assert function is not None
     machine = interpreter.plans.get(function)
     if machine is None:
-        machine = Machine(NO_DRAM, config_of(function), check=True)
+        machine = Machine(NO_DRAM, vta.config_of(function), check=True)
         interpreter.plans[function] = machine
     return machine
 
 
-@evaluates(ProgramOp)
-def _program(_: Interpreter, op: ProgramOp, arguments: Values) -> Values:
+@evaluates(vta.ProgramOp)
+def _program(_: Interpreter, op: vta.ProgramOp, arguments: Values) -> Values:
     return run_program(op, [as_array(argument) for argument in arguments])[0]
 
 
 def run_program(
-    program: ProgramOp, inputs: Sequence[np.ndarray], *, timing: bool = False
+    program: vta.ProgramOp, inputs: Sequence[np.ndarray], *, timing: bool = False
 ) -> tuple[list[np.ndarray], SimResult]:
     """Runs a program in the simulator on packed inputs, in the order of its ports: its outputs, and
     what the simulator measured, cycles only with `timing`.
@@ -87,7 +78,7 @@ def run_program(
     return executable.run(inputs, timing=timing)
 
 
-def _misfit(program: ProgramOp, expected: str, found: str) -> ByocirError:
+def _misfit(program: vta.ProgramOp, expected: str, found: str) -> ByocirError:
     message = f"expected {expected}, found {found}"
     return ByocirError("B337", message, where=f"program @{program.sym_name.data}")
 

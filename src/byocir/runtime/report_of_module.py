@@ -20,16 +20,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
-from byocir.dialects.byoc import (
-    KEPT,
-    SPLIT,
-    TARGET,
-    TARGETS,
-    CallOp,
-    Node,
-    SourceOp,
-    TrailOp,
-)
+from byocir.dialects import byoc
 from byocir.dialects.decisions import Decision
 from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.graph import ForeignOp, GraphOp
@@ -59,21 +50,21 @@ which have static shapes."""
 @gc_paused()
 def report_of(module: ModuleOp) -> Report:
     """Gives the report of a module whose regions were outlined."""
-    source = next((op for op in module.body.block.ops if isinstance(op, SourceOp)), None)
+    source = next((op for op in module.body.block.ops if isinstance(op, byoc.SourceOp)), None)
     nodes = source.entries() if source is not None else []
     told = cache(_told)  # of types, of which few are different
     ops = ops_of(module)
-    calls = [op for op in ops if type(op) is CallOp]
+    calls = [op for op in ops if type(op) is byoc.CallOp]
     regions = [_region(call, told) for call in calls if call.handed_off]
     taken = {name for region in regions for name in region.nodes}
     host_ops = _host_ops(module)
     with_host_ops = {name for op in host_ops for name in names(op.location)}
     on_host, on_both = with_host_ops - taken, with_host_ops & taken
-    before = module.attributes.get(SPLIT)
+    before = module.attributes.get(byoc.SPLIT)
     if isinstance(before, ArrayAttr):
         on_both = {name.data for name in cast("ArrayAttr[StringAttr]", before)}
     known = [node.name for node in nodes]
-    named = TARGETS in module.attributes
+    named = byoc.TARGETS in module.attributes
     foreign = _foreign(ops, known)
     report = Report(
         nodes=nodes,
@@ -96,14 +87,16 @@ def report_of(module: ModuleOp) -> Report:
 def recount(report: Report, module: ModuleOp) -> None:
     """Counts once more what crosses, and adds what passes noted and kept on the chip, after the
     passes that make a target's code: these may change what a call takes."""
-    calls = [op for op in ops_of(module) if isinstance(op, CallOp) and op.handed_off and op.notes]
+    calls = [
+        op for op in ops_of(module) if isinstance(op, byoc.CallOp) and op.handed_off and op.notes
+    ]
     found = {region.symbol: region for region in (_region(call, _told) for call in calls)}
     now = [found.get(region.symbol, region) for region in report.regions]
     kept = {
         function.sym_name.data: number.value.data
         for function in module.body.block.ops
         if isinstance(function, FuncOp)
-        and isinstance(number := function.attributes.get(KEPT), IntegerAttr)
+        and isinstance(number := function.attributes.get(byoc.KEPT), IntegerAttr)
     }
     report.regions = [
         replace(region, inputs=counted.inputs, bytes=counted.bytes, kept=kept.get(region.symbol, 0))
@@ -123,7 +116,7 @@ def _told(type_: Attribute) -> _Told:
     return _Told(str(type_), size_of(type_))
 
 
-def _region(call: CallOp, told: Callable[[Attribute], _Told]) -> Region:
+def _region(call: byoc.CallOp, told: Callable[[Attribute], _Told]) -> Region:
     record = call.handed_off
     assert record is not None
     scripts = [script.data for script in call.schedules or ()] or [""] * len(record.composites)
@@ -152,13 +145,13 @@ def _host_ops(module: ModuleOp) -> list[Operation]:
     return [
         op
         for function in module.body.block.ops
-        if isinstance(function, FuncOp) and TARGET not in function.attributes
+        if isinstance(function, FuncOp) and byoc.TARGET not in function.attributes
         for op in ops_of(function)[1:]
-        if type(op) is not CallOp and not is_constant(op)
+        if type(op) is not byoc.CallOp and not is_constant(op)
     ]
 
 
-def _host_macs(host_ops: Sequence[Operation], split: Sequence[Node]) -> dict[str, int]:
+def _host_macs(host_ops: Sequence[Operation], split: Sequence[byoc.Node]) -> dict[str, int]:
     """Counts the host's multiply-accumulates of nodes that it shares with targets, at most those
     counted of the model."""
     found = dict.fromkeys((node.name for node in split if node.macs), 0)
@@ -190,5 +183,5 @@ def _foreign(ops: Sequence[Operation], known: list[str]) -> dict[str, str]:
 
 def _decisions(module: ModuleOp) -> Iterable[Decision]:
     for trail in module.body.block.ops:
-        if isinstance(trail, TrailOp):
+        if isinstance(trail, byoc.TrailOp):
             yield from (decision.plain for decision in trail.decisions)

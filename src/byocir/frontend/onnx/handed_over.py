@@ -12,17 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation
 
-from byocir.dialects.byoc import (
-    TARGET,
-    BeginOp,
-    CallOp,
-    CompositeOp,
-    EndOp,
-    RegionOp,
-    TargetAttr,
-    YieldOp,
-    inline,
-)
+from byocir.dialects import byoc
 from byocir.dialects.locations import names, of_names
 from byocir.dialects.uses import replace_op
 from byocir.errors import ByocirError, did_you_mean
@@ -65,28 +55,28 @@ def inlined(function: FuncOp) -> tuple[FuncOp, Places]:
     """
     module, whole = function.parent_op(), function.clone()
     symbols: dict[Operation, str] = {whole: function.sym_name.data}
-    for call in [op for op in whole.walk() if isinstance(op, CallOp)]:
+    for call in [op for op in whole.walk() if isinstance(op, byoc.CallOp)]:
         assert isinstance(module, ModuleOp)
         callee = function_named(module, call.callee.root_reference.data)
         symbols[_region_of(call, callee)] = callee.sym_name.data
     places: Places = {}
     for op in list(whole.walk()):
-        if isinstance(op, CompositeOp):
+        if isinstance(op, byoc.CompositeOp):
             places.update(_places(op, symbols))
-            inline(op)
+            byoc.inline(op)
     for op in list(whole.walk()):
-        if isinstance(op, RegionOp):
-            inline(op)
-        elif isinstance(op, BeginOp | EndOp):
+        if isinstance(op, byoc.RegionOp):
+            byoc.inline(op)
+        elif isinstance(op, byoc.BeginOp | byoc.EndOp):
             replace_op(op, [], [op.input])
     return whole, places
 
 
-def _region_of(call: CallOp, callee: FuncOp) -> RegionOp:
+def _region_of(call: byoc.CallOp, callee: FuncOp) -> byoc.RegionOp:
     """Puts the function's body in place of its call. Regions that compute the same share a function
     with the locations of all; the copy has those of its own."""
-    target, types = callee.attributes.get(TARGET), [result.type for result in call.outputs]
-    if not isinstance(target, TargetAttr) or list(callee.function_type.outputs) != types:
+    target, types = callee.attributes.get(byoc.TARGET), [result.type for result in call.outputs]
+    if not isinstance(target, byoc.TargetAttr) or list(callee.function_type.outputs) != types:
         raise ByocirError(
             "B109",
             f"expected a region function of tensors, found @{callee.sym_name.data} of "
@@ -100,20 +90,20 @@ def _region_of(call: CallOp, callee: FuncOp) -> RegionOp:
         op.location = of_names(kept) if kept else op.location
     terminator = body.block.last_op
     assert isinstance(terminator, ReturnOp)
-    replace_op(terminator, YieldOp.create(operands=list(terminator.arguments)))
-    region = RegionOp.of(target, list(call.inputs), types, body, call.location)
+    replace_op(terminator, byoc.YieldOp.create(operands=list(terminator.arguments)))
+    region = byoc.RegionOp.of(target, list(call.inputs), types, body, call.location)
     replace_op(call, region)
     return region
 
 
-def _places(op: CompositeOp, symbols: dict[Operation, str]) -> Places:
+def _places(op: byoc.CompositeOp, symbols: dict[Operation, str]) -> Places:
     around = op.parent_op()
     target: Attribute | None = None
-    if isinstance(around, RegionOp):
+    if isinstance(around, byoc.RegionOp):
         target = around.target
     elif isinstance(around, FuncOp):
-        target = around.attributes.get(TARGET)
-    taker = target.target_name.data if isinstance(target, TargetAttr) else ""
+        target = around.attributes.get(byoc.TARGET)
+    taker = target.target_name.data if isinstance(target, byoc.TargetAttr) else ""
     region = symbols.get(around, "") if taker and around is not None else ""
     place = OpPlacement(taker, region, op.pattern.data, op.level.data)
     return dict.fromkeys(op.body.walk(), place)

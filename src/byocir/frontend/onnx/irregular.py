@@ -10,26 +10,6 @@ from xdsl.ir import Attribute, SSAValue
 
 from byocir.dialects import graph as g
 from byocir.dialects.array import Array
-from byocir.dialects.graph import (
-    AbsOp,
-    AddOp,
-    BatchNormOp,
-    GraphOp,
-    LayerNormOp,
-    LogOp,
-    MatmulOp,
-    MulOp,
-    ReduceL1Op,
-    ReduceL2Op,
-    ReduceLogSumOp,
-    ReduceOp,
-    ReduceSumSquareOp,
-    ReshapeOp,
-    RmsNormOp,
-    SqueezeOp,
-    TransposeOp,
-    UnsqueezeOp,
-)
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.types import dtype_of, element_type_of, i1, is_float, shape_of
 from byocir.frontend.onnx import properties as p
@@ -100,14 +80,14 @@ def read_gemm(node: NodeReader) -> Value:
     for value in (lhs, rhs):
         if len(shape_of(value.type)) != 2:
             raise Unsupported(f"expected matrices, found {value.type}")
-    product = _scaled(node, node.emit(MatmulOp, lhs, rhs), node.attribute("alpha", 1.0))
+    product = _scaled(node, node.emit(g.MatmulOp, lhs, rhs), node.attribute("alpha", 1.0))
     beta, bias = node.attribute("beta", 1.0), node.source(2)
     if bias is None or beta == 0.0:
         return product
     if isinstance(bias, Array) and is_float(element_type_of(bias.type)):
         scaled = bias.values() * bias.dtype.type(beta)
-        return node.emit(AddOp, product, node.constant(bias if beta == 1.0 else scaled))
-    return node.emit(AddOp, product, _scaled(node, node.operand(2), beta))
+        return node.emit(g.AddOp, product, node.constant(bias if beta == 1.0 else scaled))
+    return node.emit(g.AddOp, product, _scaled(node, node.operand(2), beta))
 
 
 def _transposed(node: NodeReader, index: int, wanted: bool) -> SSAValue:
@@ -116,7 +96,7 @@ def _transposed(node: NodeReader, index: int, wanted: bool) -> SSAValue:
         return node.operand(index)
     if isinstance(source, Array):
         return node.constant(source.values().T)
-    return node.emit(TransposeOp, node.operand(index), perm=[1, 0])
+    return node.emit(g.TransposeOp, node.operand(index), perm=[1, 0])
 
 
 def _scaled(node: NodeReader, value: SSAValue, factor: float) -> SSAValue:
@@ -125,7 +105,7 @@ def _scaled(node: NodeReader, value: SSAValue, factor: float) -> SSAValue:
     element = element_type_of(value.type)
     if not is_float(element):
         raise Unsupported(f"expected alpha and beta 1 for {element}, found {factor}")
-    return node.emit(MulOp, value, node.constant(np.array(factor, dtype_of(element))))
+    return node.emit(g.MulOp, value, node.constant(np.array(factor, dtype_of(element))))
 
 
 # -- shapes
@@ -148,11 +128,11 @@ def read_reshape(node: NodeReader) -> Value:
         if rest == 0:
             raise Unsupported(f"expected no 0 beside -1 in the shape, found {sizes}")
         sizes[sizes.index(-1)] = int(np.prod(x)) // rest
-    return node.emit(ReshapeOp, node.operand(0), shape=sizes)
+    return node.emit(g.ReshapeOp, node.operand(0), shape=sizes)
 
 
-def write_reshape(op: GraphOp, graph: GraphWriter) -> str:
-    assert isinstance(op, ReshapeOp)
+def write_reshape(op: g.GraphOp, graph: GraphWriter) -> str:
+    assert isinstance(op, g.ReshapeOp)
     shape = np.array(int_tuple(op.new_shape), np.int64)
     # A size 0 means 0 here; without allowzero ONNX takes it for the input's size.
     return graph.node("Reshape", [graph.name(op.input), graph.array(shape)], allowzero=1)
@@ -163,22 +143,22 @@ def read_squeeze(node: NodeReader) -> Value:
     if axes is None:
         axes = [index for index, size in enumerate(x) if size == 1]
     normal = p.normal_axes([int(axis) for axis in axes], len(x))
-    return node.emit(SqueezeOp, node.operand(0), axes=normal) if normal else node.operand(0)
+    return node.emit(g.SqueezeOp, node.operand(0), axes=normal) if normal else node.operand(0)
 
 
 def read_unsqueeze(node: NodeReader) -> Value:
     axes = node.known(1)
     axes = [] if axes is None else [int(axis) for axis in axes]
     normal = p.normal_axes(axes, node.rank + len(axes))
-    return node.emit(UnsqueezeOp, node.operand(0), axes=normal) if normal else node.operand(0)
+    return node.emit(g.UnsqueezeOp, node.operand(0), axes=normal) if normal else node.operand(0)
 
 
-def read_reduce(op: type[ReduceOp]) -> Read:
+def read_reduce(op: type[g.ReduceOp]) -> Read:
     """Reads a reduction: without axes it is of all dimensions, or of none on request."""
     return lambda node: _reduce(node, op)
 
 
-def _reduce(node: NodeReader, op: type[ReduceOp]) -> Value:
+def _reduce(node: NodeReader, op: type[g.ReduceOp]) -> Value:
     given, keepdims = node.known(1), node.integer("keepdims", 1)
     keeps_all = node.integer("noop_with_empty_axes", 0) == 1
     axes = [] if given is None else [int(axis) for axis in given]
@@ -190,17 +170,17 @@ def _reduce(node: NodeReader, op: type[ReduceOp]) -> Value:
     return _reduce_nothing(node, op)
 
 
-def _reduce_nothing(node: NodeReader, op: type[ReduceOp]) -> Value:
+def _reduce_nothing(node: NodeReader, op: type[g.ReduceOp]) -> Value:
     """Gives a reduction along no axis: of each element alone."""
     x = node.operand(0)
-    if op in (ReduceL1Op, ReduceL2Op):
-        return node.emit(AbsOp, x)
-    if op is ReduceSumSquareOp:
-        return node.emit(MulOp, x, x)
-    return node.emit(LogOp, x) if op is ReduceLogSumOp else x
+    if op in (g.ReduceL1Op, g.ReduceL2Op):
+        return node.emit(g.AbsOp, x)
+    if op is g.ReduceSumSquareOp:
+        return node.emit(g.MulOp, x, x)
+    return node.emit(g.LogOp, x) if op is g.ReduceLogSumOp else x
 
 
-_AXIS_NORMS = {1: ReduceL1Op, 2: ReduceL2Op}
+_AXIS_NORMS = {1: g.ReduceL1Op, 2: g.ReduceL2Op}
 
 
 def read_global_lp_pool(node: NodeReader) -> Value:
@@ -220,7 +200,7 @@ def read_batch_norm(node: NodeReader) -> Value:
     if node.integer("training_mode", 0) != 0:
         raise Unsupported("expected training_mode 0, found 1")
     operands = [node.operand(index) for index in range(5)]
-    return node.emit(BatchNormOp, *operands, epsilon=node.number("epsilon", 1e-5))
+    return node.emit(g.BatchNormOp, *operands, epsilon=node.number("epsilon", 1e-5))
 
 
 def read_layer_norm(node: NodeReader) -> Value:
@@ -228,7 +208,7 @@ def read_layer_norm(node: NodeReader) -> Value:
     operands = node.operand(0), node.operand(1), node.optional(2)
     axis, epsilon = p.axis(-1)(node), node.number("epsilon", 1e-5)
     assert isinstance(axis, int)
-    return node.emit(LayerNormOp, *operands, axis=axis, epsilon=epsilon)
+    return node.emit(g.LayerNormOp, *operands, axis=axis, epsilon=epsilon)
 
 
 def read_rms_norm(node: NodeReader) -> Value:
@@ -239,7 +219,7 @@ def read_rms_norm(node: NodeReader) -> Value:
     own, other = element_type_of(x.type), element_type_of(scale.type)
     if own != other:  # the result has that of the scale by the schema, of x by ONNX's inference
         raise NoForm(f"expected a scale of {own}, found {other}")
-    return node.emit(RmsNormOp, x, scale, axis=axis, epsilon=epsilon)
+    return node.emit(g.RmsNormOp, x, scale, axis=axis, epsilon=epsilon)
 
 
 def _expect_f32_statistics(node: NodeReader) -> None:
@@ -248,9 +228,9 @@ def _expect_f32_statistics(node: NodeReader) -> None:
         raise Unsupported(f"expected stash_type 1 (f32), found {stash}")
 
 
-def write_rms_norm(op: GraphOp, graph: GraphWriter) -> str:
+def write_rms_norm(op: g.GraphOp, graph: GraphWriter) -> str:
     """Writes it in single steps: the working opset has no RMSNormalization."""
-    assert isinstance(op, RmsNormOp)
+    assert isinstance(op, g.RmsNormOp)
     own = onnx_type(element_type_of(op.input.type))
     x = graph.node("Cast", [graph.name(op.input)], to=onnx.TensorProto.FLOAT)
     axes = np.arange(op.axis.value.data, len(shape_of(op.input.type)), dtype=np.int64)

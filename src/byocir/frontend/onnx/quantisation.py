@@ -9,18 +9,8 @@ import numpy as np
 import onnx
 from xdsl.ir import SSAValue
 
+from byocir.dialects import graph as g
 from byocir.dialects.array import Array
-from byocir.dialects.graph import (
-    ConvOp,
-    DequantizeOp,
-    FixedAttr,
-    GraphOp,
-    MatmulOp,
-    QuantizeOp,
-    RequantizeOp,
-    ReshapeOp,
-    SumPoolOp,
-)
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.graph.quant import FLOOR, HALF_UP
 from byocir.dialects.types import dtype_of, element_type_of, i16, is_float, shape_of
@@ -48,7 +38,7 @@ def read_quantize(node: NodeReader) -> Value:
     if dtype is None:
         raise Unsupported(f"expected integers as output_dtype, found {type_name(wanted)}")
     scale, zero_point, axis = _grid(node, dtype)
-    return node.emit(QuantizeOp, node.operand(0), scale, zero_point, axis=axis)
+    return node.emit(g.QuantizeOp, node.operand(0), scale, zero_point, axis=axis)
 
 
 def read_dequantize(node: NodeReader) -> Value:
@@ -57,7 +47,7 @@ def read_dequantize(node: NodeReader) -> Value:
         raise Unsupported("expected input 0, found none")
     dtype = source.dtype if isinstance(source, Array) else dtype_of(element_type_of(source.type))
     scale, zero_point, axis = _grid(node, dtype)
-    result = node.emit(DequantizeOp, node.operand(0), scale, zero_point, axis=axis)
+    result = node.emit(g.DequantizeOp, node.operand(0), scale, zero_point, axis=axis)
     wanted = node.integer("output_dtype", 0)
     if wanted not in (0, onnx_type(element(result))):
         raise Unsupported(f"expected output_dtype of the scale, found {wanted}")
@@ -88,15 +78,15 @@ def _scalar(node: NodeReader, index: int) -> SSAValue:
     if isinstance(source, Array):
         return node.constant(source.values().reshape(()) if source.size == 1 else source)
     value = node.operand(index)
-    return value if not shape_of(value.type) else node.emit(ReshapeOp, value, shape=[])
+    return value if not shape_of(value.type) else node.emit(g.ReshapeOp, value, shape=[])
 
 
 # -- export
 
 
-def write_conv(op: GraphOp, graph: GraphWriter) -> str:
+def write_conv(op: g.GraphOp, graph: GraphWriter) -> str:
     """Conv for floats; ConvInteger and an addition for integers."""
-    assert isinstance(op, ConvOp)
+    assert isinstance(op, g.ConvOp)
     window = {
         name: list(int_tuple(values))
         for name, values in (
@@ -117,9 +107,9 @@ def write_conv(op: GraphOp, graph: GraphWriter) -> str:
     return graph.node("Add", [result, bias])
 
 
-def write_matmul(op: GraphOp, graph: GraphWriter) -> str:
+def write_matmul(op: g.GraphOp, graph: GraphWriter) -> str:
     """MatMul, or MatMulInteger for integers that are summed in wider ones."""
-    assert isinstance(op, MatmulOp)
+    assert isinstance(op, g.MatmulOp)
     if element(op.lhs) != element(op.result):
         return _integer_products("MatMulInteger", op.operands, graph)
     return graph.node("MatMul", [graph.name(op.lhs), graph.name(op.rhs)])
@@ -151,10 +141,10 @@ def _terms_of_8_bits(wide: np.ndarray) -> list[np.ndarray]:
     return terms
 
 
-def write_sum_pool(op: GraphOp, graph: GraphWriter) -> str:
+def write_sum_pool(op: g.GraphOp, graph: GraphWriter) -> str:
     """Writes a ConvInteger with a kernel of ones for each channel, for ONNX has no sum of integers
     in windows."""
-    assert isinstance(op, SumPoolOp)
+    assert isinstance(op, g.SumPoolOp)
     kernel, strides = int_tuple(op.kernel_shape), int_tuple(op.strides)
     dilations, pads = int_tuple(op.dilations), list(int_tuple(op.pads))
     x, spatial = shape(op.input), len(kernel)
@@ -173,14 +163,14 @@ def write_sum_pool(op: GraphOp, graph: GraphWriter) -> str:
     )
 
 
-def write_requantize(op: GraphOp, graph: GraphWriter) -> str:
-    assert isinstance(op, RequantizeOp)
-    if isinstance(op.rounding, FixedAttr):
+def write_requantize(op: g.GraphOp, graph: GraphWriter) -> str:
+    assert isinstance(op, g.RequantizeOp)
+    if isinstance(op.rounding, g.FixedAttr):
         return _write_fixed(op, op.rounding, graph)
     return _write_float_half_even(op, graph)
 
 
-def _write_float_half_even(op: RequantizeOp, graph: GraphWriter) -> str:
+def _write_float_half_even(op: g.RequantizeOp, graph: GraphWriter) -> str:
     """Writes DequantizeLinear and QuantizeLinear, and what they cannot say (a scale for each
     position) in single steps that round alike."""
     placed = [_along_axis(scale, len(shape(op.input))) for scale in op.scales]
@@ -214,7 +204,7 @@ def _along_axis(scale: SSAValue, rank: int) -> tuple[np.ndarray, int] | None:
     return values.reshape(-1), rank - values.ndim + long[0]
 
 
-def _write_fixed(op: RequantizeOp, rounding: FixedAttr, graph: GraphWriter) -> str:
+def _write_fixed(op: g.RequantizeOp, rounding: g.FixedAttr, graph: GraphWriter) -> str:
     """Exact 64-bit integer arithmetic. ONNX shifts unsigned integers only and its division rounds
     towards zero, so the remainder is taken off first: Mod has the divisor's sign."""
     int64 = onnx.TensorProto.INT64

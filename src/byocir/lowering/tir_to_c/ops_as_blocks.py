@@ -12,16 +12,8 @@ from dataclasses import dataclass, replace
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from byocir.dialects import tir
 from byocir.dialects.emitting import emitting_to
-from byocir.dialects.tir import (
-    BlockOp,
-    CopyOp,
-    ForOp,
-    IntrinsicOp,
-    IteratorAttr,
-    IteratorKind,
-    YieldOp,
-)
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import element_type_of
@@ -35,15 +27,17 @@ from byocir.rewrites.schedule.write_out import PaddedBox
 class Based:
     """A block and where its iterators begin."""
 
-    op: BlockOp
+    op: tir.BlockOp
     bases: list[Linear[SSAValue]]
 
 
-def block_of_copy(op: CopyOp) -> Based:
+def block_of_copy(op: tir.CopyOp) -> Based:
     """Gives the block that moves a box as a copy does; iterators of one point bring the box's begin
     into the maps."""
     rank = len(op.box)
-    iterators = [IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, n) for i, n in enumerate(op.box)]
+    iterators = [
+        tir.IteratorAttr.of(f"d{i}", tir.IteratorKind.PARALLEL, n) for i, n in enumerate(op.box)
+    ]
     bases: list[Linear[SSAValue]] = [Linear()] * rank
     maps: list[AffineMap] = []
     for name, values in (("s", op.source_bases), ("t", op.destination_bases)):
@@ -52,7 +46,7 @@ def block_of_copy(op: CopyOp) -> Based:
             if base == Linear():
                 continue
             exprs[i] += AffineExpr.dimension(len(iterators))
-            iterators.append(IteratorAttr.of(f"{name}{i}", IteratorKind.PARALLEL, 1))
+            iterators.append(tir.IteratorAttr.of(f"{name}{i}", tir.IteratorKind.PARALLEL, 1))
             bases.append(base)
         maps.append(AffineMap(0, 0, tuple(exprs)))
     maps = [AffineMap(len(iterators), 0, map_.results) for map_ in maps]
@@ -60,8 +54,8 @@ def block_of_copy(op: CopyOp) -> Based:
     body = Block(arg_types=types)
     with emitting_to(body):
         moved = Emitted(body.args[0]).to(types[1])
-    body.add_op(YieldOp.create(operands=[moved.value]))
-    made = BlockOp(
+    body.add_op(tir.YieldOp.create(operands=[moved.value]))
+    made = tir.BlockOp(
         iterators,
         [op.source],
         [op.destination],
@@ -73,22 +67,22 @@ def block_of_copy(op: CopyOp) -> Based:
     return Based(made, bases)
 
 
-def calls_of(op: IntrinsicOp) -> list[IntrinsicOp]:
+def calls_of(op: tir.IntrinsicOp) -> list[tir.IntrinsicOp]:
     """Gives an instruction as an op for each call that it stands for; as it is where it is one."""
     first, block = op.body.block.first_op, op.body.block.last_op
-    if op.cut is None or not isinstance(first, BlockOp) or not isinstance(block, BlockOp):
+    if op.cut is None or not isinstance(first, tir.BlockOp) or not isinstance(block, tir.BlockOp):
         return [op]
-    calls: list[IntrinsicOp] = []
+    calls: list[tir.IntrinsicOp] = []
     for box in op.boxes_of(block):
         work = replace(PaddedBox.of(block), sides=box).made([*block.ins, *block.outs])
         begins = first is not block and all(box[i][0] == 0 for i in block.reductions)
         before = [beginning(work, first)] if begins else []
-        calls.append(IntrinsicOp.of(op.callee.data, [*before, work], op.fields, op.location))
+        calls.append(tir.IntrinsicOp.of(op.callee.data, [*before, work], op.fields, op.location))
     calls[0].waits, calls[0].pops, calls[-1].pushes = op.waits, op.pops, op.pushes
     return calls
 
 
-def with_lane(op: BlockOp, loop: ForOp) -> tuple[Based, int] | None:
+def with_lane(op: tir.BlockOp, loop: tir.ForOp) -> tuple[Based, int] | None:
     """Gives the block for all iterations of the loop around it, as one more parallel iterator,
     whose position comes with it; None where the block does not move evenly with the loop."""
     sums = base_sums(op.bases, len(op.extents))
@@ -99,16 +93,16 @@ def with_lane(op: BlockOp, loop: ForOp) -> tuple[Based, int] | None:
     at = 1 + max(op.parallels, default=-1)
     parts = Parts.of(op)
     iterators, extent = list(parts.iterators), loop.extent.value.data
-    iterators.insert(at, IteratorAttr.of(_fresh(op.names), IteratorKind.PARALLEL, extent))
+    iterators.insert(at, tir.IteratorAttr.of(_fresh(op.names), tir.IteratorKind.PARALLEL, extent))
     lane = AffineExpr.dimension(at)
     exprs = [AffineExpr.dimension(i + (i >= at)) + lane * step for i, step in enumerate(steps)]
     rest.insert(at, Linear())
     return Based(_made(op, parts.substituted(iterators, exprs, ())), rest), at
 
 
-def _made(op: BlockOp, parts: Parts) -> BlockOp:
+def _made(op: tir.BlockOp, parts: Parts) -> tir.BlockOp:
     where = AffineMap(len(parts.iterators), 0, parts.guards) if parts.guards else None
-    return BlockOp(
+    return tir.BlockOp(
         list(parts.iterators),
         parts.ins,
         parts.outs,

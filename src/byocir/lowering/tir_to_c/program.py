@@ -19,22 +19,12 @@ from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
+from byocir.dialects import tir
 from byocir.dialects.byoc import WHOLE, CallOp
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.graph import YieldOp as GraphYieldOp
 from byocir.dialects.locations import names
 from byocir.dialects.open_values import is_open, read_by
-from byocir.dialects.tir import (
-    BlockOp,
-    ConstantOp,
-    EmptyOp,
-    ExternOp,
-    FillOp,
-    ForOp,
-    YieldOp,
-    blocks_in,
-    ops_around,
-)
 from byocir.dialects.types import element_type_of, i64, shape_of, static_shape, tensor
 from byocir.evaluate.ports import is_in_memory, ports_of
 from byocir.evaluate.routines import routine_of
@@ -116,7 +106,7 @@ class _Builder:
     def _called(self, block: Block) -> Iterator[Block]:
         """Gives a block, and those of the functions that it calls."""
         yield block
-        for op in (inner for top in block.ops for inner in ops_around(top)):
+        for op in (inner for top in block.ops for inner in tir.ops_around(top)):
             if isinstance(op, FuncCallOp) and (callee := self._body(op)) is not None:
                 yield from self._called(callee)
 
@@ -127,11 +117,11 @@ class _Builder:
             return None
         return function.body.block
 
-    def _with_epilogues(self) -> dict[Operation, tuple[BlockOp, Epilogue]]:
+    def _with_epilogues(self) -> dict[Operation, tuple[tir.BlockOp, Epilogue]]:
         """Maps each block that is an epilogue to the largest contraction that it can follow. That
         contraction then runs where the epilogue stands."""
-        pairs: dict[Operation, tuple[BlockOp, Epilogue]] = {}
-        for op in (op for block in self._blocks for top in block.ops for op in blocks_in(top)):
+        pairs: dict[Operation, tuple[tir.BlockOp, Epilogue]] = {}
+        for op in (op for block in self._blocks for top in block.ops for op in tir.blocks_in(top)):
             if not op.in_value_form or not is_contraction(op):
                 continue
             epilogue = epilogue_of(op)
@@ -155,15 +145,15 @@ class _Builder:
         return self.program
 
     def _add(self, op: Operation) -> None:
-        if isinstance(op, ConstantOp):
+        if isinstance(op, tir.ConstantOp):
             self.buffers[op.result] = self.program.constant(op.value.data, op.result.type)
-        elif isinstance(op, FillOp | EmptyOp):
+        elif isinstance(op, tir.FillOp | tir.EmptyOp):
             self._start(op)
-        elif isinstance(op, BlockOp):
+        elif isinstance(op, tir.BlockOp):
             self._block(op)
-        elif isinstance(op, ExternOp):
+        elif isinstance(op, tir.ExternOp):
             self._extern(op)
-        elif isinstance(op, ForOp):
+        elif isinstance(op, tir.ForOp):
             self._repeat(op)
         elif isinstance(op, FuncCallOp) and (body := self._body(op)) is not None:
             self._inline(op, body)
@@ -177,7 +167,7 @@ class _Builder:
         else:
             self._call(op)
 
-    def _start(self, op: FillOp | EmptyOp) -> None:
+    def _start(self, op: tir.FillOp | tir.EmptyOp) -> None:
         """Gives a value a buffer of its own only if it is more than the start of a block."""
         result = op.results[0]
         if all(starts_block(use) for use in result.uses):
@@ -187,10 +177,10 @@ class _Builder:
 
     def _fill(self, buffer: Buffer, op: Operation, runs: list[Runs] | None = None) -> None:
         # What is empty holds zeros here as in the evaluator, should anybody look.
-        filled = stored_literal(op.value) if isinstance(op, FillOp) else "0"
+        filled = stored_literal(op.value) if isinstance(op, tir.FillOp) else "0"
         self._steps.append(Fill(buffer, filled, all_of(buffer) if runs is None else runs))
 
-    def _block(self, op: BlockOp) -> None:
+    def _block(self, op: tir.BlockOp) -> None:
         if op in self._early:
             return  # with its epilogue
         first, epilogue = self._contractions.get(op, (None, None))
@@ -200,14 +190,14 @@ class _Builder:
             for alone in [op] if first is None else [first, op]:
                 self._call(alone)
 
-    def _compute(self, op: BlockOp, epilogue: Epilogue | None) -> None:
+    def _compute(self, op: tir.BlockOp, epilogue: Epilogue | None) -> None:
         last = op if epilogue is None else epilogue.op
         for value in (*op.ins, *op.outs, *last.ins, *last.outs):
             c_type(element_type_of(value.type))
         initial = {
             i: literal(start.owner.value)
             for i, start in enumerate(op.outs)
-            if isinstance(start.owner, FillOp)
+            if isinstance(start.owner, tir.FillOp)
             and (op.where is None or op.reductions)
             and writes_each_once(op, i)
         }
@@ -226,7 +216,7 @@ class _Builder:
         self._steps.append(Compute(kernel, [*sources, *targets], tuple(nodes), starts))
         self.buffers.update(zip(last.results, targets, strict=True))
 
-    def _covers(self, op: BlockOp, index: int) -> bool:
+    def _covers(self, op: tir.BlockOp, index: int) -> bool:
         """Tells if a block writes every element of a result that it accumulates or replaces: one
         for each parallel point, each at its own place."""
         if op.where is not None and not op.reductions:
@@ -234,14 +224,16 @@ class _Builder:
         points = prod(op.extents[i] for i in op.parallels)
         return points == prod(shape_of(op.outs[index].type)) and writes_each_once(op, index)
 
-    def _target(self, op: BlockOp, index: int, is_set: bool, read: Sequence[SSAValue]) -> Buffer:
+    def _target(
+        self, op: tir.BlockOp, index: int, is_set: bool, read: Sequence[SSAValue]
+    ) -> Buffer:
         """Makes the buffer of a block's result ready to be updated. `read` are the values that its
         function reads beside its own operands."""
         start = op.outs[index]
         owner = start.owner
-        if isinstance(owner, FillOp | EmptyOp) and start not in self.buffers:
+        if isinstance(owner, tir.FillOp | tir.EmptyOp) and start not in self.buffers:
             made = Buffer(start.type, ARENA)
-            if isinstance(owner, FillOp) and not is_set and (runs := unwritten_of(op, index)):
+            if isinstance(owner, tir.FillOp) and not is_set and (runs := unwritten_of(op, index)):
                 self._fill(made, owner, runs)
             return made
         return self._owned(start, op, [*op.ins, *op.outs, *read])
@@ -257,7 +249,7 @@ class _Builder:
 
     # -- loops
 
-    def _repeat(self, op: ForOp) -> None:
+    def _repeat(self, op: tir.ForOp) -> None:
         """Adds a loop; each value that it carries lies in one buffer, which iterations change."""
         name = f"t{self._loops}"
         self._loops += 1
@@ -268,7 +260,7 @@ class _Builder:
         self.buffers.update(zip(op.carried, carried, strict=True))
         outside, self._steps = self._steps, inside.steps
         for inner in op.body.block.ops:
-            if not isinstance(inner, YieldOp):
+            if not isinstance(inner, tir.YieldOp):
                 self._add(inner)
         hand_on([self._held(v) for v in op.yielded], carried, self._copied, self._move)
         self._steps = outside
@@ -350,7 +342,7 @@ class _Builder:
         except NoC:
             return None
 
-    def _extern(self, op: ExternOp) -> None:
+    def _extern(self, op: tir.ExternOp) -> None:
         routine = routine_of(op)
         ports, numbers = self._ports(op), routine.values(op)
         self._steps.append(Extern(routine, *ports, numbers, names(op.location)))
@@ -370,7 +362,7 @@ class _Builder:
             self._steps.append(Fill(made, self._numbers[value], all_of(made)))
             return made
         if value not in self.buffers:
-            assert isinstance(value.owner, FillOp | EmptyOp)
+            assert isinstance(value.owner, tir.FillOp | tir.EmptyOp)
             self.buffers[value] = Buffer(value.type, ARENA)
             self._fill(self.buffers[value], value.owner)
         return self.buffers[value]
@@ -391,7 +383,7 @@ class _Builder:
 def buffer_of(value: OpResult) -> Buffer:
     """Gives a new buffer for what an op makes."""
     op = value.op
-    bound = op.bound(value.index) if isinstance(op, ExternOp) else None
+    bound = op.bound(value.index) if isinstance(op, tir.ExternOp) else None
     if bound is not None and static_shape(value.type) is None:
         sizes = Buffer(tensor(i64, [len(bound)]), ARENA)
         return Buffer(tensor(element_type_of(value.type), bound), ARENA, sizes=sizes)

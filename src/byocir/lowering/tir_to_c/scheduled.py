@@ -19,20 +19,8 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from byocir.dialects import byoc
+from byocir.dialects import byoc, tir
 from byocir.dialects.locations import names
-from byocir.dialects.tir import (
-    AllocOp,
-    BlockOp,
-    ConstantOp,
-    CopyOp,
-    ExternOp,
-    FillOp,
-    ForOp,
-    IntrinsicOp,
-    LoopKind,
-    YieldOp,
-)
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.evaluate.routines import routine_of
@@ -68,7 +56,7 @@ from byocir.rewrites.schedule.index import base_sums, interval_of_sum, is_index_
 LOCAL_BYTES = 4096
 """The largest buffer of a loop that is an array of a C block."""
 
-_ENDS = (ReturnOp, YieldOp, byoc.YieldOp)
+_ENDS = (ReturnOp, tir.YieldOp, byoc.YieldOp)
 
 
 def steps_in_memory(
@@ -117,24 +105,24 @@ class _Writer:
                 self._add(op)
 
     def _add(self, op: Operation) -> None:
-        if isinstance(op, BlockOp):
+        if isinstance(op, tir.BlockOp):
             self._block(Based(op, base_sums(op.bases, len(op.extents))))
-        elif isinstance(op, FillOp):
+        elif isinstance(op, tir.FillOp):
             self._fill(op)
-        elif isinstance(op, CopyOp):
+        elif isinstance(op, tir.CopyOp):
             self._copy(op)
-        elif isinstance(op, AllocOp):
+        elif isinstance(op, tir.AllocOp):
             self.buffers[op.result] = self._allocated(op.result.type)
-        elif isinstance(op, ConstantOp):
+        elif isinstance(op, tir.ConstantOp):
             self.buffers[op.result] = self.program.constant(op.value.data, op.result.type)
-        elif isinstance(op, ForOp):
+        elif isinstance(op, tir.ForOp):
             self._for(op)
         else:
             self._enclosing(op)
 
     def _enclosing(self, op: Operation) -> None:
         """Reads an op around others."""
-        if isinstance(op, IntrinsicOp):
+        if isinstance(op, tir.IntrinsicOp):
             self._instruction(op)
         elif isinstance(op, byoc.CompositeOp | byoc.RegionOp) and not op.results:
             self._inlined(op.body.block, op.operands)
@@ -157,7 +145,7 @@ class _Writer:
         if not isinstance(count, IntegerAttr) or "routine" not in callee.attributes:
             raise NoC(op.name)
         described = {name: callee.attributes[name] for name in ("routine", "numbers")}
-        made = ExternOp.create(properties=described)
+        made = tir.ExternOp.create(properties=described)
         routine, number = routine_of(made), count.value.data
         buffers = [self.buffers[value] for value in op.operands]
         ports = buffers[:number], buffers[number:]
@@ -191,7 +179,7 @@ class _Writer:
         starts = [self._text(bases[i]) for i in moved]
         self.steps.append(Compute(kernel, [*sources, *targets], names(op.location), starts))
 
-    def _instruction(self, op: IntrinsicOp) -> None:
+    def _instruction(self, op: tir.IntrinsicOp) -> None:
         """Writes what a target says for each call of an instruction, else the blocks that tell
         what it does."""
         calls = calls_of(op)
@@ -205,9 +193,9 @@ class _Writer:
             if call is not op:
                 call.erase()
 
-    def _instruct(self, op: IntrinsicOp, text: str) -> Instruct:
+    def _instruct(self, op: tir.IntrinsicOp, text: str) -> Instruct:
         block = op.body.block.last_op
-        assert isinstance(block, BlockOp)
+        assert isinstance(block, tir.BlockOp)
         bases = base_sums(block.bases, len(block.extents))
         known = [interval_of_sum(base) or ANYWHERE for base in bases]
         indices = IndexText([f"({self._text(b)})" if b != Linear() else "0" for b in bases], known)
@@ -219,14 +207,14 @@ class _Writer:
             places.append(BufferElement(name, self.buffers[value], indices.offset(form)))
         return Instruct(text, places, indices.helpers, names(op.location))
 
-    def _fill(self, op: FillOp) -> None:
+    def _fill(self, op: tir.FillOp) -> None:
         if op.destination is None:
             raise NoC(op.name)
         if _block_after(op) is None:
             buffer = self.buffers[op.destination]
             self.steps.append(Fill(buffer, stored_literal(op.value), all_of(buffer)))
 
-    def _copy(self, op: CopyOp) -> None:
+    def _copy(self, op: tir.CopyOp) -> None:
         source, target = self.buffers[op.source], self.buffers[op.destination]
         bases = base_sums([*op.source_bases, *op.destination_bases], 0)
         shapes = {shape_of(value.type) for value in (op.source, op.destination)}
@@ -240,12 +228,12 @@ class _Writer:
 
     # -- loops
 
-    def _for(self, op: ForOp) -> None:
+    def _for(self, op: tir.ForOp) -> None:
         if op.initial:
             raise NoC(op.name)
-        if op.kind.data is LoopKind.VECTORIZE and self._lanes(op):
+        if op.kind.data is tir.LoopKind.VECTORIZE and self._lanes(op):
             return
-        can_share = op.kind.data is LoopKind.PARALLEL and self._threads == 1
+        can_share = op.kind.data is tir.LoopKind.PARALLEL and self._threads == 1
         threads = min(self.host.threads, op.extent.value.data) if can_share else 1
         inside = Repeat(f"i{self._loops}", op.extent.value.data, [], _kind(op), threads)
         self._names[op.index] = inside.name
@@ -262,10 +250,10 @@ class _Writer:
                 buffer.copies = 1
         self.steps.append(inside)
 
-    def _lanes(self, op: ForOp) -> bool:
+    def _lanes(self, op: tir.ForOp) -> bool:
         """Makes a loop around one block the lanes of the block; tells if that can be."""
         inner = [each for each in op.body.block.ops if not is_index_arithmetic(each)]
-        if len(inner) != 1 or not isinstance(inner[0], BlockOp):
+        if len(inner) != 1 or not isinstance(inner[0], tir.BlockOp):
             return False
         found = with_lane(inner[0], op)
         if found is None:
@@ -296,11 +284,11 @@ class _Writer:
         return f"({left} {sign} {right} ? {left} : {right})"
 
 
-def _kind(op: ForOp) -> LoopKind:
+def _kind(op: tir.ForOp) -> tir.LoopKind:
     """Gives the kind of a loop in C: lanes cannot have buffers of their own."""
     kind = op.kind.data
-    own = any(isinstance(inner, AllocOp) for inner in op.walk())
-    return LoopKind.SERIAL if kind is LoopKind.VECTORIZE and own else kind
+    own = any(isinstance(inner, tir.AllocOp) for inner in op.walk())
+    return tir.LoopKind.SERIAL if kind is tir.LoopKind.VECTORIZE and own else kind
 
 
 def _function(op: Operation, name: str) -> FuncOp | None:
@@ -318,7 +306,7 @@ def _may_return(step: Step) -> bool:
     return isinstance(step, Extern) or (isinstance(step, Compute) and step.kernel.can_fail)
 
 
-def _in_place(op: BlockOp) -> bool:
+def _in_place(op: tir.BlockOp) -> bool:
     """Tells if each buffer is updated once, and read where it is updated if at all."""
     maps: Mapping[SSAValue, object] = dict(zip(op.outs, op.out_maps, strict=True))
     read = zip(op.ins, op.in_maps, strict=True)
@@ -330,16 +318,16 @@ def _in_place(op: BlockOp) -> bool:
     )
 
 
-def _block_after(fill: FillOp) -> BlockOp | None:
+def _block_after(fill: tir.FillOp) -> tir.BlockOp | None:
     """Gives the reduction right behind a fill that starts from its number and writes the whole
     buffer.
     """
     after = fill.next_op
     while after is not None and (
-        is_index_arithmetic(after) or isinstance(after, AllocOp | ConstantOp)
+        is_index_arithmetic(after) or isinstance(after, tir.AllocOp | tir.ConstantOp)
     ):
         after = after.next_op
-    if not isinstance(after, BlockOp) or list(after.outs) != [fill.destination]:
+    if not isinstance(after, tir.BlockOp) or list(after.outs) != [fill.destination]:
         return None
     points = prod(after.extents[i] for i in after.parallels)
     covers = (
@@ -352,11 +340,11 @@ def _block_after(fill: FillOp) -> BlockOp | None:
     return after if covers else None
 
 
-def _fill_before(op: BlockOp) -> FillOp | None:
+def _fill_before(op: tir.BlockOp) -> tir.FillOp | None:
     """Gives the fill whose number a block starts from, as `_block_after` finds it."""
     before = op.prev_op if op.parent is not None else None
-    while before is not None and not isinstance(before, FillOp):
-        if not is_index_arithmetic(before) and not isinstance(before, AllocOp | ConstantOp):
+    while before is not None and not isinstance(before, tir.FillOp):
+        if not is_index_arithmetic(before) and not isinstance(before, tir.AllocOp | tir.ConstantOp):
             return None
         before = before.prev_op
     return before if before is not None and _block_after(before) is op else None

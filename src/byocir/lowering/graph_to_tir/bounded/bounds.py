@@ -4,6 +4,8 @@
 make and take it so. *Held* it is the part at the start of an array of the largest shape, which
 graph ops can compute with: what lies beside the part is any number, and is replaced by one that
 does no harm where an op would let it into the part.
+
+Numbers that operators are given, as attributes or as constants, are read here, too.
 """
 
 from __future__ import annotations
@@ -14,10 +16,13 @@ from math import prod
 from typing import cast
 
 import numpy as np
+from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from byocir.dialects import graph as g
 from byocir.dialects import tir
+from byocir.dialects.graph import ForeignOp
+from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.graph.open_sizes import Dim, OpenSize
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.types import (
@@ -212,3 +217,20 @@ def constant_of(value: SSAValue | None) -> np.ndarray | None:
     """Gives the array of a constant."""
     made = None if value is None else value.owner
     return made.value.data.values() if isinstance(made, g.ConstantOp | tir.ConstantOp) else None
+
+
+def integer_of(op: ForeignOp, name: str) -> int | None:
+    """Gives an attribute that is an integer."""
+    found = op.attrs.data.get(name)
+    return cast("IntegerAttr", found).value.data if isinstance(found, IntegerAttr) else None
+
+
+def integers_of(op: ForeignOp, name: str, place: int | None = None) -> Sequence[int] | None:
+    """Gives an attribute of integers, or what a constant input has."""
+    found = op.attrs.data.get(name)
+    if isinstance(found, DenseArrayBase):
+        return list(int_tuple(cast("DenseArrayBase[I64]", found)))
+    if place is None or len(op.inputs) <= place:
+        return None
+    array = constant_of(op.inputs[place])
+    return None if array is None else [int(n) for n in array.reshape(-1)]

@@ -33,9 +33,10 @@ from byocir.lowering.graph_to_tir.bounded.bounds import (
     bounds_of,
     constant_of,
     fits,
+    integer_of,
+    integers_of,
     made,
 )
-from byocir.lowering.graph_to_tir.bounded.numbers import integer_of, integers_of
 
 Inputs = Sequence[Bounded | None]
 """The inputs of an operator with their bounds; None for one that is absent."""

@@ -39,9 +39,9 @@ from byocir.lowering.graph_to_tir.bounded.bounds import (
     bounds_of,
     constant_of,
     fits,
+    integers_of,
     made,
 )
-from byocir.lowering.graph_to_tir.bounded.numbers import integers_of
 
 ENDLESS = 2**62
 """The extent of a loop that ends only where its condition says so."""
