@@ -73,12 +73,23 @@ def test_big_endian_machines_are_refused(tmp_path):
 @pytest.mark.parametrize("target", ["x86-linux-musl", "arm-linux-musleabihf"])
 @pytest.mark.parametrize("model", MODELS)
 def test_machines_of_32_bits(model, target, tmp_path):
+    compile_for(target, exported(model(), tmp_path, targets=[]), tmp_path)
+
+
+@pytest.mark.parametrize("target", ["x86-linux-musl", "arm-linux-musleabihf"])
+def test_devices_on_machines_of_32_bits(target, tmp_path):
+    """Sizes of 64 bits, which regions tell, are not cut off unseen."""
+    compile_for(target, exported(DIGITS, tmp_path), tmp_path)
+
+
+def compile_for(target, files, folder):
+    """Compiles a project's sources for another machine, conversions that lose bits refused."""
     if importlib.util.find_spec("ziglang") is None:
         pytest.skip("no compiler for other machines; pip install 'byocir[zig]' brings one")
-    files = exported(model(), tmp_path, targets=[])
     sources = [file for file in files if file.endswith(".c")]
-    command = [sys.executable, "-m", "ziglang", "cc", "-target", target, *STRICT, *sources]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    compiler = [sys.executable, "-m", "ziglang", "cc", "-target", target, "-I."]
+    command = [*compiler, *STRICT, "-Wconversion", *sources]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -94,7 +94,7 @@ int device_run(device *d, int index, const void *const *inputs)
     vta_fault fault;
     memcpy(l->memory, r->image, r->image_bytes);
     for (size_t i = 0; i < r->input_count; i++)
-        memcpy(l->memory + r->inputs[i].address, inputs[i], r->inputs[i].bytes);
+        memcpy(l->memory + r->inputs[i].address, inputs[i], (size_t)r->inputs[i].bytes);
     return (int)vta_device_run(l->vta, l->program, l->memory, r->memory_bytes, &fault);
 }
 
@@ -103,7 +103,7 @@ int device_wait(device *d, int index, void *const *outputs)
     const loaded *l = &d->regions[index];
     for (size_t i = 0; i < l->region->output_count; i++) {
         const device_port port = l->region->outputs[i];
-        memcpy(outputs[i], l->memory + port.address, port.bytes);
+        memcpy(outputs[i], l->memory + port.address, (size_t)port.bytes);
     }
     return 0;
 }
