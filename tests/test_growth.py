@@ -36,6 +36,7 @@ from byocir.request import Request
 from byocir.rewrites import clean_up, pipeline
 from byocir.rewrites.host import fuse_blocks
 from byocir.rewrites.pipeline import PassRunner, run_passes
+from byocir.runtime import records
 from byocir.runtime.explain import explain
 from byocir.runtime.native import host_code
 from byocir.runtime.page import page
@@ -339,3 +340,18 @@ def test_a_long_chain_is_fused_into_bodies_of_a_size():
     assert [name for block in blocks for name in names(block.location)] == [
         f"node_{i}" for i in range(100)
     ]
+
+
+def test_types_of_a_report_are_looked_up_once(monkeypatch):
+    looked: list[object] = []
+    origin = records.get_origin
+    monkeypatch.setattr(records, "get_origin", lambda kind: (looked.append(kind), origin(kind))[1])
+    module = byocir.import_onnx(growing("alternating", NODES))
+    hand_over(module, Request([Npu()]))
+    data = report_of(module).to_dict()
+    numbers: list[int] = []
+    records._reader.cache_clear()
+    for _ in range(2):
+        Report.from_dict(data)
+        numbers.append(len(looked))
+    assert numbers[0] == numbers[1] > 0

@@ -1,58 +1,87 @@
-"""Plain data as the records that it was written from, checked against their types."""
+"""Plain data as the records that it was written from, checked against their types.
+
+A report has tens of thousands of records of a few types: what a type says is looked up once, and
+becomes a function that reads all values of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import lru_cache
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+
+_Reader = Callable[[Any], Any]
+"""Gives what plain data stand for; raises ValueError for those of another type."""
 
 
 def read_as(kind: type[T], value: object, where: str) -> T:
     """Reads the record, a dataclass or a named tuple, that a mapping of its fields describes;
     further fields are left out. `where` names it in messages. Raises ValueError for a value of
     another type."""
-    return cast(T, _read(kind, value, where))
+    return cast(T, _reader(kind, where)(value))
 
 
-def _read(kind: Any, value: Any, where: str) -> Any:
+@lru_cache(maxsize=1024)
+def _reader(kind: Any, where: str) -> _Reader:
+    """Gives what reads values of a type at one place of the data."""
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
-        return value
+        return lambda value: value
     if origin is UnionType:
-        return None if value is None else _read(arguments[0], value, where)
+        some = _reader(arguments[0], where)
+        return lambda value: None if value is None else some(value)
     if origin is list:
-        _expect(isinstance(value, list), "a list", value, where)
-        return [_read(arguments[0], each, where) for each in cast("Sequence[Any]", value)]
+        return _list_reader(_reader(arguments[0], where), where)
     if origin is dict:
+        return _dict_reader(_reader(arguments[1], where), where)
+    if is_dataclass(kind) or hasattr(kind, "_fields"):
+        return _record_reader(cast("type[Any]", kind), where)
+    return _plain_reader(kind, where)
+
+
+def _list_reader(item: _Reader, where: str) -> _Reader:
+    def read(value: Any) -> list[Any]:
+        _expect(isinstance(value, list), "a list", value, where)
+        return [item(each) for each in value]
+
+    return read
+
+
+def _dict_reader(item: _Reader, where: str) -> _Reader:
+    def read(value: Any) -> dict[str, Any]:
         _expect(isinstance(value, dict), "an object", value, where)
         entries = cast("Mapping[str, Any]", value).items()
-        return {name: _read(arguments[1], each, where) for name, each in entries}
-    if is_dataclass(kind) or hasattr(kind, "_fields"):
-        _expect(isinstance(value, dict), "an object", value, where)
-        return _record(cast("type[Any]", kind), value, where)
-    _expect(type(value) is kind, f"{kind.__name__}", value, where)
-    return value
+        return {name: item(each) for name, each in entries}
+
+    return read
 
 
-def _record(kind: type[Any], value: Mapping[str, Any], where: str) -> Any:
-    types = _types_of(kind)
+def _record_reader(kind: type[Any], where: str) -> _Reader:
+    types = get_type_hints(kind)
     names: Sequence[str] = getattr(kind, "_fields", ()) or [field.name for field in fields(kind)]
-    made = {
-        name: _read(types[name], value[name], f"{where}.{name}") for name in names if name in value
-    }
-    try:
-        return kind(**made)
-    except TypeError as error:  # one is missing
-        raise ValueError(f"expected a record as {where}, found: {error}") from error
+    readers = [(name, _reader(types[name], f"{where}.{name}")) for name in names]
+
+    def read(value: Any) -> Any:
+        _expect(isinstance(value, dict), "an object", value, where)
+        made = {name: reader(value[name]) for name, reader in readers if name in value}
+        try:
+            return kind(**made)
+        except TypeError as error:  # one is missing
+            raise ValueError(f"expected a record as {where}, found: {error}") from error
+
+    return read
 
 
-@cache
-def _types_of(kind: type[Any]) -> Mapping[str, Any]:
-    return get_type_hints(kind)  # which evaluates each annotation anew
+def _plain_reader(kind: type[Any], where: str) -> _Reader:
+    def read(value: Any) -> Any:
+        _expect(type(value) is kind, kind.__name__, value, where)
+        return value
+
+    return read
 
 
 def _expect(holds: bool, expected: str, found: object, where: str) -> None:
