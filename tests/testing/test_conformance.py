@@ -70,6 +70,36 @@ def test_a_problem_is_made_small_and_shown_again(tmp_path, capsys):
     assert capsys.readouterr().out == "ok\n"
 
 
+LEAST = """
+import byocir, numpy as np
+from byocir.patterns import composite, op, wildcard
+
+@composite("npu.relu")
+def relu():
+    return op("graph.relu", wildcard("x"))
+
+class Npu(byocir.Target):
+    name, patterns = "npu", (relu,)
+
+    def emit(self, module, symbols):
+        return {"code": b""}
+
+    def load(self, blobs):
+        return lambda symbol, inputs: [np.full_like(inputs[0], -np.inf)]
+"""
+
+
+def test_a_case_with_infinities_is_tried_again_without_a_warning(tmp_path, capsys):
+    kind, program, target = "tensor<2x2xf32>", tmp_path / "case.mlir", tmp_path / "npu.py"
+    body = f"%1 = graph.relu %0 : ({kind}) -> {kind}\n func.return %1 : {kind}"
+    program.write_text(f"func.func @main(%0: {kind}) -> {kind} {{\n {body}\n}}")
+    given = np.array([[np.inf, -np.inf], [1e38, np.nan]], np.float32)
+    np.savez(tmp_path / "case.npz", arg0=given)
+    target.write_text(LEAST)
+    assert main(["conform", str(target), "--case", str(program)]) == 3
+    assert capsys.readouterr().out.startswith("error[B380]: expected res0 as the evaluator compu")
+
+
 def test_the_same_seed_gives_the_same_score(capsys):
     scores = [conform(str(TOY), rounds=1, seed=seed).to_dict() for seed in (3, 3, 4)]
     assert scores[0] == scores[1]

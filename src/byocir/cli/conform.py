@@ -24,7 +24,7 @@ from byocir.testing.conformance import Score, Session, the_target
 from byocir.testing.conformance.exported import has_device
 from byocir.testing.conformance.hash_seed import differing
 from byocir.testing.conformance.saved import FEEDS, read_case
-from byocir.testing.conformance.trial import Trial
+from byocir.testing.conformance.trial import Trial, quiet
 
 
 def conform(options: argparse.Namespace) -> int:
@@ -65,8 +65,10 @@ def _again(target: Target, path: Path) -> int:
     if path.suffix != ".mlir":
         raise ByocirError("B101", "expected a program (.mlir)", where=str(path))
     case = read_case(path, read_arrays(path.with_suffix(FEEDS)))
-    trial = Trial(case, target, is_exported=has_device(target)).run()
-    problem = trial.problem or next(iter(differing(target, {path.stem: case}).values()), None)
+    with quiet():
+        trial = Trial(case, target, is_exported=has_device(target)).run()
+        others = {} if trial.problem else differing(target, {path.stem: case})
+    problem = trial.problem or next(iter(others.values()), None)
     if problem is None:
         print("ok" if trial.is_run else "the program means nothing on these inputs")
         return OK

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 DRAWS = 400
 """The programs that are tried for one that is asked for."""
+STARTS = 4
+"""The programs which a composite takes in which values are looked for that may be used outside."""
 FLIP_DRAWS = 60
 """The programs that are tried for each test of a pattern that is changed."""
 SEEDS = 6
@@ -196,7 +198,7 @@ def find_near_miss(composite: Composite, miss: Miss, seed: int) -> Example | Non
 
 def _rule_missed(composite: Composite, rule: Rule, seed: int) -> Example | None:
     others = [other for other in composite.rules if other is not rule]
-    taken = _match_of(composite, tuple(composite.rules), seed)
+    taken = _match_of(composite, tuple(composite.rules), seed % STARTS)
     used = [] if taken is None else list(_leaks(taken, rule.sentence))  # a rule may be about uses
     if used:
         return pick(seeded(seed), used)

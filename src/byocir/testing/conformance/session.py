@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -14,7 +13,6 @@ from math import inf
 from pathlib import Path
 from random import Random
 
-import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from byocir.dialects.byoc import LEVELS
@@ -31,7 +29,7 @@ from byocir.testing.conformance.options import settings_of
 from byocir.testing.conformance.saved import saved, text_of
 from byocir.testing.conformance.score import Failure, Score
 from byocir.testing.conformance.shrink import shrink, size_of
-from byocir.testing.conformance.trial import Problem, TimeOver, Trial
+from byocir.testing.conformance.trial import Problem, TimeOver, Trial, quiet
 from byocir.testing.draft import NARROW, WIDE
 from byocir.testing.matches import (
     Example,
@@ -122,8 +120,7 @@ class Session:
         """Tries cases until time is over, one at least; with `rounds`, so many of each pattern and
         kind, and of each rule one at least; with `first`, until something is wrong."""
         self._end = inf if rounds is not None else time.monotonic() + seconds
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, in threads, too
+        with quiet():
             with suppress(TimeOver):
                 for step in self._steps(rounds):
                     step()

@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -49,6 +50,14 @@ from byocir.testing.conformance.cases import (
 from byocir.testing.conformance.exported import NotBuilt, run_exported
 from byocir.testing.conformance.overlap import interleaved, side_by_side
 from byocir.vendor.user_code import given_file
+
+
+@contextmanager
+def quiet() -> Generator[None]:
+    """Leaves out what numpy says of numbers that overflow, or are none: cases have such, too."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, in threads, too
+        yield
 
 
 @dataclass(frozen=True)
