@@ -4,6 +4,9 @@ compute what the evaluator does. `pytest --conform-seconds 60` tries more of the
 from acme import Acme
 
 
-def test_it_is_right_and_takes_what_it_says(conforms):
-    score = conforms(Acme())
-    assert score.never == []
+def test_it_is_right(conforms):
+    conforms(Acme())
+
+
+def test_it_takes_what_it_says(conforms):
+    assert conforms(Acme(), rounds=1).never == []
