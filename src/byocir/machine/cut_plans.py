@@ -3,18 +3,21 @@ at which cost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations, product
-from math import prod
+from math import inf
 
+import numpy as np
 from xdsl.ir import Attribute
 
 from byocir.dialects.tir import BlockOp
+from byocir.machine.call_cycles import Floats, cycles_of_calls
 from byocir.machine.description import Machine
 from byocir.machine.find_instruction import Asked, Misfit, fits, pattern_key, sized
 from byocir.machine.instructions import Fit, Instruction
-from byocir.machine.parts import Limit, Sizes
+from byocir.machine.parts import Bools, Ints, Limit
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,30 @@ def plans_of(
     only: Instruction | None = None,
 ) -> list[Plan]:
     """Gives the ways in which instructions, or only one, do a block over these extents, the
-    cheapest first. With
-    `start` each call begins with that number, and sums are whole. `reasons` gets why others do not.
-    Where patterns alone are asked for, tiles may overlap: what an extent leaves need not be legal.
-    """
-    found: list[Plan] = []
-    key = pattern_key(block)
+    cheapest first. With `start` each call begins with that number, and sums are whole. `reasons`
+    gets why others do not. Where patterns alone are asked for, tiles may overlap: what an extent
+    leaves need not be legal."""
+    key = machine.number_of(pattern_key(block))
+
+    def found() -> tuple[list[Plan], list[str]]:
+        return _plans(machine, block, key, extents, asked, start, only)
+
+    plans, told = machine.answer(("plans", key, tuple(extents), asked, start, only), found)
+    reasons += told
+    return [*plans]
+
+
+def _plans(
+    machine: Machine,
+    block: BlockOp,
+    key: int,
+    extents: Sequence[int],
+    asked: Asked,
+    start: Attribute | None,
+    only: Instruction | None,
+) -> tuple[list[Plan], list[str]]:
+    """Gives plans, the cheapest first, and why there are no others."""
+    found, reasons = list[Plan](), list[str]()
     overlapping = frozenset(block.parallels if asked == "pattern" else ())
     for kept in _choices(machine, block, extents, only):
         sizes = tuple(n if i in kept else 1 for i, n in enumerate(extents))
@@ -60,13 +81,13 @@ def plans_of(
             )
             if plan is not None and whole:
                 found.append(plan)
-    return sorted(found, key=lambda plan: plan.cycles)
+    return sorted(found, key=lambda plan: plan.cycles), reasons
 
 
 def _said(
     machine: Machine,
     block: BlockOp,
-    key: Hashable,
+    key: int,
     sizes: Sequence[int],
     start: Attribute | None,
     asked: Asked,
@@ -143,36 +164,57 @@ def _most(limit: Limit, extent: int, overlaps: bool) -> int:
 
 
 def cost_of(fit: Fit, sizes: Sequence[int], extents: Sequence[int]) -> float:
-    """Gives the cycles of all calls that do a block over these extents in pieces of these sizes;
-    those that find what stays in the unit come one after the other."""
-    keeps = bool(fit.instruction.keeps)
-    cost = fit.instruction.cost_kept if keeps else fit.instruction.cost
-    pieces = [_pieces(extent, size) for extent, size in zip(extents, sizes, strict=True)]
-    total = _summed(fit, pieces, cost)
-    if keeps:
-        inner = {i for i in range(len(pieces)) if i not in fit.turns}
-        first = [[(side[0][0], 1)] if i in inner else side for i, side in enumerate(pieces)]
-        total += _summed(fit, first, fit.instruction.cost) - _summed(fit, first, cost)
-    return total
+    """Gives the cycles of all calls that do a block over these extents in pieces of these
+    sizes."""
+    return cycles_of_calls(fit, _arrays(sizes), _arrays(extents), _ALL).item()
 
 
-def _summed(
-    fit: Fit, pieces: Sequence[Sequence[tuple[int, int]]], cost: Callable[[Sizes], float]
-) -> float:
-    """Gives the cycles of calls of all combinations of these pieces."""
-    named = {i for positions in fit.iterators.values() for i in positions}
-    order, total = sorted(named), 0.0
-    sides = [side for i, side in enumerate(pieces) if i not in named]
-    outside = prod(sum(times for _, times in side) for side in sides)
-    for chosen in product(*(pieces[i] for i in order)):
-        size_of: Mapping[int, int] = {i: n for i, (n, _) in zip(order, chosen, strict=True)}
-        count = prod(times for _, times in chosen)
-        own = [size_of.get(i, 1) for i in range(len(pieces))]
-        total += count * cost(fit.sizes(own))
-    return total * outside
+_ALL, _ONE = np.ones((), np.bool_), np.ones((), np.int64)
 
 
-def _pieces(extent: int, size: int) -> list[tuple[int, int]]:
-    """Gives the sizes that an extent is cut into, and how often each comes."""
-    whole, rest = divmod(extent, size)
-    return [*([(size, whole)] if whole else []), *([(rest, 1)] if rest else [])]
+def _arrays(numbers: Sequence[int]) -> list[Ints]:
+    return [np.array(n, np.int64) for n in numbers]
+
+
+def least_cycles(
+    machine: Machine, block: BlockOp, extents: Sequence[Ints], asked: Asked
+) -> dict[str, Floats]:
+    """Gives the cycles of what `plans_of` puts first for blocks as large as these arrays say, by
+    the unit that they keep busy: infinitely many where there is no plan. The block has two points
+    or more of each iterator."""
+    shape = np.broadcast_shapes(*(each.shape for each in extents))
+    least, units = np.full(shape, inf), list[str]()
+    of = np.zeros(shape, np.int64)
+    key, some = (
+        machine.number_of(pattern_key(block)),
+        [2 if np.any(each > 1) else 1 for each in extents],
+    )
+    for kept in _choices(machine, block, some, None):
+        ones = tuple(2 if i in kept else 1 for i in range(len(extents)))
+        live = reduce(np.logical_and, (extents[i] > 1 for i in kept), _ALL)
+        for fit in _said(machine, block, key, ones, None, asked, None):
+            if isinstance(fit, Misfit):
+                continue
+            sizes, legal = _cut(fit, [n if i in kept else _ONE for i, n in enumerate(extents)])
+            legal = legal & live
+            cycles = np.where(legal, cycles_of_calls(fit, sizes, extents, legal), inf)
+            units.append(fit.instruction.unit.name)
+            of, least = np.where(cycles < least, len(units), of), np.minimum(cycles, least)
+    found = {name: [n + 1 for n, each in enumerate(units) if each == name] for name in units}
+    cycles_of = {name: np.where(np.isin(of, own), least, 0) for name, own in found.items()}
+    undone = of == 0
+    return {**cycles_of, "": np.where(undone, inf, 0)} if undone.any() else cycles_of
+
+
+def _cut(fit: Fit, sizes: Sequence[Ints]) -> tuple[list[Ints], Bools]:
+    """Gives the largest sizes, at most these, that limits allow, and where there are some."""
+    cut, legal = list(sizes), _ALL
+    for name, positions in fit.iterators.items():
+        limit = fit.instruction.limits.get(name)
+        if limit is None:
+            continue
+        legal = legal & (bool(positions) or limit.allows(1))
+        for i in positions:
+            legal = legal & (sizes[i] % limit.step == 0)
+            cut[i] = np.minimum(sizes[i], limit.most - limit.most % limit.step)
+    return cut, legal

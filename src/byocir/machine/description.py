@@ -35,6 +35,7 @@ class Machine:
     NAME_finish(void)`, which waits until all have ended. Entries are tuples of integers, all as
     long; arrays are numbered as `Place.array` says."""
     _answers: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    _numbers: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
 
     def unit(self, name: str, *, queue: int = 1) -> Unit:
         """Declares a unit, in front of which up to `queue` instructions may wait."""
@@ -181,3 +182,7 @@ class Machine:
         if key not in self._answers:
             self._answers[key] = found()
         return self._answers[key]
+
+    def number_of(self, key: Hashable) -> int:
+        """Gives a long part of such keys a number of its own, which is quicker to find."""
+        return self._numbers.setdefault(key, len(self._numbers))

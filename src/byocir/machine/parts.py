@@ -6,10 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import Attribute
 
 from byocir.dialects.types import Shape, nbytes, tensor
 from byocir.patterns.nodes import WildcardPattern
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 Sizes = Mapping[str, int]
 """The extents of an instruction's iterators, by name."""
@@ -77,8 +82,15 @@ class Memory:
 
     def rows_of(self, shape: Shape) -> int:
         """Counts the rows that a buffer takes, in whole granules."""
-        leading, blocks = self.cut(shape)
-        rows = prod(leading) * prod(blocks)
+        return self.rows_of_all([np.array(size, np.int64) for size in shape]).item()
+
+    def rows_of_all(self, shape: Sequence[Ints]) -> Ints:
+        """Counts the rows that each of many buffers takes; `shape` is an array of sizes for each
+        dimension."""
+        counting = max(len(shape) - len(self.row), 0)
+        lanes = self.row[len(self.row) - (len(shape) - counting) :]
+        blocks = [-(-size // n) for size, n in zip(shape[counting:], lanes, strict=True)]
+        rows = prod([*shape[:counting], *blocks], start=np.ones((), np.int64))
         return -(-rows // self.granule) * self.granule
 
     @property
@@ -94,13 +106,29 @@ class Memory:
     def holds(self, buffers: Sequence[int]) -> bool:
         """Tells whether buffers of so many rows find room at once, the largest placed first, each
         in the first bank that has room."""
-        left = [self.bank] * self.banks
-        for rows in sorted(buffers, reverse=True):
-            at = next((bank for bank, free in enumerate(left) if rows <= free), None)
-            if at is None:
-                return False
-            left[at] -= rows
-        return True
+        return bool(self.holds_all([np.array(rows, np.int64) for rows in buffers]))
+
+    def holds_all(self, buffers: Sequence[Ints]) -> Bools:
+        """Tells whether many choices of buffers find room; their rows are an array for each
+        buffer."""
+        shape = np.broadcast_shapes(*(rows.shape for rows in buffers))
+        total = sum(buffers, start=np.zeros(shape, np.int64))
+        placed = np.asarray(total <= self.bank)
+        unclear = ~placed & (total <= self.rows)
+        given = [np.broadcast_to(rows, shape)[unclear] for rows in buffers]
+        if self.banks == 1 or not np.any(unclear):
+            return placed
+        left = [np.full(given[0].shape, self.bank, np.int64) for _ in range(self.banks)]
+        all_in = np.ones(given[0].shape, np.bool_)
+        for rows in np.sort(np.stack(given), axis=0)[::-1]:
+            waiting = np.ones(rows.shape, np.bool_)
+            for bank, free in enumerate(left):
+                here = waiting & (rows <= free)
+                left[bank] = free - np.where(here, rows, 0)
+                waiting = waiting & ~here
+            all_in = all_in & ~waiting
+        placed[unclear] = all_in
+        return placed
 
 
 MAIN = Memory("")

@@ -27,8 +27,8 @@ MOST_CHOICES = 200_000
 
 
 def spread(sizes: Sequence[Sequence[int]]) -> list[Ints]:
-    """Gives the sizes of each iterator along an axis of its own; those of which there are more
-    choices than `MOST_CHOICES` without every other one, but for the first and the last."""
+    """Gives the sizes of each iterator along an axis of its own. Where there are more than
+    `MOST_CHOICES` choices, the longest lists lose every other size but the first and the last."""
     lists = [list(each) for each in sizes]
     while prod(map(len, lists)) > MOST_CHOICES:
         longest = max(range(len(lists)), key=lambda i: len(lists[i]))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from math import inf, prod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
 
+import numpy as np
 from xdsl.ir import Attribute, Block, Region
 from xdsl.ir.affine import AffineMap
 
@@ -11,7 +14,9 @@ from byocir.dialects.tir import BlockOp, IteratorAttr, IteratorKind, YieldOp, bu
 from byocir.dialects.types import Shape
 from byocir.errors import ByocirError
 from byocir.machine import Machine, Memory
-from byocir.machine.cut_plans import plans_of
+from byocir.machine.call_cycles import Floats, asked
+from byocir.machine.cut_plans import least_cycles, plans_of
+from byocir.machine.parts import Bools, Ints
 
 
 def identity(element: Attribute, shape: Shape, source: Memory, into: Memory) -> BlockOp:
@@ -27,43 +32,46 @@ def identity(element: Attribute, shape: Shape, source: Memory, into: Memory) -> 
     return made
 
 
-def copy_cost(
-    machine: Machine, element: Attribute, shape: Shape, source: Memory, into: Memory
-) -> tuple[str, float]:
-    """Gives the unit that moves an array in the fewest cycles, and these; infinitely many where no
-    instruction moves it."""
+@dataclass(frozen=True)
+class Copies:
+    """Copies of arrays of one element type, as large as these arrays of sizes say, from one memory
+    to another."""
 
-    def found() -> tuple[str, float]:
-        block = identity(element, shape, source, into)
-        plans = plans_of(machine, block, block.extents, "memories", [])
-        return (plans[0].instruction.unit.name, plans[0].cycles) if plans else ("", inf)
+    element: Attribute
+    shape: Sequence[Ints]
+    source: Memory
+    into: Memory
 
-    return machine.answer(("copy", element, shape, source, into), found)
+    def block(self, shape: Sequence[int]) -> BlockOp:
+        """Gives the block that one of them is, as a program of its own."""
+        return identity(self.element, tuple(shape), self.source, self.into)
 
+    def cycles(self, machine: Machine) -> dict[str, Floats]:
+        """Gives the cycles by the unit that makes a copy in the fewest; infinitely many where no
+        instruction does."""
+        return least_cycles(machine, self.block([2] * len(self.shape)), self.shape, "memories")
 
-def whole_rows(
-    machine: Machine, memory: Memory, element: Attribute, shape: Shape, source: Memory, into: Memory
-) -> bool:
-    """Tells whether an array is one block of rows of a memory, and calls that copy it do not part
-    these."""
+    def in_rows(self, machine: Machine, memory: Memory) -> Bools:
+        """Tells where an array is one block of rows of a memory, and calls that copy it do not part
+        these."""
+        rank = min(len(self.shape), len(memory.row))
+        lanes = slice(len(self.shape) - rank, None)
+        pairs = zip(self.shape[lanes], memory.row[-rank:], strict=False)
+        one = np.ones((), np.bool_)
+        is_block = reduce(np.logical_and, (size <= n for size, n in pairs), one)
 
-    def found() -> bool:
-        block = identity(element, shape, source, into)
-        plans = plans_of(machine, block, block.extents, "memories", [])
-        lanes = slice(len(shape) - len(memory.row), None)
-        return bool(plans) and plans[0].sizes[lanes] == shape[lanes]
+        def parts_none(*shape: int) -> bool:
+            block = self.block(shape)
+            plans = plans_of(machine, block, block.extents, "memories", [])
+            return bool(plans) and plans[0].sizes[lanes] == shape[lanes]
 
-    is_block = prod(memory.cut(shape)[1]) == 1
-    question = ("whole rows", element, shape, source, into, len(memory.row))
-    return is_block and machine.answer(question, found)
+        return asked(parts_none, self.shape, is_block) > 0
 
-
-def uncopied(
-    machine: Machine, element: Attribute, shape: Shape, source: Memory, into: Memory
-) -> ByocirError:
-    """Says what instructions say to a copy that none of them does."""
-    block, reasons = identity(element, shape, source, into), list[str]()
-    plans_of(machine, block, block.extents, "memories", reasons)
-    told = f"expected an instruction of {machine.name} that copies {'x'.join(map(str, shape))} of "
-    told += f"{element} from {source.called} to {into.called}, found none"
-    return ByocirError("B271", told, help="; ".join(dict.fromkeys(reasons)))
+    def refused(self, machine: Machine) -> ByocirError:
+        """Says what instructions say to copies of which none does the first."""
+        shape, reasons = [size.flat[0].item() for size in self.shape], list[str]()
+        block = self.block(shape)
+        plans_of(machine, block, block.extents, "memories", reasons)
+        told = f"expected an instruction of {machine.name} that copies {'x'.join(map(str, shape))} "
+        told += f"of {self.element} from {self.source.called} to {self.into.called}, found none"
+        return ByocirError("B271", told, help="; ".join(dict.fromkeys(reasons)))

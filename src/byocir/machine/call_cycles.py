@@ -1,0 +1,91 @@
+"""The cycles of calls that do a block together, for many sizes of it at once.
+
+A description's costs are functions that take one size of each iterator. They are asked once for
+each combination of sizes that comes, and looked up for all others that are alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from itertools import product
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from byocir.machine.instructions import Fit
+from byocir.machine.parts import Bools, Ints, Sizes
+
+Floats = NDArray[np.float64]
+
+
+def asked(question: Callable[..., float], numbers: Sequence[Ints], where: Bools) -> Floats:
+    """Gives what a function says of numbers, one of each array; 0 where it is not to be asked."""
+    shape = np.broadcast_shapes(where.shape, *(array.shape for array in numbers))
+    if where.size == 1 and all(array.size == 1 for array in numbers):
+        said = question(*(array.item() for array in numbers)) if where.all() else 0
+        return np.full(shape, said, np.float64)
+    where = np.broadcast_to(where, shape)
+    given = [np.broadcast_to(array, shape)[where] for array in numbers]
+    answers = np.zeros(shape)
+    alike = np.zeros(np.count_nonzero(where), np.int64)
+    for column in given:
+        values, places = np.unique(column, return_inverse=True)
+        _, alike = np.unique(alike * len(values) + places, return_inverse=True)
+    _, first = np.unique(alike, return_index=True)
+    said = [question(*(column[i].item() for column in given)) for i in first]
+    answers[where] = np.array(said, np.float64)[alike] if said else 0
+    return answers
+
+
+def cycles_of_calls(
+    fit: Fit, sizes: Sequence[Ints], extents: Sequence[Ints], where: Bools
+) -> Floats:
+    """Gives the cycles of all calls that do blocks over these extents in pieces of these sizes, an
+    array for each iterator; those that find what stays in the unit come one after the other."""
+    keeps = bool(fit.instruction.keeps)
+    cost = fit.instruction.cost_kept if keeps else fit.instruction.cost
+    pieces = [list(_pieces(*pair)) for pair in zip(extents, sizes, strict=True)]
+    total = _summed(fit, pieces, cost, where)
+    if keeps:
+        inner = {i for i in range(len(pieces)) if i not in fit.turns}
+        first = [[(side[0][0], _ONE)] if i in inner else side for i, side in enumerate(pieces)]
+        total = total + _summed(fit, first, fit.instruction.cost, where)
+        total = total - _summed(fit, first, cost, where)
+    return total
+
+
+_ONE = np.ones((), np.int64)
+_Piece = tuple[Ints, Ints]
+"""The size of a piece of an iterator, and how often it comes."""
+
+
+def _pieces(extent: Ints, size: Ints) -> Iterator[_Piece]:
+    size = np.minimum(size, extent)
+    whole, rest = np.divmod(extent, size)
+    yield size, whole
+    if np.any(rest):
+        yield rest, np.asarray(rest > 0, np.int64)
+
+
+def _summed(
+    fit: Fit, pieces: Sequence[Sequence[_Piece]], cost: Callable[[Sizes], float], where: Bools
+) -> Floats:
+    """Gives the cycles of calls of all combinations of these pieces."""
+    named = sorted({i for positions in fit.iterators.values() for i in positions})
+    total: Floats = np.zeros(())
+
+    def cost_of(*sizes: int) -> float:
+        return cost(dict(zip(fit.iterators, sizes, strict=True)))
+
+    for chosen in product(*(pieces[i] for i in named)):
+        size_of = {i: size for i, (size, _) in zip(named, chosen, strict=True)}
+        sizes = [
+            reduce(np.maximum, (size_of[i] for i in positions), _ONE)
+            for positions in fit.iterators.values()
+        ]
+        count = prod((times for _, times in chosen), start=_ONE)
+        total = total + count * asked(cost_of, sizes, where & (count > 0))
+    times = [sum(n for _, n in side) for i, side in enumerate(pieces) if i not in named]
+    return total * prod(times, start=_ONE)

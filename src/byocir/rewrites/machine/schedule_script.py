@@ -1,0 +1,95 @@
+"""The script of a schedule: sizes of tiles and the order of loops as calls of primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from byocir.dialects.types import Shape
+from byocir.rewrites.machine.stages import Chain, Staged
+from byocir.rewrites.machine.tile_costs import Tiled, Whole
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Sizes of tiles, the order of the loops over those of the last block, and the operands that
+    are staged for all sums at once."""
+
+    sizes: Mapping[Tiled, int]
+    order: Shape
+    whole: Whole = frozenset()
+
+
+class Script:
+    """A choice as calls of schedule primitives."""
+
+    def __init__(self, chain: Chain, choice: Choice) -> None:
+        self.chain = chain
+        self.choice = choice
+        self.calls: list[str] = []
+        self.names: list[str] = []
+        """The loops around the last block, then those around sums as they come."""
+
+    def text(self) -> str:
+        """Gives the script."""
+        chain, last = self.chain, self.chain.last
+        given = [stage.name for stage in chain.stages if not stage.is_new]
+        self.calls.append(f"{', '.join(given)}{',' if len(given) == 1 else ''} = blocks()")
+        if last.is_new:
+            self.calls.append(f"{last.name} = cache_write({given[-1]})")
+        loops = self._tiled()
+        for s, stage in reversed([*enumerate(chain.stages[:-1])]):
+            if loops and s not in chain.starts:
+                self.calls.append(f"compute_at({stage.name}, {loops[-1]})")
+        inner = [[*loops, *self._summed(s)] for s in range(len(chain.stages))]
+        for s, stage in enumerate(chain.stages):
+            if not stage.into.is_main and s not in chain.starts:
+                at = f", at={loops[-1]}" if loops else ""
+                out = len(stage.block.ins)
+                self.calls.append(f"stage({stage.name}, {out}, {stage.into.scope}{at})")
+        for each in chain.staged:
+            names = inner[each.stage][: self._depth(each)]
+            at = f", at={names[-1]}" if names else ""
+            name = chain.stages[each.stage].name
+            self.calls.append(f"stage({name}, {each.operand}, {each.path[-1].scope}{at})")
+        return "; ".join(self.calls)
+
+    def _loop(self, name: str) -> str:
+        taken = {*self.names, *(stage.name for stage in self.chain.stages)}
+        found = next(
+            n for n in (name, *(f"{name}{i}" for i in range(len(taken) + 1))) if n not in taken
+        )
+        self.names.append(found)
+        return found
+
+    def _split(self, s: int, iterators: Iterable[int]) -> list[int]:
+        """Gives those of a stage's iterators that have more than one tile."""
+        extents = self.chain.stages[s].extents
+        return [i for i in iterators if self.choice.sizes[s, i] < extents[i]]
+
+    def _tiled(self) -> list[str]:
+        s = len(self.chain.stages) - 1
+        return self._tile(s, self._split(s, self.choice.order), ', remainder="overlap"')
+
+    def _summed(self, s: int) -> list[str]:
+        return self._tile(s, self._split(s, self.chain.stages[s].reductions), "")
+
+    def _tile(self, s: int, chosen: Sequence[int], more: str) -> list[str]:
+        """Adds the call that tiles iterators of a stage, and gives the loops over the tiles."""
+        if not chosen:
+            return []
+        stage = self.chain.stages[s]
+        names = [self._loop(stage.block.names[i]) for i in chosen]
+        sizes = ", ".join(f"{stage.block.names[i]}={self.choice.sizes[s, i]}" for i in chosen)
+        left = ", ".join(names) + ("," if len(names) == 1 else "")
+        self.calls.append(f"{left} = tile({stage.name}, {sizes}{more})")
+        return names
+
+    def _depth(self, each: Staged) -> int:
+        """Counts the loops around what is staged."""
+        last, stage, order = len(self.chain.stages) - 1, each.stage, self.choice.order
+        around = [*((last, i) for i in order)]
+        around += [(stage, i) for i in self.chain.stages[stage].reductions]
+        moved = self.chain.moved(each, order, (stage, each.operand) in self.choice.whole)
+        loops = [m for own, m in zip(around, moved, strict=True) if self._split(own[0], [own[1]])]
+        return max((n + 1 for n, moves in enumerate(loops) if moves), default=0)

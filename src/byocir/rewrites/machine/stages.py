@@ -1,0 +1,233 @@
+"""The stages of a composite on a described machine: its blocks, the instruction that does each, and
+what brings the last result back to main memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from xdsl.ir import Operation, SSAValue
+
+from byocir.dialects.locations import place
+from byocir.dialects.tir import BlockOp, FillOp
+from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.linear import Linear
+from byocir.dialects.tir.scalar import number_attr
+from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.errors import ByocirError
+from byocir.machine import MAIN, Limit, Machine, Memory
+from byocir.machine.cut_plans import Plan, plans_of
+from byocir.rewrites.machine.copies import identity
+from byocir.rewrites.machine.split_bodies import why_whole
+from byocir.rewrites.schedule.blocks import reads_old
+
+
+def in_order(blocks: Sequence[BlockOp]) -> list[BlockOp]:
+    """Blocks of one function, each behind those that make what it reads."""
+    found: dict[Operation, BlockOp] = {}
+    given = set[Operation](blocks)
+
+    def put(block: BlockOp) -> None:
+        for value in block.ins:
+            owner = value.owner
+            if isinstance(owner, BlockOp) and owner in given and owner not in found:
+                put(owner)
+        found[block] = block
+
+    for block in blocks:
+        if block not in found:
+            put(block)
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A block of a chain and the instruction that does it. The last one may be a copy that the
+    program does not have yet."""
+
+    block: BlockOp
+    plan: Plan
+    name: str
+    made: tuple[int | None, ...]
+    """For each operand, inputs and then the result, the position of the stage that makes it, or
+    what the result begins with; None for what is in main memory or begins with a number."""
+    is_new: bool = False
+
+    @property
+    def into(self) -> Memory:
+        return self.plan.instruction.into
+
+    @cached_property
+    def extents(self) -> Shape:
+        """The extents of the block's iterators."""
+        return self.block.extents
+
+    @cached_property
+    def reductions(self) -> list[int]:
+        """The positions of the iterators that the block sums over."""
+        return self.block.reductions
+
+    @cached_property
+    def limits(self) -> list[tuple[str, int, Limit]]:
+        """The iterators of the block whose sizes its instruction limits, each with the name that
+        the instruction has for it."""
+        limits = self.plan.instruction.limits
+        named = self.plan.fit.iterators.items()
+        return [(name, i, limits[name]) for name, at in named if name in limits for i in at]
+
+    @cached_property
+    def forms(self) -> list[list[Linear[int]]]:
+        """The indices of the operands."""
+        found = [[linear(expr) for expr in attr.data.results] for attr in self.block.maps]
+        return [[form for form in forms if form is not None] for forms in found]
+
+
+def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
+    stages: list[Stage] = []
+    places: dict[SSAValue, int] = {}
+    for block in blocks:
+        made = tuple(places.get(value) for value in [*block.ins, *block.outs])
+        reasons: list[str] = []
+        plans, begun = _plans(machine, block, reasons), _begun(machine, block)
+        found = [
+            plan
+            for plan in plans
+            if _is_fed(machine, plan, made, stages)
+            and _leaves(machine, plan, block is blocks[-1])
+            and (begun is None or plan.instruction.into in begun)
+        ]
+        if not found:
+            raise _undone(machine, block, [*reasons, *why_whole(machine, block)])
+        name = _named(found[0].instruction.name, [stage.name for stage in stages])
+        stages.append(Stage(block, found[0], name, made))
+        places.update(dict.fromkeys(block.results, len(stages) - 1))
+    last = stages[-1]
+    if last.into.is_main:
+        return stages
+    return [*stages, _storing(machine, last, len(stages) - 1)]
+
+
+def _plans(machine: Machine, block: BlockOp, reasons: list[str]) -> list[Plan]:
+    found = plans_of(machine, block, block.extents, "pattern", reasons)
+    if found or not reads_old(block) or isinstance(block.outs[0].owner, BlockOp):
+        return found
+    fill = block.outs[0].owner
+    zero = number_attr(0, element_type_of(block.outs[0].type))
+    start = fill.value if isinstance(fill, FillOp) else zero
+    return plans_of(machine, block, block.extents, "pattern", reasons, start)
+
+
+def _is_fed(
+    machine: Machine, plan: Plan, made: Sequence[int | None], stages: Sequence[Stage]
+) -> bool:
+    *sources, start = [MAIN if at is None else stages[at].into for at in made]
+    pairs = zip(sources, plan.fit.memories, strict=False)
+    return start in (MAIN, plan.instruction.into) and all(
+        source == memory if not source.is_main else machine.path(source, memory) is not None
+        for source, memory in pairs
+    )
+
+
+def _begun(machine: Machine, block: BlockOp) -> set[Memory] | None:
+    """Gives the memories in which the block that begins with the result of another adds to it; None
+    where none does."""
+    use = block.results[0].get_user_of_unique_use()
+    if not isinstance(use, BlockOp) or block.results[0] not in use.outs:
+        return None
+    return {plan.instruction.into for plan in _plans(machine, use, [])}
+
+
+def _leaves(machine: Machine, plan: Plan, is_last: bool) -> bool:
+    into = plan.instruction.into
+    return not is_last or machine.path(into, MAIN) is not None
+
+
+def _undone(machine: Machine, block: BlockOp, reasons: Sequence[str]) -> ByocirError:
+    told = f"expected a block that an instruction of {machine.name} does, found none that does it"
+    why = "; ".join(dict.fromkeys(reasons)) or "no copies lead to or from its memories"
+    return ByocirError("B271", told, where=place(block.location), help=why)
+
+
+def _named(instruction: str, taken: Sequence[str]) -> str:
+    name = instruction.rpartition(".")[2]
+    return next(n for n in (name, *(f"{name}{i}" for i in range(len(taken) + 1))) if n not in taken)
+
+
+def _storing(machine: Machine, last: Stage, at: int) -> Stage:
+    """Gives the copy that brings the last result to main memory, or a step towards it."""
+    path = machine.path(last.into, MAIN)
+    assert path is not None
+    out = last.block.outs[0]
+    block = identity(element_type_of(out.type), shape_of(out.type), path[0], path[1])
+    reasons: list[str] = []
+    plans = plans_of(machine, block, block.extents, "memories", reasons)
+    if not plans:
+        raise _undone(machine, last.block, reasons)
+    name = "stored" if last.name != "stored" else "stored0"
+    return Stage(block, plans[0], name, (at, None), is_new=True)
+
+
+@dataclass(frozen=True)
+class Staged:
+    """An operand of a stage, by its position, that is brought to another memory along a path."""
+
+    stage: int
+    operand: int
+    path: tuple[Memory, ...]
+
+
+class Chain:
+    """The stages of a composite, the last of which is tiled: the others are computed in its loops,
+    each with loops over its own sums."""
+
+    def __init__(self, machine: Machine, blocks: Sequence[BlockOp]) -> None:
+        self.machine = machine
+        self.stages = stages_of(machine, blocks)
+        self.last = self.stages[-1]
+
+    @cached_property
+    def starts(self) -> set[int]:
+        """The stages that make what others begin with, in the same buffers."""
+        return {stage.made[-1] for stage in self.stages if stage.made[-1] is not None}
+
+    @cached_property
+    def staged(self) -> list[Staged]:
+        """The operands that are staged, in the order in which a script does it."""
+        found: list[Staged] = []
+        for s, stage in enumerate(self.stages):
+            for operand, memory in enumerate(stage.plan.fit.memories[:-1]):
+                at = stage.made[operand]
+                path = self.machine.path(MAIN if at is None else self.stages[at].into, memory)
+                if path is not None and len(path) > 1:
+                    found.append(Staged(s, operand, tuple(path)))
+        return found
+
+    def moved(self, each: Staged, order: Sequence[int], is_whole: bool) -> list[bool]:
+        """Tells for each loop around a stage, those over tiles of the last block in this order and
+        then those over the stage's sums, if an operand is staged anew in it. One that is whole is
+        staged for all sums at once."""
+        stage = self.stages[each.stage]
+        if each.path[-1].fifo:  # what is read leaves it
+            return [True] * (len(order) + len(stage.reductions))
+        used = {i for form in stage.forms[each.operand] for i, _ in form.terms}
+        is_made = stage.made[each.operand] is not None
+        outer = [is_made or self.depends(each.stage, used, i) for i in order]
+        return [*outer, *(i in used and not is_whole for i in stage.reductions)]
+
+    def depends(self, s: int, used: set[int], i: int) -> bool:
+        """Tells whether iterators of a stage begin elsewhere in each iteration over tiles of an
+        iterator of the last block."""
+        if s == len(self.stages) - 1:
+            return i in used
+        stage = self.stages[s]
+        dims = [d for d, f in enumerate(stage.forms[-1]) if any(t in used for t, _ in f.terms)]
+        for later, user in enumerate(self.stages):
+            for operand, at in enumerate(user.made):
+                if at != s:
+                    continue
+                reached = {t for d in dims for t, _ in user.forms[operand][d].terms}
+                if self.depends(later, reached, i):
+                    return True
+        return False

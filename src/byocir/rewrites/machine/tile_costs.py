@@ -1,0 +1,301 @@
+"""What tiles of a composite need of a described machine, and the cycles that they take: a closed
+form over all sizes at once.
+
+Loads, work and stores of different tiles run side by side where memories hold buffers twice. So a
+choice takes as long as its busiest unit, and what the others do of the first tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import pairwise
+
+import numpy as np
+
+from byocir.dialects.types import Shape, element_type_of
+from byocir.machine import MAIN, Memory
+from byocir.machine.call_cycles import cycles_of_calls
+from byocir.rewrites.machine.copies import Copies
+from byocir.rewrites.machine.stages import Chain, Stage, Staged
+from byocir.rewrites.tiles import Bools, Floats, Ints, at, fills, product, shape_over, sides
+
+HINDRANCE = 1 / 16
+"""The busiest unit waits in so large a part of the cycles of the others."""
+
+Tiled = tuple[int, int]
+"""An iterator that has tiles: its stage, and its position there."""
+Whole = frozenset[tuple[int, int]]
+"""Operands, each as stage and position, that are staged for all sums at once."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer in a memory of the machine, its box, and where it is filled more than once."""
+
+    memory: Memory
+    box: list[Ints]
+    moves: Bools
+
+    @property
+    def rows(self) -> Ints:
+        return self.memory.rows_of_all(self.box)
+
+
+class TileCosts:
+    """The tiles of a chain in sizes of which there may be many: of parallel iterators of the last
+    block and of all sums, in arrays as `rewrites.tiles` has them."""
+
+    def __init__(self, chain: Chain, sizes: Mapping[Tiled, Ints]) -> None:
+        self.chain = chain
+        self.sizes = sizes
+        self.shape = shape_over(sizes.values())
+        self._known: dict[tuple[Staged | None, bool], dict[str, Floats]] = {}
+
+    def count(self, s: int, i: int) -> Ints:
+        """Counts the tiles of an iterator."""
+        return -(-self.chain.stages[s].extents[i] // self.sizes[s, i])
+
+    @cached_property
+    def tiles(self) -> Ints:
+        """The number of tiles of the last block."""
+        last = len(self.chain.stages) - 1
+        return product(self.count(last, i) for i in self.chain.last.block.parallels)
+
+    def sums(self, s: int) -> Ints:
+        """Counts the tiles of the sums of a stage."""
+        return product(self.count(s, i) for i in self.chain.stages[s].reductions)
+
+    @cached_property
+    def steps(self) -> Ints:
+        """The iterations of all loops over tiles, which are written out."""
+        return self.tiles * reduce(np.add, (self.sums(s) for s in range(len(self.chain.stages))))
+
+    @cached_property
+    def extents(self) -> list[list[Ints]]:
+        """The extents that each stage runs over in one iteration of the innermost loop."""
+        stages = self.chain.stages
+        found = [[np.array(n, np.int64) for n in stage.extents] for stage in stages]
+        for (s, i), sizes in self.sizes.items():
+            found[s][i] = sizes
+        for stage, own in zip(stages[::-1], found[::-1], strict=True):
+            whole = _whole_sums(stage, own)  # what is read of others is read of all sums
+            for operand, maker in enumerate(stage.made):
+                if maker is None:
+                    continue
+                box = sides(stage.forms[operand], whole)
+                for form, size in zip(stages[maker].forms[-1], box, strict=True):
+                    for i in form.atoms:
+                        found[maker][i] = np.minimum(found[maker][i], size)
+        return found
+
+    # -- what fits
+
+    def fits(self, whole: Whole) -> Bools:
+        """Marks the sizes that instructions and memories allow."""
+        checks = [self.in_calls, self._splits(whole), self.has_room(whole, doubled=False)]
+        checks += [self.in_order(memory, whole) for memory in self.chain.machine.memories]
+        done = [np.isfinite(sum(self._cycles(*key).values(), _NONE)) for key in self._moves(whole)]
+        return reduce(np.logical_and, [*checks, *done])
+
+    @cached_property
+    def in_calls(self) -> Bools:
+        """The sizes of which calls with steps do whole numbers."""
+        legal = np.ones((), np.bool_)
+        for stage, extents in zip(self.chain.stages, self.extents, strict=True):
+            for _, i, limit in stage.limits:
+                legal = legal & (extents[i] % limit.step == 0)
+        return legal
+
+    def _splits(self, whole: Whole) -> Bools:
+        """Marks where each tile of sums begins with a row of what is staged for all of them."""
+        fits = np.ones((), np.bool_)
+        for s, operand in whole:
+            stage = self.chain.stages[s]
+            row = stage.plan.fit.memories[operand].row
+            for form, lanes in zip(stage.forms[operand][::-1], row[::-1], strict=False):
+                for i, step in form.terms:
+                    if i in stage.reductions:
+                        size = self.sizes[s, i]
+                        fits = fits & ((step * size % lanes == 0) | (size == stage.extents[i]))
+        return fits
+
+    def has_room(self, whole: Whole, *, doubled: bool) -> Bools:
+        """Marks where memories hold all buffers; doubled, what is filled more than once twice."""
+        fits = np.ones((), np.bool_)
+        buffers = list(self.buffers(whole))
+        for memory in self.chain.machine.memories:
+            own = [each for each in buffers if each.memory == memory]
+            again = [np.where(each.moves, each.rows, 0) for each in own if doubled]
+            fits = fits & memory.holds_all([*(each.rows for each in own), *again])
+        return fits
+
+    def buffers(self, whole: Whole) -> Iterator[Buffer]:
+        """Gives the buffers in memories of the machine."""
+        parallels = self.chain.last.block.parallels
+        for each in self.chain.staged:
+            is_whole = (each.stage, each.operand) in whole
+            loops = self._loops(each, parallels, is_whole)
+            moves = [self.count(*own) > 1 for own, is_moved in loops if is_moved]
+            moved = reduce(np.logical_or, moves, _NEVER)
+            for memory in each.path[1:]:
+                yield Buffer(memory, self._staged_box(each, is_whole), moved)
+        for s, stage in enumerate(self.chain.stages):
+            if not stage.into.is_main and s not in self.chain.starts:
+                yield Buffer(stage.into, self._made_box(s), self.tiles > 1)
+
+    def _loops(
+        self, each: Staged, order: Sequence[int], is_whole: bool
+    ) -> Iterator[tuple[Tiled, bool]]:
+        """Gives the iterators of the loops around what is staged, and whether they move it."""
+        last, s = len(self.chain.stages) - 1, each.stage
+        around = [*((last, i) for i in order), *((s, i) for i in self.chain.stages[s].reductions)]
+        return zip(around, self.chain.moved(each, order, is_whole), strict=True)
+
+    def _staged_box(self, each: Staged, is_whole: bool) -> list[Ints]:
+        stage, extents = self.chain.stages[each.stage], self.extents[each.stage]
+        extents = _whole_sums(stage, extents) if is_whole else extents
+        return sides(stage.forms[each.operand], extents)
+
+    def _made_box(self, s: int) -> list[Ints]:
+        """Gives the sizes of the buffer that a stage writes: of all that others read of it, pads
+        around its result included."""
+        box = sides(self.chain.stages[s].forms[-1], self.extents[s])
+        for user, extents in zip(self.chain.stages, self.extents, strict=True):
+            whole = _whole_sums(user, extents)
+            for operand in (operand for operand, maker in enumerate(user.made) if maker == s):
+                read = sides(user.forms[operand], whole)
+                box = [np.maximum(*pair) for pair in zip(box, read, strict=True)]
+        return box
+
+    def in_order(self, memory: Memory, whole: Whole) -> Bools:
+        """Marks where rows of a memory leave it in the order in which they came, if it is a FIFO:
+        tiles in it are what one call reads or writes, rows of one block of lanes, which copies do
+        not part."""
+        fits = np.ones((), np.bool_)
+        if not memory.fifo:
+            return fits
+        for s, stage in enumerate(self.chain.stages):
+            for operand, own in enumerate(stage.plan.fit.memories):
+                if own == memory:
+                    fits = fits & self._in_one_call(s, operand) & ((s, operand) not in whole)
+                    fits = fits & (operand < len(stage.block.ins) or self.sums(s) == 1)
+        for copies in (each for key in self._moves(whole) for each in self._copies(*key)):
+            if memory in (copies.source, copies.into):
+                fits = fits & copies.in_rows(self.chain.machine, memory)
+        return fits
+
+    def _in_one_call(self, s: int, operand: int) -> Bools:
+        """Marks where a call reaches all of an operand that is in a tile, and no other call does:
+        unless the operand stays in the unit."""
+        stage, fit = self.chain.stages[s], self.chain.stages[s].plan.fit
+        kept = fit.operands.get(fit.instruction.keeps) == operand
+        sizes = enumerate(zip(self.extents[s], stage.plan.sizes, strict=True))
+        parted = [extent > size for i, (extent, size) in sizes if i in fit.turns or not kept]
+        box = sides(stage.forms[operand], self.extents[s])
+        row = fit.memories[operand].row
+        lanes = zip(box[::-1], row[::-1], strict=False)
+        outside = [*parted, *(size > n for size, n in lanes)]
+        return ~reduce(np.logical_or, outside, _NEVER)
+
+    # -- cycles
+
+    def _moves(self, whole: Whole) -> list[tuple[Staged | None, bool]]:
+        """Gives all that is copied: what is staged, each with whether for all sums at once, and the
+        result."""
+        staged = [(each, (each.stage, each.operand) in whole) for each in self.chain.staged]
+        return [*staged, (None, False)]
+
+    def _copies(self, each: Staged | None, is_whole: bool) -> list[Copies]:
+        last = self.chain.last
+        if each is None:
+            value, box = last.block.outs[0], sides(last.forms[-1], self.extents[-1])
+            path = self.chain.machine.path(last.into, MAIN) or ()
+        else:
+            value = self.chain.stages[each.stage].block.ins[each.operand]
+            box, path = self._staged_box(each, is_whole), each.path
+        element = element_type_of(value.type)
+        return [Copies(element, box, source, into) for source, into in pairwise(path)]
+
+    def undone(self, whole: Whole) -> Copies | None:
+        """Gives the copies of which instructions do not do all."""
+        for copies in (each for key in self._moves(whole) for each in self._copies(*key)):
+            if np.any(np.isinf(sum(copies.cycles(self.chain.machine).values(), _NONE))):
+                return copies
+        return None
+
+    def _cycles(self, each: Staged | None, is_whole: bool) -> dict[str, Floats]:
+        """Gives the cycles that bringing something where it is read, or the result out, takes once,
+        by unit."""
+        if (each, is_whole) not in self._known:
+            found: dict[str, Floats] = {}
+            for copies in self._copies(each, is_whole):
+                for unit, cycles in copies.cycles(self.chain.machine).items():
+                    found[unit] = found.get(unit, _NONE) + cycles
+            self._known[each, is_whole] = found
+        return self._known[each, is_whole]
+
+    @cached_property
+    def _work(self) -> list[Floats]:
+        """The cycles of each stage's calls in one tile of its sums."""
+        return [
+            cycles_of_calls(
+                stage.plan.fit,
+                [np.minimum(*pair) for pair in zip(stage.plan.sizes, extents, strict=True)],
+                extents,
+                self.in_calls,
+            )
+            for stage, extents in zip(self.chain.stages, self.extents, strict=True)
+        ]
+
+    def cycles(
+        self, whole: Whole, orders: Sequence[Shape], chosen: tuple[Ints, ...]
+    ) -> Iterator[Floats]:
+        """Gives the cycles of chosen sizes, for each order of the loops over tiles: of the unit
+        that is busiest, and what the others do of the first tile, or of what cannot begin before it
+        is whole: that all results leave."""
+        once, fixed = dict[str, Floats](), dict[str, Floats]()
+
+        def add(into: dict[str, Floats], unit: str, cycles: Floats) -> None:
+            into[unit] = into.get(unit, _NONE) + cycles
+
+        alone, last = _NONE, len(self.chain.stages) - 1
+        for s, (stage, work) in enumerate(zip(self.chain.stages, self._work, strict=True)):
+            own, unit = at(work, chosen), stage.plan.instruction.unit.name
+            sums, tiles = at(self.sums(s), chosen), at(self.tiles, chosen)
+            add(once, unit, own)
+            add(fixed, unit, own * tiles * sums)
+            alone = alone + own * (tiles if s == last else sums)
+        moving: list[tuple[Staged, bool, dict[str, Floats]]] = []
+        for each, is_whole in self._moves(whole):
+            found = {u: at(n, chosen) for u, n in self._cycles(each, is_whole).items()}
+            for unit, cycles in found.items():
+                add(once, unit, cycles)
+                if each is None:
+                    add(fixed, unit, cycles * at(self.tiles, chosen))
+            if each is not None:
+                moving.append((each, is_whole, found))
+        doubled = at(self.has_room(whole, doubled=True), chosen)
+        counts = {own: at(self.count(*own), chosen) for own in self.sizes}
+        for order in orders:
+            busy = dict(fixed)
+            for each, is_whole, found in moving:
+                loops = self._loops(each, order, is_whole)
+                times = fills((counts[own], is_moved) for own, is_moved in loops)
+                for unit, cycles in found.items():
+                    add(busy, unit, cycles * times)
+            total, longest = sum(busy.values(), _NONE), reduce(np.maximum, busy.values())
+            first = sum(once.values(), _NONE) - reduce(np.maximum, once.values())
+            waits = (total - longest) * HINDRANCE
+            yield np.where(doubled, np.maximum(longest + first + waits, alone), total)
+
+
+_NONE: Floats = np.zeros(())
+_NEVER = np.zeros((), np.bool_)
+
+
+def _whole_sums(stage: Stage, extents: Sequence[Ints]) -> list[Ints]:
+    """Gives the extents of a stage with all of its sums."""
+    whole = [np.array(n, np.int64) for n in stage.extents]
+    return [whole[i] if i in stage.reductions else n for i, n in enumerate(extents)]

@@ -1,0 +1,102 @@
+"""The sizes of tiles that the search for a schedule on a described machine tries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import lcm
+
+from byocir.machine.instructions import init_of
+from byocir.rewrites.machine.stages import Chain
+from byocir.rewrites.machine.tile_costs import Tiled
+from byocir.rewrites.schedule.blocks import reads_old
+
+
+class TileSizes:
+    """The sizes that are tried of each iterator that has tiles: parallel ones of the last block,
+    and all sums."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+        self.stages = chain.stages
+
+    @cached_property
+    def options(self) -> dict[Tiled, list[int]]:
+        """The sizes, the largest first."""
+        last = len(self.stages) - 1
+        tiled = [(last, i) for i in self.chain.last.block.parallels]
+        sums = [(s, i) for s, stage in enumerate(self.stages) for i in stage.reductions]
+        return {each: self.sizes_of(*each) for each in [*tiled, *sums]}
+
+    @property
+    def smallest(self) -> dict[Tiled, int]:
+        """The smallest size of each."""
+        return {each: min(sizes) for each, sizes in self.options.items()}
+
+    @property
+    def of_one_call(self) -> dict[Tiled, int]:
+        """About what one call of the stage's instruction does of each."""
+        return {
+            (s, i): max((n for n in sizes if n <= self.stages[s].plan.sizes[i]), default=min(sizes))
+            for (s, i), sizes in self.options.items()
+        }
+
+    @cached_property
+    def summed(self) -> list[list[tuple[int, int]]]:
+        """The operands, by stage and position, that may be staged for all sums at once; a list for
+        each stage, not all of which may be."""
+        return [
+            [(s, operand) for operand, at in enumerate(stage.made[:-1]) if at is None]
+            for s, stage in enumerate(self.stages)
+            if any(len(self.options[s, i]) > 1 for i in stage.reductions)
+        ]
+
+    def sizes_of(self, stage: int, i: int) -> list[int]:
+        """Gives the tiles of an iterator that are tried, the largest first: parts of equal size and
+        multiples of what one instruction does; for sums, and for what has them, those that divide.
+        """
+        block, unit = self.stages[stage].block, self.stages[stage].plan.sizes[i]
+        extent, step = block.extents[i], self._step(stage, i)
+        if i in block.reductions:
+            if init_of(self.stages[stage].plan.fit.form) is None:
+                return [extent]  # what begins anew with each call has whole sums
+            sizes = [n for n in range(extent, 0, -step) if extent % n == 0]
+            return _spread(sizes, [n for n in sizes if n % unit == 0])
+        if reads_old(block):  # tiles of it cannot overlap
+            sizes = [n for n in range(extent, 0, -1) if extent % n == 0 and n % step == 0]
+            return _spread(sizes or [extent], [n for n in sizes if n % unit == 0])
+        parts = [-(-extent // count) for count in range(extent, 0, -1)]
+        rounded = {min(-(-n // step) * step, extent) for n in parts}
+        multiples = {n for n in range(unit, extent, unit) if n % step == 0}
+        sizes = sorted(rounded | multiples, reverse=True)
+        if extent % step:  # the last tile overlaps the one before
+            sizes = [n for n in sizes if n % step == 0] or sizes
+        return _spread(sizes, [n for n in sizes if n % unit == 0])
+
+    def _step(self, stage: int, i: int) -> int:
+        """Gives the number that tiles must be multiples of: the steps of all that is done on
+        them."""
+        steps = [1]
+        for s, each in enumerate(self.stages):
+            for name, positions in each.plan.fit.iterators.items():
+                limit = each.plan.instruction.limits.get(name)
+                if limit is not None and self._is_tiled(s, set(positions), stage, i):
+                    steps.append(limit.step)
+        return lcm(*steps)
+
+    def _is_tiled(self, s: int, used: set[int], stage: int, i: int) -> bool:
+        """Tells whether tiles of iterator i of a stage are tiles of iterators of stage s."""
+        if i in self.stages[stage].reductions:
+            return s == stage and i in used
+        return self.chain.depends(s, used, i)
+
+
+def _spread(sizes: Sequence[int], preferred: Sequence[int]) -> list[int]:
+    """Gives some of many sizes, from the largest to the smallest, each about two thirds of the one
+    before; those that are preferred come before others near them."""
+    found = [sizes[0]]
+    for n in sizes:
+        if 3 * n <= 2 * found[-1]:
+            near = [m for m in preferred if 2 * n <= 2 * m <= 2 * found[-1] and m != found[-1]]
+            found.append(near[-1] if near and near[-1] >= n else n)
+    return list(dict.fromkeys([*found, sizes[-1]]))
