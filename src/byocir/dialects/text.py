@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp
+from xdsl.dialects.builtin import UNKNOWN_LOC, FusedLoc, LocationAttr, ModuleOp
 from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue, TypeAttribute
 from xdsl.parser import Parser, ParserState
 from xdsl.printer import Printer
@@ -52,6 +52,21 @@ class ModulePrinter(Printer):
 
     debuginfo: bool = True
     """Asks for the locations that are known."""
+
+    _locations: dict[int, tuple[Attribute, str]] = field(
+        default_factory=dict[int, tuple[Attribute, str]]
+    )
+    """The locations that were printed, by identity, and their text: ops share them."""
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        if not isinstance(attribute, FusedLoc):
+            super().print_attribute(attribute)
+            return
+        if id(attribute) not in self._locations:
+            out = StringIO()
+            Printer(stream=out).print_attribute(attribute)
+            self._locations[id(attribute)] = attribute, out.getvalue()
+        self.print_string(self._locations[id(attribute)][1])
 
     def print_op(self, op: Operation) -> None:
         outer = self._mention(op.location)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -159,14 +159,18 @@ class _Boxes:
     def at(self, offsets: Sequence[int]) -> Place:
         """Gives the place in the call whose pieces begin here: the same one in calls that share
         it."""
-        moved = tuple(
-            [sum([step * offsets[iterator] for iterator, step in terms]) for terms in self.moves]
-        )
-        if moved not in self._known:
-            sides = zip(self.first.box, moved, strict=True)
-            box = tuple([(low + by, high + by) for (low, high), by in sides])
-            self._known[moved] = self.first.over(box)
-        return self._known[moved]
+        own = tuple([offsets[iterator] for iterator in self._moving])
+        if own not in self._known:
+            by = dict(zip(self._moving, own, strict=True))
+            sides = zip(self.first.box, self.moves, strict=True)
+            moved = [(side, sum(step * by[i] for i, step in terms)) for side, terms in sides]
+            self._known[own] = self.first.over(tuple([(a + n, b + n) for (a, b), n in moved]))
+        return self._known[own]
+
+    @cached_property
+    def _moving(self) -> list[int]:
+        """The iterators with which the box moves."""
+        return sorted({i for terms in self.moves for i, _ in terms})
 
     @cached_property
     def _known(self) -> dict[Shape, Place]:
@@ -223,17 +227,17 @@ def _keeping(calls: Iterable[Call]) -> Iterator[Call]:
     """Tells the calls whose unit still keeps the operand that they want."""
     held: dict[Unit, tuple[Instruction, Place]] = {}
     for call in calls:
-        instruction, wanted = call.instruction, call.places.get(call.instruction.keeps)
-        for unit, (_, kept) in list(held.items()):
-            if kept.buffer is call.result.buffer:
-                del held[unit]
+        instruction, written = call.instruction, call.result.buffer
+        for unit in [unit for unit, (_, kept) in held.items() if kept.buffer is written]:
+            del held[unit]
+        wanted = call.places.get(instruction.keeps)
         if wanted is None:
             yield call
             continue
-        user, kept = held.get(call.unit, (None, wanted))
+        user, kept = held.get(instruction.unit, (None, wanted))
         same = kept is wanted or (kept.buffer is wanted.buffer and kept.box == wanted.box)
-        yield replace(call, is_kept=True) if user is instruction and same else call
-        held[call.unit] = instruction, wanted
+        yield call.kept() if user is instruction and same else call
+        held[instruction.unit] = instruction, wanted
 
 
 def issued(ops: Sequence[Calls]) -> Iterator[int]:

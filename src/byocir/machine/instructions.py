@@ -172,13 +172,17 @@ class Call:
     is_kept: bool = False
     """Tells if its unit still holds the operand that stays there: `Instruction.keeps`."""
 
+    def kept(self) -> Call:
+        """Gives the call where its unit still holds the operand that stays there."""
+        return Call(self.op, self.kind, self.places, self.is_first, self.is_last, True)
+
     @property
     def instruction(self) -> Instruction:
         return self.kind.fit.instruction
 
     @property
     def unit(self) -> Unit:
-        return self.instruction.unit
+        return self.kind.fit.instruction.unit
 
     @property
     def sizes(self) -> Mapping[str, int]:

@@ -92,8 +92,10 @@ class _Numbers:
         pairs = order.pairs if isinstance(order, Tokens) else ()
         self._tokens = {(a.name, b.name): number for number, (a, b) in enumerate(pairs)}
         self._main: dict[SSAValue, str] = {}
+        self._known: dict[int, list[Access]] = {}
 
     def of(self, calls: Sequence[Call]) -> list[Instruction]:
+        self._known = {}  # by identities, which hold while these calls are there
         return [self._one(call) for call in calls]
 
     def _one(self, call: Call) -> Instruction:
@@ -111,6 +113,11 @@ class _Numbers:
         )
 
     def _accesses(self, at: Place) -> list[Access]:
+        if id(at) not in self._known:
+            self._known[id(at)] = self._accesses_to(at)
+        return self._known[id(at)]
+
+    def _accesses_to(self, at: Place) -> list[Access]:
         memory = at.memory.scope
         if self._scopes is not None and memory not in self._scopes:
             return []

@@ -17,6 +17,7 @@ from xdsl.dialects.func import FuncOp
 from byocir.dialects.context import load_context
 from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module, print_module
+from byocir.dialects.tir import IntrinsicOp
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.dialects.weights import dump_weights, read_weights
 from byocir.evaluate.ports import ports_of
@@ -134,8 +135,10 @@ def costs_of_programs(
 
 def _busy_by_node(calls: Sequence[Call]) -> list[tuple[str, str, int]]:
     """Gives the cycles that units are busy for each node of the model."""
+    nodes: dict[IntrinsicOp, str] = {}
     busy: Counter[tuple[str, str]] = Counter()
     for call in calls:
-        nodes = ", ".join(names(call.op.location)) or call.instruction.name
-        busy[nodes, call.unit.name] += ceil(call.cycles)
+        if call.op not in nodes:
+            nodes[call.op] = ", ".join(names(call.op.location)) or call.instruction.name
+        busy[nodes[call.op], call.unit.name] += ceil(call.cycles)
     return [(node, unit, cycles) for (node, unit), cycles in busy.items()]

@@ -97,13 +97,14 @@ def _of_block(op: BlockOp) -> Iterator[BoxAccess]:
 
 def _reaches_all(op: BlockOp) -> bool:
     """Tells if a block leaves out no points but those at which it would write outside."""
+    if op.where is None:
+        return True
     inside: list[Linear[int] | None] = []
     for value, map_ in zip(op.outs, op.out_maps, strict=True):
         for expr, size in zip(map_.results, shape_of(value.type), strict=True):
             form = linear(expr)
             inside += [form, linear(expr * -1 + (size - 1))]
-    guards = () if op.where is None else op.where.data.results
-    return all(linear(guard) in inside for guard in guards)
+    return all(linear(guard) in inside for guard in op.where.data.results)
 
 
 def _box_of(op: BlockOp, value: SSAValue, exprs: Sequence[AffineExpr]) -> tuple[Side, ...]:
