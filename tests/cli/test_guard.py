@@ -55,3 +55,18 @@ def test_usage_errors_are_short_and_printable(capsys):
     assert "\\x1b[2J" in err
     assert "\x1b" not in err
     assert len(err.splitlines()[-1]) < 1024
+
+
+def test_an_unknown_option_is_told_by_its_verb_with_the_nearest(
+    capsys: pytest.CaptureFixture[str],
+):
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", "model.onnx", "--inputs=a.npz"])
+    err = capsys.readouterr().err
+    assert err.startswith("usage: byocir run")
+    assert err.endswith(
+        "byocir run: error: unrecognized arguments: --inputs=a.npz; did you mean '--input'?\n"
+    )
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", "model.onnx", "other.onnx"])
+    assert capsys.readouterr().err.endswith("unrecognized arguments: other.onnx\n")

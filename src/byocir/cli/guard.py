@@ -13,9 +13,17 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
-from byocir.errors import MOST, ByocirError, CheckFailed, OwnMistake, printable, shortened
+from byocir.errors import (
+    MOST,
+    ByocirError,
+    CheckFailed,
+    OwnMistake,
+    did_you_mean,
+    printable,
+    shortened,
+)
 from byocir.memory import limit_memory, refused
 
 OK, USER_ERROR, CHECK_FAILED, INTERNAL, INTERRUPTED = 0, 1, 3, 70, 130
@@ -75,7 +83,20 @@ def _told_to_user(error: ByocirError) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """A command line whose errors are as short and printable as others."""
+    """A command line whose errors are as short and printable as others, and told by the verb that
+    they belong to."""
+
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, args: Any = None, namespace: Any = None
+    ) -> Any:
+        """Parses all; an unknown option ends here, beside those that there are."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            name = next((word for word in rest if word.startswith("-")), None)
+            known = [text for text in self._option_string_actions if text.startswith("--")]
+            near = "" if name is None else f"; {did_you_mean(name.partition('=')[0], known)}"
+            self.error(f"unrecognized arguments: {' '.join(rest)}{near}")
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
         super().error(shortened(printable(message), MOST))
