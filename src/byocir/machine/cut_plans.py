@@ -136,8 +136,8 @@ def _planned(
     reasons: list[str],
     overlapping: frozenset[int],
 ) -> Plan | None:
-    """Gives the plan with the largest sizes, at most these, that limits allow; None without any. The
-    last of overlapping calls costs what one of the next size that is legal does."""
+    """Gives the plan with the largest sizes, at most these, that limits allow; None without any.
+    The last of overlapping calls costs what one of the next size that is legal does."""
     cut, done = list(sizes), list(extents)
     for name, positions in fit.iterators.items():
         limit = fit.instruction.limits.get(name)
