@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from importlib import resources
 
 import jsonschema
@@ -12,6 +13,7 @@ from byocir.cli.main import main
 from byocir.dialects.text import parse_module, print_module
 from byocir.errors import ByocirError
 from byocir.rewrites.byoc.costs import SCHEMA_VERSION, CostTable, costs_of, read_costs
+from byocir.runtime.time_regions import least_seconds
 
 DIGITS = "examples/digits/digits_int8.onnx"
 SHAPES = {"image": (1, 1, 8, 8)}
@@ -80,6 +82,11 @@ def test_the_host_is_measured_on_what_targets_take(tmp_path):
     ).report
     told = [each.reason for each in report.reasons[STEM] if "on host" in each.reason]
     assert any(re.search(r"measured on ort.*measured on host|measured on host", t) for t in told)
+
+
+def test_who_waits_for_others_takes_what_passes():
+    assert least_seconds(lambda: time.sleep(2e-3)) >= 2e-3
+    assert least_seconds(lambda: sum(range(1000))) < 1e-3
 
 
 def test_without_an_entry_the_estimate_counts(table):
