@@ -59,6 +59,7 @@ bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 	$(BIN)/python benchmarks/zero_points.py
 	$(BIN)/python benchmarks/stem.py
 	$(BIN)/python benchmarks/vta_layers.py
+	$(BIN)/python benchmarks/vta_described.py --divisor 2
 
 replay: .venv/dev ## print what a change does to all generated code, beside commit BASE (the last one)
 	$(BIN)/python benchmarks/replay.py $(if $(BASE),--base $(BASE)) $(REPLAY)

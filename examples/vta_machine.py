@@ -8,9 +8,11 @@ machine-independent passes need to know of it. Costs are those of the published 
 
 from collections.abc import Callable, Mapping
 
+from xdsl.ir import Attribute
+
 import byocir
-from byocir.dialects.types import i8, i32, i64
-from byocir.machine import MAIN, Machine, Tokens, multiples_of, up_to
+from byocir.dialects.types import i8, i32, i64, width_of
+from byocir.machine import MAIN, Machine, Tokens, exactly, multiples_of, up_to
 from byocir.patterns import Match, Pattern, block, composite, constant, number, optional, wildcard
 from byocir.patterns import ScalarPattern as Scalar
 
@@ -25,7 +27,8 @@ acc = vta.memory("acc", i32, row=(LANES,), rows=2048)
 vta.order(Tokens(((load, compute), (compute, load), (compute, store), (store, compute)), 255))
 
 Sizes = Mapping[str, int]
-lanes = multiples_of(LANES, MOST)
+lanes, vectors = multiples_of(LANES, MOST), dict(rows=up_to(MOST), lanes=exactly(LANES))
+boxes = dict(i=up_to(MOST), j=up_to(MOST))
 
 
 def steps(s: Sizes) -> int:
@@ -39,8 +42,8 @@ def loads(bytes: int):
     return lambda s: REQUEST + s["rows"] * -(-bytes * s["lanes"] // BUS)
 
 
-vta.copy("load_inp", MAIN, inp, unit=load, rows=up_to(MOST), lanes=lanes, cycles=loads(1))
-vta.copy("load_acc", MAIN, acc, unit=compute, rows=up_to(MOST), lanes=lanes, cycles=loads(4))
+vta.copy("load_inp", MAIN, inp, unit=load, cycles=loads(1), **vectors)
+vta.copy("load_acc", MAIN, acc, unit=compute, cycles=loads(4), **vectors)
 
 
 @vta.instruction(
@@ -48,27 +51,22 @@ vta.copy("load_acc", MAIN, acc, unit=compute, rows=up_to(MOST), lanes=lanes, cyc
     cycles=lambda s: REQUEST + s["rows"] * s["k"] * s["n"] // BUS,
 )  # fmt: skip
 def load_wgt() -> Pattern:
-    return block("rows k n", wildcard("x")["rows k n"], lambda _, x: x)
+    """Blocks of weights, which the host has packed in the order in which they are loaded."""
+    return block("rows k n", wildcard("x", dtype=i8)["rows k n"], lambda _, x: x)
 
 
-@vta.instruction(compute, into=acc, rows=up_to(MOST), lanes=lanes, cycles=loads(1))
+@vta.instruction(compute, into=acc, cycles=loads(1), **vectors)
 def load_acc8() -> Pattern:
     return block("rows lanes", wildcard("x", dtype=i8)["rows lanes"], lambda _, x: x.to(i32))
 
 
-@vta.instruction(
-    store, rows=up_to(MOST), lanes=lanes,
-    cycles=lambda s: s["rows"] * s["lanes"] // LANES * 3 + s["rows"] * BURST,
-)  # fmt: skip
+@vta.instruction(store, cycles=lambda s: s["rows"] * (3 + BURST), **vectors)
 def store_out() -> Pattern:
     return block("rows lanes", acc("x")["rows lanes"], lambda _, x: x.to(i8))
 
 
 def multiply_add(total: Scalar, x: Scalar, w: Scalar) -> Scalar:
     return total + x.to(i32) * w.to(i32)
-
-
-boxes = dict(i=up_to(MOST), j=up_to(MOST))
 
 
 @vta.instruction(
@@ -91,15 +89,17 @@ def alu(name: str, least: int = -(1 << 15), most: int = (1 << 15) - 1) -> None:
     """An operation with a number, and one with vectors of its own or one vector for all."""
     box = dict(into=acc, **boxes, lanes=lanes, strided=("x", "y", "out"))
 
+    def apply(x: Scalar, y: Scalar) -> Scalar:
+        return x.binary(name, y)
+
     def with_number() -> Pattern:
-        return block("i j lanes", lambda x: x.binary(name, number("imm")), init=acc("x"))
+        return block("i j lanes", lambda x: apply(x, number("imm")), init=acc("x"))
 
     def with_vectors() -> Pattern:
-        each, one = acc("y")["i j lanes"], acc("y")["lanes"]
-        apply = lambda x, y: x.binary(name, y)  # noqa: E731
-        return block("i j lanes", each, apply, init=acc("x")) | block(
-            "i j lanes", one, apply, init=acc("x")
-        )
+        def with_each(index: str) -> Pattern:
+            return block("i j lanes", acc("y")[index], apply, init=acc("x"))
+
+        return with_each("i j lanes") | with_each("lanes")
 
     with_number.__name__, with_vectors.__name__ = f"{name}_number", f"{name}_vectors"
     made = vta.instruction(compute, **box, cycles=lambda s: FILL + steps(s))(with_number)
@@ -117,59 +117,78 @@ for name in ("add", "mul", "max", "min"):
 alu("shr", 0, 31)
 
 
-# What it takes: products and convolutions with all that leads back to bytes, sums and maxima.
+# What it takes: products and convolutions with all that leads back to bytes, and residual sums.
 
 
 def each(y: Pattern, body: Callable[[Scalar], Scalar]) -> Pattern:
     return block("*i", y["*i"], lambda _, x: body(x))
 
 
-def requantised(y: Pattern) -> Pattern:
-    """Integers times a factor, shifted and clamped to bytes, rectified or clipped."""
-    zero, low, high, factor = (
-        number("zero"),
-        number("low"),
-        number("high"),
-        constant("factor", dtype=i32),
-    )
+def scaled(y: Pattern, name: str, body: Callable[[Scalar], Scalar], to: Attribute) -> Pattern:
+    """Integers times a factor, exact, and what is done with them; clamped to a type."""
+    factor, most = constant(name, dtype=i32)["~i"], (1 << width_of(to) - 1) - 1
 
-    def scaled(_: Scalar, x: Scalar, m: Scalar) -> Scalar:
-        return x.to(i64) * m.to(i64) >> number("shift")
+    def clamped(_: Scalar, x: Scalar, m: Scalar) -> Scalar:
+        return body(x.to(i64) * m.to(i64)).clamp(-1 - most, most).to(to)
 
-    def narrow(whole: Callable[..., Scalar]) -> Pattern:
-        return block(
-            "*i", y["*i"], factor["~i"], lambda _, x, m: whole(_, x, m).clamp(-128, 127).to(i8)
-        )
-
-    made = narrow(scaled) | narrow(lambda *x: scaled(*x) + zero)
-    return optional(
-        made, lambda v: each(v, lambda x: x.max(low)) | each(v, lambda x: x.clamp(low, high))
-    )
+    return block("*i", y["*i"], factor, clamped)
 
 
-def biased(y: Pattern) -> Pattern:
-    bias = wildcard("bias", dtype=i32)["~i"]
+def requantised(y: Pattern, name: str = "sums") -> Pattern:
+    """Sums with a bias, rectified, as bytes, rectified."""
+    bias = constant(f"{name}_bias", dtype=i32)["~i"]
     y = optional(y, lambda v: block("*i", v["*i"], bias, lambda _, x, b: x + b))
-    return requantised(optional(y, lambda v: each(v, lambda x: x.max(0))))
+    y = optional(y, lambda v: each(v, lambda x: x.max(0)))
+    y = scaled(y, f"{name}_factor", lambda x: x >> number(f"{name}_shift"), i8)
+    return optional(y, lambda v: each(v, lambda x: x.max(0)))
+
+
+def term(y: Pattern, name: str) -> Pattern:
+    """A term of a residual sum: bytes times a factor, plus what rounds the sum, or as they are."""
+    rounded = scaled(y, name, lambda x: x + number(f"{name}_half"), i32)
+    return rounded | scaled(y, name, lambda x: x, i32) | each(y, lambda x: x.to(i32))
+
+
+def added(x: Pattern, y: Pattern) -> Pattern:
+    terms = term(x, "x_factor")["*i"], term(y, "y_factor")["*i"]
+    return requantised(block("*i", *terms, lambda _, x, y: x + y), "total")
+
+
+def byte(name: str) -> Pattern:
+    return wildcard(name, dtype=i8)
+
+
+def conv() -> Pattern:
+    window = byte("x")["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
+    weights = constant("weights", dtype=i8)["r s c o"]
+    return requantised(block("n h w o | r s c", window, weights, multiply_add))
+
+
+@composite("vta16.conv_add")
+def conv_add() -> Pattern:
+    """A convolution, channels last, and a residual sum of its result."""
+    return added(conv(), byte("other"))
 
 
 @composite("vta16.conv")
-def conv() -> Pattern:
+def conv_alone() -> Pattern:
     """A convolution of bytes, channels last, requantised."""
-    x = wildcard("x", dtype=i8)["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
-    return biased(
-        block("n h w o | r s c", x, wildcard("weights", dtype=i8)["r s c o"], multiply_add)
-    )
+    return conv()
 
 
 @composite("vta16.matmul")
 def matmul() -> Pattern:
     """A product of matrices of bytes, requantised."""
-    a, b = wildcard("a", dtype=i8)["m k"], wildcard("b", dtype=i8)["k n"]
-    return biased(block("m n | k", a, b, multiply_add))
+    return requantised(block("m n | k", byte("a")["m k"], byte("b")["k n"], multiply_add))
+
+
+@composite("vta16.add")
+def add() -> Pattern:
+    """A sum of bytes."""
+    return added(byte("x"), byte("other"))
 
 
 class Vta16(byocir.Target):
-    name, machine, patterns = "vta16", vta, (conv, matmul)
+    name, machine, patterns = "vta16", vta, (conv_add, conv_alone, matmul, add)
     channels_last = signed_bytes = True
     fixed_point = "floor"

@@ -42,3 +42,19 @@ def test_a_convolution_leaves_requantised(per_channel: bool) -> None:
     (region,) = package.report.regions
     assert "gemm" in region.composites[0].schedule
     assert "shr_number" in region.composites[0].schedule
+
+
+def test_a_residual_sum_stays_in_the_accumulators() -> None:
+    net = Net((1, 16, 6, 6), per_channel=False)
+    first = net.conv(net.value, (16, 16))
+    second = net.conv(first, (16, 16), relu=False)
+    model = net.of(net.add(second, first, relu=True), (1, 16, 6, 6))
+    package = expect_equal(byocir.import_onnx(model), 2)
+    found = [each for region in package.report.regions for each in region.composites]
+    assert [each.pattern for each in found] == ["vta16.conv", "vta16.conv_add"]
+    assert "load_acc8" in found[1].schedule
+
+
+def test_the_digits_net_runs_with_what_has_whole_blocks_of_channels() -> None:
+    path = Path(EXAMPLE).parent / "digits" / "digits_int8.onnx"
+    expect_equal(byocir.import_onnx(str(path), shapes={"image": (1, 1, 8, 8)}), 5)

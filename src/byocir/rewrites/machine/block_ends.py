@@ -116,13 +116,15 @@ def _ends_of(value: SSAValue, *, through: bool) -> Ends | None:
 
 
 def _of_argument(value: SSAValue) -> Ends | None:
-    """Gives the ends of what another composite made: its last block bounds them, whatever it
-    reads."""
+    """Gives the ends of what a composite is given: numbers, or what another one made, whose last
+    block bounds them, whatever it reads."""
     assert isinstance(value, BlockArgument)
     home = value.block.parent_op()
     if not isinstance(home, CompositeOp):
         return None
     made = home.operands[value.index]
+    if isinstance(made.owner, ConstantOp):
+        return _ends_of(made, through=False)
     if not isinstance(made.owner, CompositeOp):
         return None
     end = made.owner.body.block.last_op

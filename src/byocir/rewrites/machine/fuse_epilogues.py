@@ -2,7 +2,7 @@
 
 Does: sums to which another array is added begin with that array in place of zero, and blocks that
 compute element by element become one. So a convolution with bias, relu and requantisation is three
-blocks: what brings the bias, the sums, and what stores them. Where a machine has an instruction
+blocks: what brings the bias, the sums, and what stores them. Where a machine has a load
 that adds to what is there, a sum of two computed arrays adds the second to the first; where it has
 one that reduces windows on the way out, the maximum of windows reads what the computed array was
 made of, and leaves out points outside in the place of a pad that changes nothing.
@@ -33,6 +33,7 @@ from byocir.evaluate.scalar import number
 from byocir.machine import Machine
 from byocir.machine.cut_plans import plans_of
 from byocir.machine.instructions import init_of
+from byocir.machine.parts import Operand
 from byocir.rewrites.host.fuse_blocks import fuse_into, fuse_producer, is_map
 from byocir.rewrites.machine import searched_composites
 from byocir.rewrites.machine.cover_bodies import Cover
@@ -53,9 +54,10 @@ class FuseEpiloguesPass(ModulePass):
 def fuse_epilogues(machine: Machine, body: Block) -> None:
     """Fuses what follows sums in a body on tensors."""
     adds = any(
-        init_of(form) and not form.iterators.reduction
+        init_of(form) and any(not isinstance(read.pattern, Operand) for read in form.reads)
         for i in machine.instructions
         for form in i.forms
+        if not form.iterators.reduction
     )
     for op in list(body.ops):
         if isinstance(op, BlockOp) and op.in_value_form and not _begin_with(machine, op) and adds:

@@ -1,0 +1,105 @@
+"""Cycles of VTA as a description beside those of the built-in target, layer by layer.
+
+    python benchmarks/vta_described.py [--divisor N] [--powers] [--layers N,N]
+
+A row for each convolution of ResNet-18 of 224 pixels, quantised by ONNX Runtime without zero points
+and with a scale for each channel, or powers of two: cycles of `vta`, of examples/vta_machine.py,
+and how many times as many these are; then what keeps the described machine's units busy. Channels
+are divided by `--divisor`. Both are simulated by the same costs, but for fetching instructions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from nets.classic_nets import Net, Scale
+from nets.int8_nets import SETTINGS, quantised, with_powers_of_two
+
+import byocir
+
+DESCRIBED = str(Path(__file__).resolve().parents[1] / "examples" / "vta_machine.py")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A convolution that is rectified: pixels of a side and channels before it, channels behind."""
+
+    side: int
+    inputs: int
+    outputs: int
+    kernel: int
+    stride: int
+
+    def __str__(self) -> str:
+        window = f"{self.kernel}x{self.kernel}/{self.stride}"
+        return f"{self.side:>3} px {self.inputs:>3} to {self.outputs:>3} {window}"
+
+    def model(self, divisor: int, *, powers: bool) -> bytes:
+        """The layer as an int8 net."""
+        inputs, outputs = self.inputs // divisor, self.outputs // divisor
+        rng = np.random.default_rng(self.side + self.outputs)
+        image = rng.normal(size=(1, inputs, self.side, self.side)).astype(np.float32)
+        net = Net(Scale(self.side, divisor, 1), image)
+        weight = net.normal(outputs, inputs, self.kernel, self.kernel)
+        bias = net.weight(rng.normal(0, 0.1, outputs).astype(np.float32))
+        window = {"kernel_shape": [self.kernel] * 2, "strides": [self.stride] * 2}
+        net.add("Conv", weight, bias, pads=[self.kernel // 2] * 4, **window)
+        net.add("Relu")
+        model = quantised(net.model(), SETTINGS["symmetric"], per_channel=not powers)
+        return with_powers_of_two(model) if powers else model
+
+
+LAYERS = (
+    Layer(56, 64, 64, 3, 1),
+    Layer(56, 64, 128, 3, 2),
+    Layer(56, 64, 128, 1, 2),
+    Layer(28, 128, 128, 3, 1),
+    Layer(28, 128, 256, 3, 2),
+    Layer(28, 128, 256, 1, 2),
+    Layer(14, 256, 256, 3, 1),
+    Layer(14, 256, 512, 3, 2),
+    Layer(14, 256, 512, 1, 2),
+    Layer(7, 512, 512, 3, 1),
+)
+
+
+def cycles_on(target: str, model: bytes) -> tuple[int, dict[str, int]]:
+    """The cycles of a layer on a machine, and those in which each of its units is busy."""
+    package = byocir.compile(byocir.import_onnx(model), targets=[target], levels=("tensor",))
+    found = package.profile()
+    if not found:
+        reasons = [each.reason for each in package.report.decisions if each.reason]
+        raise SystemExit(f"{target} takes nothing: {reasons[0]}")
+    busy = {unit: cycles for part in found for unit, cycles in part.bounds.items()}
+    return sum(part.cycles for part in found), busy
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--divisor", type=int, default=1)
+    parser.add_argument("--powers", action="store_true")
+    parser.add_argument("--layers", type=lambda text: [int(n) for n in text.split(",")])
+    given = parser.parse_args()
+    logging.disable(logging.WARNING)  # of the quantiser
+    print(f"{'layer':<24} {'vta':>9} {'described':>9} {'ratio':>6} {'search':>7}  busy")
+    totals = [0, 0]
+    for layer in [LAYERS[n] for n in given.layers] if given.layers else LAYERS:
+        model = layer.model(given.divisor, powers=given.powers)
+        built_in, _ = cycles_on("vta", model)
+        start = time.process_time()
+        described, busy = cycles_on(DESCRIBED, model)
+        spent = time.process_time() - start
+        totals = [totals[0] + built_in, totals[1] + described]
+        units = ", ".join(f"{unit} {cycles}" for unit, cycles in busy.items())
+        ratio = described / built_in
+        print(f"{layer!s:<24} {built_in:9,} {described:9,} {ratio:6.3f} {spent:6.1f}s  {units}")
+    print(f"{'all':<24} {totals[0]:9,} {totals[1]:9,} {totals[1] / totals[0]:6.3f}")
+
+
+if __name__ == "__main__":
+    main()
