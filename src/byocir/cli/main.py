@@ -99,7 +99,7 @@ class _Targets(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *_: Any
     ) -> None:
-        before = getattr(namespace, self.dest) or []
+        before: list[str] = getattr(namespace, self.dest) or []
         setattr(namespace, self.dest, [*before, *([values] if values != "host" else [])])
 
 
