@@ -2,9 +2,9 @@
 
 What runs such a model is an engine; onnx's reference evaluator unless the interpreter was given
 another. Where that refuses what ONNX allows, or is wrong, the op has a rule in numpy here: onnx's
-reference wants the numbers of NonMaxSuppression as vectors, takes unsorted values of Unique along
-the first dimension whatever the axis, and gives the statistics of LayerNormalization in the type of
-its input. Raises ByocirError
+reference wants indices of GatherElements as large as the array but for the axis and the numbers of
+NonMaxSuppression as vectors, takes unsorted values of Unique along the first dimension whatever the
+axis, and gives the statistics of LayerNormalization in the type of its input. Raises ByocirError
 
 | code | what is wrong |
 | --- | --- |
@@ -63,6 +63,21 @@ def _integer(op: ForeignOp, name: str, default: int) -> int:
     return int(_number(op, name, default))
 
 
+def _gather_elements(op: ForeignOp, inputs: Sequence[np.ndarray | None]) -> Sequence[np.ndarray]:
+    """Reads elements at the positions of the indices, but along the axis at the index: the indices
+    may be fewer than the elements of any dimension."""
+    x, indices = cast("Sequence[np.ndarray]", inputs)
+    axis = _integer(op, "axis", 0)
+    if x.ndim != indices.ndim or not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"axis {axis} of {x.ndim} dimensions, indices of {indices.ndim}")
+    at: list[np.ndarray] = [*np.indices(indices.shape, sparse=True)]
+    at[axis] = indices
+    for positions, size in zip(at, x.shape, strict=True):
+        if positions.size and not -size <= positions.min() <= positions.max() < size:
+            raise ValueError(f"an index outside of {size} elements")
+    return [x[tuple(at)]]
+
+
 def _non_max_suppression(
     op: ForeignOp, inputs: Sequence[np.ndarray | None]
 ) -> Sequence[np.ndarray]:
@@ -119,6 +134,7 @@ def _layer_norm(op: ForeignOp, inputs: Sequence[np.ndarray | None]) -> Sequence[
 
 
 FOREIGN_RULES: Mapping[str, ForeignRule] = {
+    "GatherElements": _gather_elements,
     "LayerNormalization": _layer_norm,
     "NonMaxSuppression": _non_max_suppression,
     "Unique": _unique,

@@ -50,6 +50,19 @@ def test_an_operator_without_a_graph_op() -> None:
     assert str(op.results[0].type) == "tensor<?xf32>"
 
 
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_fewer_indices_than_elements_where_sizes_are_open(axis: int) -> None:
+    indices = np.array([[[1, -1]]])
+    model = one_node("GatherElements", {"x": X, "i": indices}, axis=axis)
+    for value in [*model.graph.input, *model.graph.output]:
+        for n, size in enumerate(value.type.tensor_type.shape.dim):
+            size.dim_param = f"{value.name}{n}"
+    (op,) = foreign(check(model, {"x": X, "i": indices}))
+    assert op.op_type.data == "GatherElements"
+    with pytest.raises(ByocirError, match="an index outside of"):
+        run_byocir(import_onnx(model), {"x": X, "i": np.array([[[9]]])})
+
+
 def test_further_outputs_that_are_used() -> None:
     model = one_node("Dropout", {"x": X})
     model.graph.node[0].output.append("mask")
