@@ -287,7 +287,8 @@ def test_an_op_that_has_no_lowering_is_named():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "number"), [(t, n) for t in (np.int8, np.int16) for n in (0, 3, -3)] + [(np.uint8, 3)]
+    ("dtype", "number"),
+    [(t, n) for t in (np.int8, np.int16) for n in (0, 3, -3)] + [(np.uint8, 0), (np.uint8, 3)],
 )
 def test_values_far_outside_saturate(dtype, number):
     """Also beyond what 32 bits hold, where a conversion to integers would go wrong; NaN, too."""
