@@ -204,3 +204,14 @@ def test_strings_of_any_letters_are_read_back(text: str, data: bytes):
     module.attributes["data"] = BytesAttr(data)
     read = parse_module(print_module(module)).attributes["data"]
     assert (read.data if isinstance(read, BytesAttr) else read.data.encode()) == data
+
+
+def test_locations_inside_others_read_back():
+    """A fused location stands in `loc(…)` alone, and without it in the location of a call."""
+    text = """builtin.module {
+  %0 = arith.constant 1 : i32 loc(callsite(fused["a", "b"] at "tile"))
+  %1 = arith.constant 2 : i32 loc(fused["a", "b"])
+  %2 = arith.constant 3 : i32 loc(callsite(fused["a", "b"] at "tile"))
+}
+"""
+    assert print_module(parse_module(text)) == text

@@ -56,7 +56,8 @@ class ModulePrinter(Printer):
     _locations: dict[int, tuple[Attribute, str]] = field(
         default_factory=dict[int, tuple[Attribute, str]]
     )
-    """The locations that were printed, by identity, and their text: ops share them."""
+    """The fused locations that were printed, by identity, and their text inside `loc(…)`: ops share
+    them."""
 
     def print_attribute(self, attribute: Attribute) -> None:
         if not isinstance(attribute, FusedLoc):
@@ -64,9 +65,10 @@ class ModulePrinter(Printer):
             return
         if id(attribute) not in self._locations:
             out = StringIO()
-            Printer(stream=out).print_attribute(attribute)
+            Printer(stream=out, printing_location=True).print_attribute(attribute)
             self._locations[id(attribute)] = attribute, out.getvalue()
-        self.print_string(self._locations[id(attribute)][1])
+        with self.in_location():
+            self.print_string(self._locations[id(attribute)][1])
 
     def print_op(self, op: Operation) -> None:
         outer = self._mention(op.location)
