@@ -123,9 +123,9 @@ class Part(NamedTuple):
     numbers: Numbers
     """The constants that the body leaves open, by name."""
     old: SSAValue | None
-    """What is in the place of the result so far; None if the body does not use it."""
+    """The value that stands in the place of the result so far; None if the body does not use it."""
     inputs: tuple[SSAValue | None, ...]
-    """What is in the place of each input; None for one that the body does not use."""
+    """Values that stand in the places of the inputs; None for one that the body does not use."""
 
 
 def match_part(

@@ -23,7 +23,7 @@ Bools = NDArray[np.bool_]
 Number = TypeVar("Number", bound=np.generic)
 
 MOST_CHOICES = 200_000
-"""Of more choices, the longest lists of sizes are thinned out."""
+"""The longest lists of sizes are thinned out where there are more choices."""
 
 
 def spread(sizes: Sequence[Sequence[int]]) -> list[Ints]:

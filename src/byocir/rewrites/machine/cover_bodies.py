@@ -51,7 +51,7 @@ class Piece:
     form: BlockPattern
     part: Part
     old: Given | Piece | None
-    """What the result begins with, in the same place."""
+    """The place of what the result begins with, which is its own."""
     inputs: tuple[Given | Piece, ...]
     cycles: float = 0
 

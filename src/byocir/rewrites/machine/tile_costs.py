@@ -1,4 +1,4 @@
-"""What tiles of a composite need of a described machine, and the cycles that they take: a closed
+"""Tells what tiles of a composite need of a described machine, and their cycles, in a closed
 form over all sizes at once.
 
 Loads, work and stores of different tiles run side by side where memories hold buffers twice. So a
