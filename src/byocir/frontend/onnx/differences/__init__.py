@@ -21,7 +21,7 @@ from byocir.frontend.onnx.differences.windows import WINDOWS
 __all__ = ["TABLE", "Difference", "Reference", "differences", "named"]
 
 TABLE = (*WINDOWS, *MOVEMENT, *NUMBERS)
-"""What is known to differ, by operator. A test shows each of these rows."""
+"""The known differences, by operator. A test shows each of these rows."""
 
 
 def differences(
