@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from vta_staged import Conv, function, parse
 from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -35,14 +36,27 @@ from byocir.dialects.vta.base import integer, integers
 from byocir.lowering.tir_to_vta.encode import VtaEncodePass
 from byocir.lowering.tir_to_vta.insert_tokens import VtaInsertTokensPass, tokens_of, vta_ordering
 from byocir.lowering.tir_to_vta.tensorise import VtaTensorisePass
-from byocir.rewrites.unit_order import Effects, TouchedMemory
+from byocir.machine_sim import Shadow, Touch, conflicting
 from byocir.vta_sim import DEFAULT_CONFIG, Program, encode_uops, run_in_order
 from byocir.vta_sim.isa import Queue
+
+SIZE = 12
 
 # An independent reading of the rules: queues are in order, the k-th pop takes the k-th push.
 
 PREV = {Queue.LOAD: None, Queue.COMPUTE: Queue.LOAD, Queue.STORE: Queue.COMPUTE}
 NEXT = {Queue.LOAD: Queue.COMPUTE, Queue.COMPUTE: Queue.STORE, Queue.STORE: None}
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What an instruction of a unit reads and writes: elements of memories of SIZE, by name."""
+
+    unit: Queue
+    reads: Sequence[tuple[str, slice | Index]] = ()
+    writes: Sequence[tuple[str, slice | Index]] = ()
+    last: bool = False
 
 
 @dataclass
@@ -86,8 +100,8 @@ def orders_of(steps: Sequence[Step]) -> list[int]:
     return before
 
 
-def elements(accesses: tuple[tuple[TouchedMemory, object], ...]) -> dict[object, set[int]]:
-    return {space.key: set(np.arange(space.shape)[index].tolist()) for space, index in accesses}
+def elements(accesses: Sequence[tuple[str, slice | Index]]) -> dict[str, set[int]]:
+    return {memory: set(np.arange(SIZE)[index].tolist()) for memory, index in accesses}
 
 
 def conflict(a: Effects, b: Effects) -> bool:
@@ -110,24 +124,27 @@ def violations(steps: Sequence[Step], accesses: Sequence[Effects]) -> list[tuple
 
 
 def ordered(accesses: Sequence[Effects]) -> list[Step]:
+    names = {memory for each in accesses for memory, _ in (*each.reads, *each.writes)}
+    shadows = {memory: Shadow(SIZE, list(Queue), list(Queue)) for memory in names}
+
+    def touches(each: Effects) -> list[Touch]:
+        read = [Touch(shadows[memory], index, False) for memory, index in each.reads]
+        return read + [Touch(shadows[memory], index, True) for memory, index in each.writes]
+
     ordering = vta_ordering()
-    for index, access in enumerate(accesses):
-        ordering.add(access, index)
+    program = [(each.unit, touches(each)) for each in accesses]
+    for access, before in zip(accesses, conflicting(program), strict=True):
+        ordering.add(access.unit, before, last=access.last)
     return [Step(Queue(s.unit), s.source, tokens_of(s)) for s in ordering.steps]
 
 
-SIZE = 12
-
-
-def ranges(spaces: Sequence[str]) -> st.SearchStrategy[tuple[tuple[TouchedMemory, slice], ...]]:
-    """Up to two ranges, in different spaces."""
+def ranges(spaces: Sequence[str]) -> st.SearchStrategy[tuple[tuple[str, slice], ...]]:
+    """Up to two ranges, in different memories."""
     interval = st.tuples(st.integers(0, SIZE - 1), st.integers(1, 4)).map(
         lambda pair: slice(pair[0], min(pair[0] + pair[1], SIZE))
     )
-    space = st.sampled_from(spaces).map(lambda name: TouchedMemory(name, SIZE))
-    return st.lists(st.tuples(space, interval), max_size=2, unique_by=lambda item: item[0].key).map(
-        tuple
-    )
+    pairs = st.tuples(st.sampled_from(spaces), interval)
+    return st.lists(pairs, max_size=2, unique_by=lambda item: item[0]).map(tuple)
 
 
 def streams(
@@ -184,10 +201,9 @@ def without_one_token(steps: Sequence[Step]) -> list[list[Step]]:
 
 
 def test_a_store_before_a_load_goes_through_compute() -> None:
-    dram = TouchedMemory("dram", 4)
     accesses = [
-        Effects(Queue.STORE, writes=((dram, slice(0, 2)),)),
-        Effects(Queue.LOAD, reads=((dram, slice(1, 3)),)),
+        Effects(Queue.STORE, writes=(("dram", slice(0, 2)),)),
+        Effects(Queue.LOAD, reads=(("dram", slice(1, 3)),)),
     ]
     tokens = [(s.queue, s.source, sorted(s.tokens)) for s in ordered(accesses)]
     assert tokens == [
@@ -198,11 +214,10 @@ def test_a_store_before_a_load_goes_through_compute() -> None:
 
 
 def test_a_compute_instruction_between_store_and_load_carries_the_tokens() -> None:
-    dram, acc = TouchedMemory("dram", 4), TouchedMemory("acc", 4)
     accesses = [
-        Effects(Queue.STORE, writes=((dram, slice(0, 2)),)),
-        Effects(Queue.COMPUTE, writes=((acc, slice(0, 2)),)),
-        Effects(Queue.LOAD, reads=((dram, slice(1, 3)),)),
+        Effects(Queue.STORE, writes=(("dram", slice(0, 2)),)),
+        Effects(Queue.COMPUTE, writes=(("acc", slice(0, 2)),)),
+        Effects(Queue.LOAD, reads=(("dram", slice(1, 3)),)),
     ]
     steps = ordered(accesses)
     assert [s.source for s in steps] == [0, 1, 2]
@@ -210,10 +225,9 @@ def test_a_compute_instruction_between_store_and_load_carries_the_tokens() -> No
 
 
 def test_accesses_that_do_not_touch_need_no_token() -> None:
-    inp = TouchedMemory("inp", 8)
     accesses = [
-        Effects(Queue.LOAD, writes=((inp, np.array([0, 2, 4])),)),
-        Effects(Queue.COMPUTE, reads=((inp, np.array([1, 3, 5])),)),
+        Effects(Queue.LOAD, writes=(("inp", np.array([0, 2, 4])),)),
+        Effects(Queue.COMPUTE, reads=(("inp", np.array([1, 3, 5])),)),
     ]
     assert [s.tokens for s in ordered(accesses)] == [set(), set()]
 

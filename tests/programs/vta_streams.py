@@ -7,7 +7,7 @@ the order, the first by a single chain, the second only where instructions confl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,12 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from byocir.lowering.tir_to_vta.insert_tokens import tokens_of, vta_ordering
-from byocir.rewrites.unit_order import Effects, Elements, TouchedMemory
 from byocir.testing.choose import Choose, pick
-from byocir.vta_sim import DEFAULT_CONFIG, Memory, Opcode, VTAConfig, decode, encode, encode_uops
-from byocir.vta_sim.isa import INSN_BYTES, Instruction, Queue
-from byocir.vta_sim.sanitizer_accesses import StreamAccessReader
-from byocir.vta_sim.token_order import route
+from byocir.vta_sim import DEFAULT_CONFIG, Memory, VTAConfig, decode, encode, encode_uops
+from byocir.vta_sim.isa import INSN_BYTES, Queue
+from byocir.vta_sim.touched import TouchedMemories
 
 Row = tuple[str, dict[str, int]]
 BATCH2 = VTAConfig(log_batch=1)
@@ -171,38 +169,13 @@ def serialise(rows: Sequence[Row]) -> list[Row]:
 def synchronise(rows: Sequence[Row], dram: NDArray[np.uint8], config: VTAConfig) -> list[Row]:
     """Rows and a FINISH with tokens between conflicting instructions, and only there, as the VTA
     target inserts them. Stores must leave micro-ops in DRAM alone."""
-    finished = [*rows, FINISH]
-    ordering = vta_ordering()
-    for index, access in enumerate(_accesses(finished, dram, config)):
-        ordering.add(access, index)
+    finished, ordering = [*rows, FINISH], vta_ordering()
+    decoded = decode(encode_rows(finished, config), config)
+    conflicts = TouchedMemories(decoded, dram, len(dram)).conflicts()
+    for row, before in zip(finished, conflicts, strict=True):
+        ordering.add(queue_of(row), before, last=row is FINISH)
     result: list[Row] = []
     for step in ordering.steps:
         kind, fields = COMPUTE_NOP if step.source is None else finished[step.source]
         result.append((kind, fields | dict.fromkeys(sorted(tokens_of(step)), 1)))
     return result
-
-
-def _accesses(rows: Sequence[Row], dram: NDArray[np.uint8], config: VTAConfig) -> Iterator[Effects]:
-    """Lists the reads and writes of each row, DRAM by the byte."""
-    decoded = decode(encode_rows(rows, config), config)
-    reader, image = StreamAccessReader(config, dram, {}), TouchedMemory("DRAM", len(dram))
-    spaces = {memory: TouchedMemory(memory, config.depth(memory)) for memory in Memory}
-    queues = route(decoded).tolist()
-    for insn, queue in zip(decoded.instructions(), queues, strict=True):
-        found = reader.read(insn)
-        reads: list[tuple[TouchedMemory, Elements]] = [(spaces[m], each) for m, each in found.reads]
-        writes: list[tuple[TouchedMemory, Elements]] = [
-            (spaces[m], each) for m, each in found.writes
-        ]
-        if insn.opcode in (Opcode.LOAD, Opcode.STORE) and insn.fields["x_size"]:
-            moved = (image, _bytes(insn, config))
-            (reads if insn.opcode == Opcode.LOAD else writes).append(moved)
-        last = insn.opcode == Opcode.FINISH
-        yield Effects(Queue(queue), tuple(reads), tuple(writes), last)
-
-
-def _bytes(insn: Instruction, config: VTAConfig) -> Elements:
-    f = insn.fields
-    size = config.element_bytes(Memory(f["memory_type"]))
-    rows = np.arange(f["y_size"])[:, None] * f["x_stride"] + np.arange(f["x_size"])
-    return np.unique(((f["dram_base"] + rows) * size)[..., None] + np.arange(size))

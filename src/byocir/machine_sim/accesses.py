@@ -3,12 +3,13 @@
 Units run in order: what is ordered after the latest access of a unit to an element is ordered after
 all earlier ones of it. So one position for each unit and element is enough, and time and memory are
 linear in the program and in what it touches. This is the bookkeeping of FastTrack (Flanagan and
-Freund, PLDI 2009) for a few threads that are known before.
+Freund, PLDI 2009) for a few threads that are known before. Simulators that look for hazards and
+the passes that order a program's instructions both keep it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from byocir.machine_sim.model import Access, Instruction
 
 Index = NDArray[np.int64]
 Elements = Index | slice
+Box = tuple[slice, ...]
 NO_ELEMENTS: Index = np.empty(0, np.int64)
 least, greatest = np.minimum.reduce, np.maximum.reduce
 """Of an array that is not empty: less than half the time of its methods, which weigh where most
@@ -33,8 +35,8 @@ class Rival(NamedTuple):
 
 
 class Shadow:
-    """The latest access of each unit to each of `size` elements, as far as others may conflict with
-    it.
+    """The latest access of each unit to each element of an array of this shape, as far as others
+    may conflict with it.
 
     `writers` and `readers` are the units that do so; with `keeps_writes` all writes are kept, which
     `unwritten` needs.
@@ -42,18 +44,17 @@ class Shadow:
 
     def __init__(
         self,
-        size: int,
+        shape: int | tuple[int, ...],
         writers: Collection[int],
         readers: Collection[int],
         *,
         keeps_writes: bool = False,
     ) -> None:
         everybody = {int(unit) for unit in (*writers, *readers)}
-        self.size = size
         written = [int(u) for u in sorted(writers) if keeps_writes or everybody - {u}]
         read = [int(u) for u in sorted(readers) if {*writers} - {u}]
-        self._written = [Rival(unit, True, np.zeros(size, np.int64)) for unit in written]
-        self._read = [Rival(unit, False, np.zeros(size, np.int64)) for unit in read]
+        self._written = [Rival(unit, True, np.zeros(shape, np.int64)) for unit in written]
+        self._read = [Rival(unit, False, np.zeros(shape, np.int64)) for unit in read]
         self.sides = {(u, w): self._side(u, w) for u in everybody for w in (False, True)}
         """By unit, and whether it writes: what such an access conflicts with, which are writes of
         others, and their reads if it writes; and where its position is kept, if it is."""
@@ -74,6 +75,36 @@ class Shadow:
             left = positions if left is None else np.maximum(left, positions)
         indices = indices_of(elements)
         return indices if left is None else indices[left == 0]
+
+
+class Touch(NamedTuple):
+    """An access to elements of a memory."""
+
+    shadow: Shadow
+    elements: Elements | Box
+    writes: bool
+
+
+def conflicting(program: Iterable[tuple[int, Sequence[Touch]]]) -> Iterator[dict[int, int]]:
+    """Gives for each instruction of a program, of which its unit and its accesses are told, those
+    that must be done before it starts, if it is to find what it finds in program order: by unit,
+    the last earlier one of each other unit that accesses the same element, one of the two writing.
+    """
+    rows: dict[int, list[int]] = {}
+    for index, (unit, touched) in enumerate(program):
+        own = rows.setdefault(unit, [])
+        own.append(index)
+        latest: dict[int, int] = {}
+        for shadow, elements, writes in touched:
+            for rival in shadow.sides[unit, writes][0]:
+                found = int(greatest(rival.latest[elements], axis=None, initial=0))
+                if found > latest.get(rival.unit, 0):
+                    latest[rival.unit] = found
+        for shadow, elements, writes in touched:
+            kept = shadow.sides[unit, writes][1]
+            if kept is not None:
+                kept[elements] = len(own)
+        yield {other: rows[other][place - 1] for other, place in latest.items()}
 
 
 def indices_of(elements: Elements) -> Index:
@@ -134,25 +165,12 @@ def conflicts(
     of some memory (of all, or of those that are named), one of the two writing."""
     segments = Segments(instructions, memories_of(instructions) if memories is None else memories)
     shadows = segments.shadows()
-    rows: dict[int, list[int]] = {}
-    result: list[list[int]] = []
-    for index, instruction in enumerate(instructions):
-        own = rows.setdefault(instruction.unit, [])
-        own.append(index)
-        latest: dict[int, int] = {}
-        touched = [
-            (shadows[access.memory], segments.of(access), side == 1)
-            for side, accesses in enumerate((instruction.reads, instruction.writes))
-            for access in accesses
-            if access.memory in shadows and access.start < access.stop
-        ]
-        for shadow, elements, writes in touched:
-            for rival in shadow.sides[instruction.unit, writes][0]:
-                found = int(greatest(rival.latest[elements]))
-                latest[rival.unit] = max(latest.get(rival.unit, 0), found)
-        for shadow, elements, writes in touched:
-            kept = shadow.sides[instruction.unit, writes][1]
-            if kept is not None:
-                kept[elements] = len(own)
-        result.append(sorted(rows[u][place - 1] for u, place in latest.items() if place))
-    return result
+
+    def touches(instruction: Instruction) -> Iterator[Touch]:
+        for writes, accesses in ((False, instruction.reads), (True, instruction.writes)):
+            for access in accesses:
+                if access.memory in shadows and access.start < access.stop:
+                    yield Touch(shadows[access.memory], segments.of(access), writes)
+
+    program = ((each.unit, list(touches(each))) for each in instructions)
+    return [sorted(latest.values()) for latest in conflicting(program)]

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from byocir.machine_sim import RaceDetector, Shadow, clocks, legal_order
+from byocir.machine_sim import RaceDetector, clocks, legal_order
 from byocir.machine_sim.hazards import Race
 from byocir.machine_sim.order import NEVER, Clock
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
@@ -22,9 +22,9 @@ from byocir.vta_sim.engine_numpy import Machine, as_dram
 from byocir.vta_sim.errors import VTAError
 from byocir.vta_sim.isa import Decoded, Instruction, Opcode, Queue, decode
 from byocir.vta_sim.sanitizer_accesses import Accesses, Elements, StreamAccessReader
-from byocir.vta_sim.sanitizer_dram import DramMap
 from byocir.vta_sim.sanitizer_report import Hazard, Places
 from byocir.vta_sim.token_order import TOKEN_FIFOS, Links, TokenFifo, check_form, link, order_by
+from byocir.vta_sim.touched import TouchedMemories
 
 
 def token_hazards(
@@ -102,19 +102,6 @@ def _unfinished(
 
 
 Index = NDArray[np.int64]
-WRITERS = {
-    Memory.UOP: Queue.COMPUTE,
-    Memory.INP: Queue.LOAD,
-    Memory.WGT: Queue.LOAD,
-    Memory.ACC: Queue.COMPUTE,
-}
-READERS = {
-    Memory.UOP: (),
-    Memory.INP: (Queue.COMPUTE,),
-    Memory.WGT: (Queue.COMPUTE,),
-    Memory.ACC: (Queue.STORE,),
-}
-"""The modules other than the writer that read a scratchpad."""
 
 
 def sanitize(
@@ -170,14 +157,10 @@ class _Detector:
     ) -> None:
         self._instructions, self._order, self._places = decoded.instructions(), order, places
         self._detector, self._queues = detector, detector.order.unit
-        config = decoded.config
-        self._map = DramMap(decoded, len(dram))
+        touched, config = TouchedMemories(decoded, dram, len(dram)), decoded.config
+        self._config = config
+        self._map, self._dram, self._shadows = touched.map, touched.dram, touched.scratchpads
         self._reader = StreamAccessReader(config, dram, self._loaded_uops(dram, config))
-        self._shadows = {
-            memory: Shadow(config.depth(memory), {writer}, READERS[memory], keeps_writes=True)
-            for memory, writer in WRITERS.items()
-        }
-        self._dram = Shadow(self._map.segments, {Queue.STORE}, {Queue.LOAD, Queue.COMPUTE})
         self._found: list[Hazard] = []
 
     def run(self) -> list[Hazard]:
@@ -252,7 +235,7 @@ class _Detector:
 
     def _beyond(self, insn: Instruction, accesses: Accesses) -> None:
         for past in accesses.beyond:
-            depth = self._shadows[past.memory].size
+            depth = self._config.depth(past.memory)
             span = (past.first, past.end)
             expected = f"{past.memory.name} elements within 0..{depth}"
             found = f"{span[0]}..{span[1]}"

@@ -3,7 +3,8 @@ each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import cast
 
@@ -28,13 +29,24 @@ FIRST_ADDRESS = 4096
 """The first address of data: 0 is no address (tvm-vta `src/vmem/virtual_memory.cc`)."""
 
 
-def assemble(function: FuncOp) -> ProgramOp:
-    """Gives the program of a function that holds only instructions, constants and DRAM buffers.
+@dataclass(frozen=True)
+class Assembled:
+    """The bytes of a function: `insns` uint8 [N, 16] of its `instructions`, the `image` uint8 [B]
+    of what is known in DRAM, which has `size` bytes, and the addresses of memrefs in it."""
 
-    Arguments that are stored to are the outputs and come last. Constants, and what is filled before
-    the first instruction, come first in DRAM, then arguments, then buffers, each aligned to the
-    largest element of a scratchpad. Raises ByocirError B336 for another op and for arguments in
-    another order.
+    instructions: Sequence[InstructionOp]
+    insns: NDArray[np.uint8]
+    image: NDArray[np.uint8]
+    size: int
+    addresses: Mapping[SSAValue, int]
+
+
+def assembled(function: FuncOp) -> Assembled:
+    """Gives the bytes of a function that holds only instructions, constants and DRAM buffers.
+
+    Constants, and what is filled before the first instruction, come first in DRAM, then arguments,
+    then buffers, each aligned to the largest element of a scratchpad. Raises ByocirError B336 for
+    another op.
     """
     config, body = config_of(function), function.body.block
     ops = list(body.ops)
@@ -42,26 +54,34 @@ def assemble(function: FuncOp) -> ProgramOp:
     for op in ops:
         if not isinstance(op, InstructionOp | ConstantOp | AllocOp | FillOp | ReturnOp):
             raise _not_straight(function, f"found {op.name}")
-    written = {op.destination for op in instructions if isinstance(op, StoreOp)}
-    outputs = [arg for arg in body.args if arg in written]
-    inputs = [arg for arg in body.args if arg not in written]
-    if [*inputs, *outputs] != list(body.args):
-        raise _not_straight(function, "found an argument that is read after one that is written")
     layout = _Layout(config)
     image = _place_known([op for op in ops if isinstance(op, ConstantOp | FillOp)], layout)
     buffers = [op.result for op in ops if isinstance(op, AllocOp)]
     for value in [*body.args, *buffers]:
         if value not in layout.addresses:
             layout.place(value)
+    insns = _encode(instructions, layout.addresses, config)
+    return Assembled(instructions, insns, image, layout.end, layout.addresses)
+
+
+def assemble(function: FuncOp) -> ProgramOp:
+    """Gives the program of a function. Arguments that are stored to are the outputs and come last;
+    raises ByocirError B336 for arguments in another order, and as `assembled`."""
+    made, arguments = assembled(function), function.body.block.args
+    written = {op.destination for op in made.instructions if isinstance(op, StoreOp)}
+    outputs = [arg for arg in arguments if arg in written]
+    inputs = [arg for arg in arguments if arg not in written]
+    if [*inputs, *outputs] != list(arguments):
+        raise _not_straight(function, "found an argument that is read after one that is written")
     return ProgramOp.of(
         function.sym_name.data,
-        _encode(instructions, layout.addresses, config),
-        image,
-        layout.end,
-        [_port(arg, layout.addresses) for arg in inputs],
-        [_port(arg, layout.addresses) for arg in outputs],
-        _spans(instructions),
-        _tiles(instructions),
+        made.insns,
+        made.image,
+        made.size,
+        [_port(arg, made.addresses) for arg in inputs],
+        [_port(arg, made.addresses) for arg in outputs],
+        _spans(made.instructions),
+        _tiles(made.instructions),
         dict(function.attributes),
         function.location,
     )
@@ -122,7 +142,7 @@ def _filled(op: FillOp, layout: _Layout) -> tuple[int, NDArray[np.uint8]]:
 
 
 def _encode(
-    instructions: Sequence[InstructionOp], addresses: dict[SSAValue, int], config: VTAConfig
+    instructions: Sequence[InstructionOp], addresses: Mapping[SSAValue, int], config: VTAConfig
 ) -> NDArray[np.uint8]:
     columns = {name: [0] * len(instructions) for name in COLUMNS}
     for row, op in enumerate(instructions):
@@ -131,14 +151,14 @@ def _encode(
     return encode_columns([op.OPCODE for op in instructions], columns, config)
 
 
-def _dram_base(op: Operation, addresses: dict[SSAValue, int], config: VTAConfig) -> int:
+def _dram_base(op: Operation, addresses: Mapping[SSAValue, int], config: VTAConfig) -> int:
     """Gives the address of the memref of an instruction, in elements of its memory."""
     if not isinstance(op, TransferOp) or op.dram is None:
         return 0
     return addresses[op.dram] // config.element_bytes(op.memory_id)
 
 
-def _port(value: SSAValue, addresses: dict[SSAValue, int]) -> PortAttr:
+def _port(value: SSAValue, addresses: Mapping[SSAValue, int]) -> PortAttr:
     return PortAttr.of(addresses[value], cast(MemRefType, value.type))
 
 

@@ -1,11 +1,13 @@
 """vta-insert-tokens: dependency flags from what instructions read and write.
 
 Requires: functions for VTA that hold `vta` instructions in program order, without dependency
-flags, and end in `vta.finish` (after `vta-tensorise`); memrefs that are arguments do not overlap.
+flags, constants and DRAM buffers, and end in `vta.finish` (after `vta-tensorise`); memrefs that are
+arguments do not overlap. Error B336 for others.
 Guarantees: any order in which load, compute and store can run under the flags gives what the
 program order gives; every token pushed is popped; `vta.finish` runs last. Instructions that only
 carry tokens (loads and stores of size [0, 0]) may be added, with the location of the instruction
-they are for. Tokens follow from the accesses alone: tiles and loops are not known here.
+they are for. Tokens follow from what the simulator says that instructions touch; tiles and loops
+are not known here.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from byocir.dialects.vta import TOKENS, InstructionOp, LoadMemory, LoadOp, StoreOp, config_of
+from byocir.dialects.vta import TOKENS, FinishOp, InstructionOp, LoadMemory, LoadOp, config_of
+from byocir.dialects.vta.assemble import assembled
 from byocir.lowering.tir_to_vta.composites import vta_functions
-from byocir.lowering.tir_to_vta.insert_tokens_accesses import AccessReader
 from byocir.rewrites.unit_order import OrderedStep, Ordering
+from byocir.vta_sim import decode
 from byocir.vta_sim.isa import Queue
 from byocir.vta_sim.token_order import TOKEN_FIFOS
+from byocir.vta_sim.touched import TouchedMemories
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,11 @@ def tokens_of(step: OrderedStep) -> set[str]:
 
 
 def _insert_tokens(function: FuncOp) -> None:
-    block = function.body.block
-    ops = [op for op in block.ops if isinstance(op, InstructionOp)]
-    shared = {op.destination for op in ops if isinstance(op, StoreOp) and op.destination}
-    reader, ordering = AccessReader(config_of(function), shared), vta_ordering()
-    for index, op in enumerate(ops):
-        ordering.add(reader.access(op), index)
+    block, stream, ordering = function.body.block, assembled(function), vta_ordering()
+    ops, decoded = stream.instructions, decode(stream.insns, config_of(function))
+    conflicts = TouchedMemories(decoded, stream.image, stream.size).conflicts()
+    for op, before in zip(ops, conflicts, strict=True):
+        ordering.add(op.queue, before, last=isinstance(op, FinishOp))
     carriers: list[LoadOp] = []
     for step in ordering.steps:
         if step.source is None:

@@ -14,26 +14,22 @@ implies is not waited for again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.locations import place
 from byocir.errors import ByocirError
 from byocir.machine import Calls, InOrder, Machine, Memory, Place, Tokens
 from byocir.machine.calls import issued, ops_in
+from byocir.machine_sim import Shadow, Touch, conflicting
+from byocir.machine_sim.accesses import Box
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.unit_order import (
-    Effects,
-    History,
-    Ordering,
-    Touched,
-    TouchedMemory,
-    UnorderedError,
-)
+from byocir.rewrites.unit_order import Ordering, UnorderedError
 
 
 @dataclass(frozen=True)
@@ -53,38 +49,46 @@ def synchronise(machine: Machine, calls: Sequence[Calls]) -> None:
     if isinstance(order, InOrder):
         return
     units = [unit.name for unit in machine.units]
-    accesses = (_access(units, call, machine.guarded) for call in calls)
+    touches = _Touches(machine)
+    program = ((units.index(call.unit.name), list(touches.of(call))) for call in calls)
+    needs = list(conflicting(program))
     if isinstance(order, Tokens):
-        _exchange(order, units, calls, accesses)
+        _exchange(order, units, calls, needs)
     else:
-        _count(units, calls, accesses)
+        _count(units, calls, needs)
 
 
-def _access(units: Sequence[str], call: Calls, watched: Collection[Memory]) -> Effects:
-    """Gathers what a call reads and writes, but for memories that the machine itself watches."""
+class _Touches:
+    """What calls read and write, but for memories that the machine itself watches."""
 
-    def touched(places: Sequence[Place]) -> Touched:
-        return [each for at in places if at.memory not in watched for each in _touched(at)]
+    def __init__(self, machine: Machine) -> None:
+        self._units, self._watched = range(len(machine.units)), machine.guarded
+        self._shadows: dict[SSAValue | Memory, Shadow] = {}
 
-    return Effects(units.index(call.unit.name), touched(call.read), touched([call.result]))
+    def of(self, call: Calls) -> Iterator[Touch]:
+        for places, writes in ((call.read, False), ([call.result], True)):
+            for at in places:
+                if at.memory not in self._watched:
+                    shadow = self._shadow(at)
+                    yield from (Touch(shadow, box, writes) for box in _boxes(at))
+
+    def _shadow(self, at: Place) -> Shadow:
+        key, shape = (at.buffer, at.shape) if at.memory.is_main else (at.memory, at.memory.rows)
+        if key not in self._shadows:
+            self._shadows[key] = Shadow(shape, self._units, self._units)
+        return self._shadows[key]
 
 
-def _touched(place_: Place) -> Touched:
-    memory = place_.memory
-    if memory.is_main:
-        return [
-            (TouchedMemory(place_.buffer, place_.shape), tuple(slice(*side) for side in place_.box))
-        ]
-    return [(TouchedMemory(memory.scope, memory.rows), slice(*rows)) for rows in place_.rows()]
+def _boxes(at: Place) -> Sequence[Box | slice]:
+    """Gives the elements of an array in main memory, or the rows of another memory."""
+    if at.memory.is_main:
+        return [tuple(slice(*side) for side in at.box)]
+    return [slice(*rows) for rows in at.rows()]
 
 
-def _count(units: Sequence[str], calls: Sequence[Calls], accesses: Iterable[Effects]) -> None:
+def _count(units: Sequence[str], calls: Sequence[Calls], needs: Sequence[dict[int, int]]) -> None:
     """Waits until few enough calls of a unit are outstanding. Calls are issued in order: what one
     has waited for, all later ones have."""
-    history, needs = History(len(units)), list[dict[int, int]]()
-    for at, access in enumerate(accesses):
-        needs.append(history.conflicts(access))
-        history.note(access, at)
     outstanding: Counter[int] = Counter()
     number: dict[int, int] = {}
     known: dict[int, int] = {}
@@ -100,16 +104,16 @@ def _count(units: Sequence[str], calls: Sequence[Calls], accesses: Iterable[Effe
 
 
 def _exchange(
-    order: Tokens, units: Sequence[str], calls: Sequence[Calls], accesses: Iterable[Effects]
+    order: Tokens, units: Sequence[str], calls: Sequence[Calls], needs: Sequence[dict[int, int]]
 ) -> None:
     """Lets calls pop tokens that those before them pushed."""
     pairs = [(units.index(one.name), units.index(other.name)) for one, other in order.pairs]
     ordering = Ordering(len(units), pairs)
-    for at, access in enumerate(accesses):
+    for call, before in zip(calls, needs, strict=True):
         try:
-            ordering.add(access, at)
+            ordering.add(units.index(call.unit.name), before)
         except UnorderedError as error:
-            raise _unordered(calls[at], calls[error.first.source or 0]) from None
+            raise _unordered(call, calls[error.first.source or 0]) from None
     for call, step in zip(calls, ordering.steps, strict=True):
         pops, pushes = ([units[each] for each in side] for side in (step.pops, step.pushes))
         call.op.set_order({}, pops, pushes)
