@@ -59,7 +59,7 @@ def synchronise(machine: Machine, calls: Sequence[Calls]) -> None:
 
 
 class _Touches:
-    """What calls read and write, but for memories that the machine itself watches."""
+    """Tells what calls read and write, but for memories that the machine itself watches."""
 
     def __init__(self, machine: Machine) -> None:
         self._units, self._watched = range(len(machine.units)), machine.guarded
