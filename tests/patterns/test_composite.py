@@ -257,3 +257,8 @@ def test_a_rule_tells_what_would_fix_it_where_it_knows():
         return "sum" in m, True
 
     assert [rule.fix for rule in at(made, SUM, "b").rules] == ["pad to 16", "cut 2 off", ""]
+
+
+def test_a_match_is_written_in_one_short_line():
+    match = at(relu_of_sum(), SUM, "b").match
+    assert repr(match) == "<Match of 2 ops, root graph.relu, names sum, x, y>"

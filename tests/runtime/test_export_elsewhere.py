@@ -1,9 +1,11 @@
 """Exported projects on other machines and in other languages: their C is checked, not run."""
 
 import importlib.util
+import platform
 import shutil
 import subprocess
 import sys
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ import byocir
 from byocir.runtime.export import export_project
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-O0", "-c")
+GENERIC = "c{cpu=generic}"
 DIGITS = "examples/digits/digits_int8.onnx"
 
 
@@ -49,19 +52,26 @@ def detector():
 MODELS = [ends_by_itself, recurrent, attention, depthwise_net, detector]
 
 
-def exported(model, folder, **options):
-    shapes = {"image": (1, 1, 8, 8)} if model == DIGITS else None
-    package = byocir.compile(model, shapes=shapes, host="c{cpu=generic}", **options)
-    files = export_project(package, weights="c")
-    write(files, folder)
-    return files
+@cache
+def files_of(model):
+    """A project of the digits model for VTA, or of one that a function makes for the host."""
+    if model == DIGITS:
+        package = byocir.compile(model, shapes={"image": (1, 1, 8, 8)}, host=GENERIC)
+    else:
+        package = byocir.compile(model(), targets=[], host=GENERIC)
+    return export_project(package, weights="c")
+
+
+def exported(model, folder):
+    write(files_of(model), folder)
+    return files_of(model)
 
 
 def test_big_endian_machines_are_refused(tmp_path):
     """As the device's model refuses them: weights are in the other order."""
     if shutil.which("gcc") is None:
         pytest.skip("no gcc")
-    exported(depthwise_net(), tmp_path, targets=[])
+    exported(depthwise_net, tmp_path)
     big = ["-U__BYTE_ORDER__", "-D__BYTE_ORDER__=__ORDER_BIG_ENDIAN__"]
     for flags, code in (([], 0), (big, 1)):
         command = ["gcc", *STRICT, "-Wconversion", *flags, "model.c"]
@@ -70,32 +80,57 @@ def test_big_endian_machines_are_refused(tmp_path):
     assert "the weights of this model are little-endian" in done.stderr
 
 
-@pytest.mark.parametrize("target", ["x86-linux-musl", "arm-linux-musleabihf"])
+GCC = "gcc -m32"
+MACHINES = [GCC, "x86-linux-musl", "arm-linux-musleabihf"]
+"""Machines of 32 bits: the first one by gcc, the others by the compiler of the ziglang wheel."""
+
+
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("model", MODELS)
-def test_machines_of_32_bits(model, target, tmp_path):
-    compile_for(target, exported(model(), tmp_path, targets=[]), tmp_path)
+def test_machines_of_32_bits(model, machine, tmp_path):
+    compiler = compiler_for(machine, tmp_path)
+    check_by(compiler, exported(model, tmp_path), tmp_path)
 
 
-@pytest.mark.parametrize("target", ["x86-linux-musl", "arm-linux-musleabihf"])
-def test_devices_on_machines_of_32_bits(target, tmp_path):
+@pytest.mark.parametrize("machine", MACHINES)
+def test_devices_on_machines_of_32_bits(machine, tmp_path):
     """Sizes of 64 bits, which regions tell, are not cut off unseen."""
-    compile_for(target, exported(DIGITS, tmp_path), tmp_path)
+    compiler = compiler_for(machine, tmp_path)
+    check_by(compiler, exported(DIGITS, tmp_path), tmp_path)
 
 
-def compile_for(target, files, folder):
+def check_by(compiler, files, folder):
     """Compiles a project's sources for another machine, conversions that lose bits refused."""
-    if importlib.util.find_spec("ziglang") is None:
-        pytest.skip("no compiler for other machines; pip install 'byocir[zig]' brings one")
     sources = [file for file in files if file.endswith(".c")]
-    compiler = [sys.executable, "-m", "ziglang", "cc", "-target", target, "-I."]
-    command = [*compiler, *STRICT, "-Wconversion", *sources]
+    command = [*compiler, "-I.", *STRICT, "-Wconversion", *sources]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
+def compiler_for(machine, folder):
+    """The command of a compiler for a machine; skips the test where there is none."""
+    if machine == GCC:
+        return gcc_of_32_bits(folder)
+    if importlib.util.find_spec("ziglang") is None:
+        pytest.skip("no compiler for other machines; pip install 'byocir[zig]' brings one")
+    return [sys.executable, "-m", "ziglang", "cc", "-target", machine]
+
+
+def gcc_of_32_bits(folder):
+    """A command that checks C for 32 bits where only the C library of 64 bits is installed: of its
+    headers, one that lists what the library lacks is missing, and an empty one does as well."""
+    if shutil.which("gcc") is None or platform.machine() != "x86_64":
+        pytest.skip("no gcc for x86-64")
+    (folder / "gnu").mkdir()
+    (folder / "gnu" / "stubs-32.h").touch()
+    asked = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True, check=True)
+    headers = f"/usr/include/{asked.stdout.strip()}"
+    return ["gcc", "-m32", "-msse2", "-mfpmath=sse", "-idirafter", headers]
+
+
 def test_an_endless_loop_counts_in_64_bits(tmp_path):
     """Its extent is no number of 32 bits, which pointers may have."""
-    source = exported(ends_by_itself(), tmp_path, targets=[])["model.c"].decode()
+    source = exported(ends_by_itself, tmp_path)["model.c"].decode()
     assert f"for (int64_t t0 = 0; t0 < {2**62} && " in source
 
 

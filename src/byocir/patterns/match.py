@@ -270,6 +270,10 @@ class Match:
     state: State
     root: Operation
 
+    def __repr__(self) -> str:
+        count = f"{len(self.ops)} op{'s' if len(self.ops) != 1 else ''}"
+        return f"<Match of {count}, root {self.root.name}, names {', '.join(self) or 'none'}>"
+
     def __getitem__(self, name: str) -> Any:
         return self.state.names[name]
 
