@@ -91,7 +91,7 @@ def test_no_room_for_weights(
 def test_no_room_for_what_is_known_of_an_error(
     model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr("byocir.cli.run.StepTimer.begin", lambda *_: 1 // 0)
+    monkeypatch.setattr("byocir.cli.steps.StepTimer.begin", lambda *_: 1 // 0)
     monkeypatch.setattr("tempfile.mkdtemp", full)
     assert main(["run", model]) == 70
     err = capsys.readouterr().err

@@ -98,7 +98,7 @@ def test_inputs_that_are_no_arrays_by_name(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("broken", "told"),
     [
-        ("byocir.cli.run.StepTimer.begin", "internal error: TypeError"),
+        ("byocir.cli.steps.StepTimer.begin", "internal error: TypeError"),
         ("byocir.targets.vta_emit.files_of", "error[B232]: target 'vta' failed in emit with Type"),
     ],
 )

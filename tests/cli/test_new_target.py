@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from byocir.cli.main import build_parser, main
+from byocir.cli import new_target
+from byocir.cli.main import main
 from byocir.targets.base import Target
 
 SCAFFOLD = Path(str(files("byocir.cli") / "scaffold"))
@@ -22,8 +23,9 @@ SHARED = {"README.md", "pyproject.toml", "test_acme.py"}
 
 def kinds() -> list[str]:
     """The kinds that the command line offers."""
-    (verbs,) = (a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
-    (kind,) = (a for a in verbs.choices["new-target"]._actions if a.dest == "kind")
+    parser = argparse.ArgumentParser()
+    new_target.add_options(parser)
+    (kind,) = (action for action in parser._actions if action.dest == "kind")
     return list(kind.choices or ())
 
 

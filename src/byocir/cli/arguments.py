@@ -1,10 +1,12 @@
-"""Reads the texts of command-line options, for both tools."""
+"""The options that several verbs have, and how their texts are read, for both tools."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
 
 from byocir.arguments import SECONDS
 from byocir.errors import ByocirError
@@ -26,6 +28,138 @@ def add_limit(parser: argparse.ArgumentParser) -> None:
         help="refuse what would take more memory: a file, an input, what one node makes; e.g. 2G "
         "(default: half of the machine's)",
     )
+
+
+class _Targets(argparse.Action):
+    """Collects targets in order; `host` adds none, so that alone it leaves all to the host."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *_: Any
+    ) -> None:
+        before: list[str] = getattr(namespace, self.dest) or []
+        setattr(namespace, self.dest, [*before, *([values] if values != "host" else [])])
+
+
+def add_model(
+    parser: argparse.ArgumentParser, what: str = "an ONNX file", default: str = "vta"
+) -> None:
+    """Adds the model, and the options that say what becomes of it."""
+    parser.add_argument("model", type=Path, help=what)
+    parser.add_argument(
+        "--target",
+        action=_Targets,
+        metavar="T",
+        help="a target with options, e.g. vta{rounding=half_even}, or one in a file, npu.py:Npu; "
+        "host leaves all to the host; "
+        f"repeat in order of preference (default: {default})",
+    )
+    parser.add_argument(
+        "--levels",
+        help="where targets may take work (default: graph,tensor)",
+    )
+    parser.add_argument(
+        "--objective",
+        choices=["latency", "energy", "bytes"],
+        help="latency, energy or bytes: targets that tell their costs compete",
+    )
+    parser.add_argument(
+        "--costs",
+        type=Path,
+        metavar="FILE",
+        help="costs that were measured, which count before what targets tell (byocir measure)",
+    )
+    parser.add_argument(
+        "--tuned",
+        type=Path,
+        metavar="FILE",
+        help="schedules that were found best (byocir tune)",
+    )
+    parser.add_argument(
+        "--placement",
+        type=Path,
+        metavar="FILE",
+        help='where nodes go whatever patterns say: JSON, {"name or regex": "target or host"}',
+    )
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=D,D,…",
+        help="the shape of an input with symbolic dimensions, or of one with a value of its own, "
+        "which can then be fed (NAME=scalar if it has none); repeat for each input",
+    )
+
+
+def add_seed(parser: argparse.ArgumentParser, what: str = "of the inputs") -> None:
+    """Adds the option of verbs that draw numbers."""
+    parser.add_argument("--seed", type=number, default=0, help=f"{what} (default: 0)")
+
+
+def add_host(parser: argparse.ArgumentParser, default: str = "reference") -> None:
+    """Adds the option that names the host."""
+    parser.add_argument(
+        "--host",
+        metavar="HOST",
+        help="what runs the nodes that no target takes: reference, the evaluator that defines "
+        "their meaning, or C code made for them: c, or with options c{cpu=native,threads=1} "
+        f"(default: {default})",
+    )
+
+
+def add_host_ops(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that fails where too much stays on the host."""
+    parser.add_argument(
+        "--host-ops",
+        metavar="TYPES",
+        help="fail, and say why, if operators of other types than these stay on the host: "
+        "none, or e.g. QuantizeLinear,DequantizeLinear",
+    )
+
+
+def add_emit(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that prints a stage."""
+    parser.add_argument(
+        "--emit",
+        metavar="STAGE",
+        help="print one stage and stop: import, graph, partitioned, tir, fused, scf, vta, asm, "
+        "json, c, h, or the name of a pass, after which it is",
+    )
+
+
+def add_stages(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that look at every stage."""
+    parser.add_argument("--dump", type=Path, metavar="DIR", help="write every stage, numbered")
+    parser.add_argument(
+        "--check-each",
+        action="store_true",
+        help="evaluate after every pass; stop at the first that changes a result",
+    )
+
+
+def add_executor(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of verbs that judge schedules or settings in other processes."""
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument(
+        "--jobs", type=count, default=1, metavar="N", help="judge N at once (default: 1)"
+    )
+    who.add_argument(
+        "--executor", metavar="dask://HOST:PORT", help="judge them on a Dask cluster instead"
+    )
+
+
+def number(text: str) -> int:
+    """Gives the value of an option: a number from 0 on; raises argparse.ArgumentTypeError."""
+    with suppress(ValueError):  # of numbers that are too long
+        if text.isdecimal():
+            return int(text)
+    raise argparse.ArgumentTypeError(f"expected a number from 0 on, found '{text}'")
+
+
+def count(text: str) -> int:
+    """Gives the value of an option: a number from 1 on; raises argparse.ArgumentTypeError."""
+    if (found := number(text)) > 0:
+        return found
+    raise argparse.ArgumentTypeError(f"expected a number from 1 on, found '{text}'")
 
 
 def add_isolation(parser: argparse.ArgumentParser, of_what: str) -> None:

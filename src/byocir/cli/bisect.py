@@ -24,11 +24,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from byocir.cli.arguments import add_host, add_isolation, add_model, add_seed
 from byocir.cli.differing import differing_nodes
 from byocir.cli.guard import CHECK_FAILED, OK
 from byocir.cli.hosts import host_text
 from byocir.cli.reference import distances, run_onnxruntime
-from byocir.cli.run import hand_over_as_asked, shapes_of
+from byocir.cli.steps import hand_over_as_asked, shapes_of
 from byocir.cli.user_files import read_inputs
 from byocir.compiler import generate
 from byocir.dialects.byoc import CallOp
@@ -46,20 +47,31 @@ Region = tuple[str, list[np.ndarray], list[np.ndarray], tuple[str, ...]]
 """A call of a region: its function, its inputs and outputs, and the nodes it stands for."""
 
 
-def bisect(options: argparse.Namespace) -> int:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    add_model(parser, "an ONNX file or a module (.mlir)")
+    parser.add_argument("--input", type=Path, help="inputs by name (.npz); default: seeded numbers")
+    add_seed(parser)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_host(parser)
+    add_isolation(parser, "each call of a region's code")
+    parser.set_defaults(verb=run)
+
+
+def run(options: argparse.Namespace) -> int:
     """Runs the command; gives the exit code."""
-    run = _Bisection(options)
+    bisection = _Bisection(options)
     found: dict[str, Any] | None = None
     try:
-        run.compile()
+        bisection.compile()
     except PassChanged as changed:
         found = _described(changed)
     except _CodeFailed as failed:
         found = failed.described
     if options.json:
-        print(json.dumps({"steps": run.steps, "found": found}, indent=2))
+        print(json.dumps({"steps": bisection.steps, "found": found}, indent=2))
     elif found is None:
-        print(f"{len(run.steps)} steps, none changes what the model computes")
+        print(f"{len(bisection.steps)} steps, none changes what the model computes")
     else:
         print(_sentence(found))
     return OK if found is None else CHECK_FAILED

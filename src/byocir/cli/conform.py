@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.status import Status
 
-from byocir.cli.arguments import isolation_given
+from byocir.cli.arguments import add_isolation, isolation_given, number, seconds
 from byocir.cli.guard import CHECK_FAILED, OK
 from byocir.cli.user_files import read_arrays
 from byocir.errors import ByocirError
@@ -27,7 +27,39 @@ from byocir.testing.conformance.saved import FEEDS, read_case
 from byocir.testing.conformance.trial import Trial, quiet
 
 
-def conform(options: argparse.Namespace) -> int:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    parser.add_argument("target", help="a target with options, or one in a file, npu.py:Npu")
+    parser.add_argument(
+        "--seconds", type=seconds, default=60.0, help="how long to try it (default: 60)"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=number,
+        metavar="N",
+        help="instead of for some time, N cases of each pattern and kind: the same each time",
+    )
+    parser.add_argument(
+        "--pattern", action="append", default=[], metavar="P", help="only this one; repeat for more"
+    )
+    parser.add_argument("--seed", type=number, default=0, help="of what is drawn (default: 0)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="where programs that show a problem are written (default: conform-NAME)",
+    )
+    parser.add_argument("--first", action="store_true", help="end with the first problem")
+    parser.add_argument(
+        "--case", type=Path, metavar="FILE", help="try one program again that was written"
+    )
+    parser.add_argument("--json", action="store_true", help="print the score as JSON")
+    add_isolation(parser, "running each program, in all ways,")
+    parser.set_defaults(verb=run)
+
+
+def run(options: argparse.Namespace) -> int:
     """Runs the command; gives the exit code."""
     target = the_target(options.target)
     if options.case is not None:

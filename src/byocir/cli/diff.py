@@ -8,11 +8,19 @@ from pathlib import Path
 
 import byocir
 from byocir.cli.guard import OK
-from byocir.cli.run import is_package
+from byocir.cli.steps import is_package
 from byocir.errors import ByocirError
 from byocir.files import read_whole
 from byocir.runtime.report import Report
 from byocir.runtime.report_diff import compare
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    for name, which in (("a", "one package or report"), ("b", "another")):
+        parser.add_argument(name, type=Path, metavar=name.upper(), help=which)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(verb=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from byocir.cli.hosts import host_text
-from byocir.cli.run import hand_over_as_asked, shapes_of
+from byocir.cli.steps import hand_over_as_asked, refuse_package, shapes_of
 from byocir.cli.user_files import check_writable, write_bytes, write_text, write_weights
 from byocir.compiler import generate
 from byocir.dialects.context import load_context
@@ -56,7 +56,12 @@ BEFORE = {"graph": "match-composites", "vta": "vta-encode"}
 
 def emit(options: argparse.Namespace, output: Path | None = None) -> int:
     """Writes the stage that `options.emit` names, to a file or to stdout; gives the exit code.
-    Raises ByocirError B231 for a stage that this compilation does not have."""
+    Raises ByocirError B231 for a stage that this compilation does not have, B102 for what is no
+    model."""
+    if options.model.is_dir():
+        where = str(options.model)
+        raise ByocirError("B102", "expected an ONNX model, found a folder", where=where)
+    refuse_package(options)
     check_writable(output)
     stage: str = options.emit
     module, package, seen = _compiled(options, stage)

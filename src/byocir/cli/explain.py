@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from byocir.cli.arguments import add_host, add_model
 from byocir.cli.guard import OK
 from byocir.cli.hosts import host_text
-from byocir.cli.run import hand_over_as_asked, is_package, load_package, refuse, shapes_of
+from byocir.cli.steps import hand_over_as_asked, is_package, load_package, refuse, shapes_of
 from byocir.cli.user_files import check_writable, write_text
 from byocir.compiler import generate
 from byocir.rewrites.pipeline import PassRunner
@@ -14,6 +16,26 @@ from byocir.runtime.explain import by_op_type, explain, node_data, summary
 from byocir.runtime.page import page
 from byocir.runtime.report import Report
 from byocir.runtime.saved import read_model
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    add_model(parser, "an ONNX file, a module (.mlir) or a package")
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument("--node", help="only this node, with everything that was tried on it")
+    one.add_argument("--table", action="store_true", help="count nodes and MACs by op type")
+    one.add_argument(
+        "--html", type=Path, metavar="FILE", help="write a page with pictures, to be searched"
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument(
+        "--code",
+        action="store_true",
+        help="make the code, too, and tell what that adds: what passes note, padding, cycles, and "
+        "with --host c its memory and what it calls back (packages have it)",
+    )
+    add_host(parser)
+    parser.set_defaults(verb=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -17,8 +17,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
+from byocir.cli.arguments import add_host, add_host_ops, add_model, add_stages
 from byocir.cli.hosts import host_text
-from byocir.cli.run import compile_with_steps, is_package, load_package
+from byocir.cli.steps import compile_with_steps, is_package, load_package
 from byocir.cli.user_files import make_folder, remove_file, write_bytes, write_folder
 from byocir.errors import ByocirError
 from byocir.files import read_whole
@@ -99,7 +100,38 @@ def _refused(folder: Path, found: str, help: str = FORCE) -> ByocirError:
 ANY_MACHINE = "c{cpu=generic}"
 
 
-def export(options: argparse.Namespace) -> int:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    add_model(parser, "an ONNX file, a module (.mlir) or a package")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="a new or an empty folder, or one that export has written before",
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="replace files there, whoever wrote them"
+    )
+    add_host(parser, default="c{cpu=generic}, C for any machine")
+    parser.add_argument(
+        "--name",
+        default="model",
+        help="what files and symbols of the model begin with, for several in one program",
+    )
+    parser.add_argument(
+        "--weights-as",
+        default="file",
+        metavar="file|c",
+        help="weights in a file beside the program (default), or as C arrays in it",
+    )
+    add_host_ops(parser)
+    add_stages(parser)
+    parser.set_defaults(verb=run)
+
+
+def run(options: argparse.Namespace) -> int:
     """Writes the project into a folder, which must be new, empty or its own; gives the exit
     code."""
     folder: Path = options.output

@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 
 import byocir
+from byocir.cli.arguments import add_model
 from byocir.cli.guard import OK
-from byocir.cli.run import is_package, levels_of, placement_of, refuse, shapes_of
+from byocir.cli.steps import is_package, levels_of, placement_of, refuse, shapes_of
 from byocir.cli.user_files import check_writable, write_model
 from byocir.errors import ByocirError
 from byocir.evaluate.module import MAIN
@@ -16,7 +17,20 @@ from byocir.runtime.saved import is_saved_module, read_model
 OF_TARGETS = ("levels", "objective", "costs", "placement", "rewritten", "region")
 
 
-def export_onnx(options: argparse.Namespace) -> int:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    add_model(parser, "an ONNX file or a module (.mlir)", "none, the model as it is read")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the file")
+    parser.add_argument(
+        "--rewritten",
+        action="store_true",
+        help="write what is handed over at the graph level, instead of the model's own nodes",
+    )
+    parser.add_argument("--region", metavar="NAME", help="only this region, e.g. vta_0, rewritten")
+    parser.set_defaults(verb=run)
+
+
+def run(options: argparse.Namespace) -> int:
     """Writes the model; gives the exit code."""
     model, path = options.model, options.output
     _check(options)

@@ -27,7 +27,7 @@ import byocir
 from byocir.cli.guard import CHECK_FAILED
 from byocir.cli.profile import cycles_table
 from byocir.cli.reference import run_onnxruntime
-from byocir.cli.run import StepTimer
+from byocir.cli.steps import StepTimer
 from byocir.cli.user_files import read_arrays, read_json
 from byocir.errors import ByocirError, did_you_mean
 from byocir.runtime.explain import summary

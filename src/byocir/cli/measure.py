@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
+from byocir.cli.arguments import add_model
 from byocir.cli.guard import OK
-from byocir.cli.run import is_package, levels_of, refuse, shapes_of, targets_of
+from byocir.cli.steps import levels_of, refuse, refuse_package, shapes_of, targets_of
 from byocir.cli.user_files import check_writable, read_feeds, write_text
 from byocir.compiler import compile, generate
 from byocir.dialects.byoc import HOST, LEVELS, TARGET, CompositeOp
@@ -40,15 +42,25 @@ from byocir.targets.base import Target
 from byocir.targets.hand_off_passes import is_handed_over, meaning_pipeline, partition_pipeline
 
 
-def measure(options: argparse.Namespace) -> int:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    add_model(parser, "an ONNX file or a module (.mlir)")
+    parser.add_argument("--input", type=Path, help="inputs by name (.npz); default: seeded numbers")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="the table (JSON)"
+    )
+    parser.add_argument(
+        "--host", metavar="c", help="c, c{cpu=…,threads=…}: measures all as C of the host, too"
+    )
+    parser.set_defaults(verb=run)
+
+
+def run(options: argparse.Namespace) -> int:
     """Writes the table; gives the exit code."""
     check_writable(options.output)
     late = ["objective", "costs", "placement", "tuned"]
     refuse(options, "measure", late, "each target is measured alone")
-    if is_package(options.model):
-        raise ByocirError(
-            "B102", "expected an ONNX model, found a package", where=str(options.model)
-        )
+    refuse_package(options)
     module = read_model(options.model, shapes=shapes_of(options), targets=options.target)
     if is_handed_over(module):
         raise ByocirError("B114", "expected a module before its hand-off, found a partitioned one")

@@ -26,7 +26,23 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _RESERVED = ("c", FOLDED, HOST)
 
 
-def new_target(options: argparse.Namespace) -> int:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    parser.add_argument("name", help="of the target and its module, e.g. my_npu")
+    parser.add_argument(
+        "--kind",
+        choices=["library", "machine", "c", "json", "onnx"],
+        default="library",
+        help="what its code is: calls of a library (default), programs of a machine that is "
+        "described, C, JSON, or ONNX models for a toolkit",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="a new or an empty folder (default: NAME)"
+    )
+    parser.set_defaults(verb=run)
+
+
+def run(options: argparse.Namespace) -> int:
     """Writes the package; gives the exit code."""
     name: str = options.name
     check_name(name)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,6 +26,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from byocir.cli.guard import OK
 from byocir.dialects.byoc import Byoc
 from byocir.dialects.context import load_context
 from byocir.dialects.docstrings import example_of, fields_of, meaning_of, module_of_example
@@ -53,6 +55,18 @@ _WAYS = {
     Way.LOOP: "a loop that carries values (`tir.for`)",
     Way.EXTERN: "a call of a routine (`tir.extern`)",
 }
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    parser.add_argument("op", nargs="?", help="one of them, graph.conv (default: list all)")
+    parser.set_defaults(verb=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Lists the ops, or describes one; gives the exit code."""
+    print(list_ops() if options.op is None else describe_op(options.op))
+    return OK
 
 
 def list_ops() -> str:

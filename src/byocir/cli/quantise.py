@@ -12,12 +12,46 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
+from byocir.cli.arguments import count
 from byocir.cli.guard import OK
 from byocir.cli.user_files import check_writable, read_arrays, write_model
 from byocir.frontend.onnx.load import load_model
 from byocir.quantiser.accuracy import Accuracy
 from byocir.quantiser.data import Samples
 from byocir.quantiser.quantise import Quantised, quantise
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    parser.add_argument("model", type=Path, help="an ONNX file, in float")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="samples by input (.npz), which set the ranges; labels beside them are found",
+    )
+    parser.add_argument(
+        "--target", default="vta", metavar="T", help="a target, or one in a file (default: vta)"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="the model (default: MODEL_int8.onnx)"
+    )
+    parser.add_argument(
+        "--powers-of-two",
+        action=argparse.BooleanOptionalAction,
+        help="scales whose quotients are powers of two (default: as the target asks)",
+    )
+    parser.add_argument(
+        "--per-channel",
+        action=argparse.BooleanOptionalAction,
+        help="a scale for each channel of weights (default: as the target asks)",
+    )
+    parser.add_argument(
+        "--samples", type=count, default=512, help="samples that set the ranges (default: 512)"
+    )
+    parser.add_argument("--labels", metavar="NAME", help="the array of labels in the file")
+    parser.set_defaults(verb=run)
 
 
 def run(options: argparse.Namespace) -> int:

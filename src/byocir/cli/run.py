@@ -1,236 +1,90 @@
-"""`byocir run` and the steps that all verbs share."""
+"""`byocir run`: compiles a model, or loads a package, and runs it."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-import time
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO, cast
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
-import byocir
-from byocir.cli.arguments import Shapes, read_shapes
+from byocir.cli.arguments import (
+    add_emit,
+    add_host,
+    add_host_ops,
+    add_isolation,
+    add_model,
+    add_seed,
+    add_stages,
+)
+from byocir.cli.guard import OK
 from byocir.cli.hosts import host_text
 from byocir.cli.profile import cycles_table
-from byocir.cli.user_files import (
-    check_writable,
-    make_folder,
-    read_feeds,
-    read_json,
-    write_arrays,
-    write_text,
-    write_weights,
+from byocir.cli.steps import (
+    VERIFY_INSTEAD,
+    StepTimer,
+    compile_with_steps,
+    is_package,
+    load_package,
+    refuse,
+    shapes_of,
+    targets_of,
+    write_report,
 )
-from byocir.compiler import generate, hand_over
-from byocir.dialects.array import Array
-from byocir.dialects.byoc import LEVELS
-from byocir.dialects.text import print_module
-from byocir.dialects.weights import SHARED, large_arrays
+from byocir.cli.user_files import check_writable, make_folder, read_feeds, write_arrays
 from byocir.errors import ByocirError, escaped
-from byocir.request import Request
-from byocir.rewrites.check_each import CheckEach
-from byocir.rewrites.pipeline import PassRunner, with_care
 from byocir.runtime.explain import summary
-from byocir.runtime.host_ops import check_host_ops
 from byocir.runtime.package import Package
-from byocir.runtime.report import REFERENCE, Report
-from byocir.runtime.saved import is_saved_module, read_model
-
-PACKAGE_SUFFIX = ".bpkg"
-VERIFY_INSTEAD = (
-    "byocir run MODEL.onnx --verify, with the same targets, compiles to the same package and "
-    "checks it; or compare what --output writes for both"
-)
+from byocir.runtime.saved import is_saved_module
 
 
-class StepTimer:
-    """Numbered steps with elapsed time, on stderr so that stdout stays for results."""
-
-    def __init__(self, total: int, stream: TextIO | None = None) -> None:
-        self._total, self._stream = total, stream or sys.stderr
-        self.restart()
-
-    def restart(self) -> None:
-        """Begins with the first step again; the last one came to nothing."""
-        self._done, self._began, self._open = 0, time.perf_counter(), ""
-
-    def begin(self, name: str) -> None:
-        """Ends the step before and begins this one."""
-        self.end()
-        self._done += 1
-        self._open, self._began = name, time.perf_counter()
-
-    def end(self) -> None:
-        """Ends the last step."""
-        if self._open:
-            seconds = time.perf_counter() - self._began
-            print(
-                f"[{self._done}/{self._total}] {self._open:<24} {seconds:8.2f} s", file=self._stream
-            )
-        self._open = ""
-
-
-def targets_of(options: argparse.Namespace) -> list[str]:
-    """Gives the targets as given, in order of preference."""
-    return ["vta"] if options.target is None else options.target
-
-
-def levels_of(options: argparse.Namespace) -> list[str]:
-    """Gives the levels as given."""
-    return list(LEVELS) if options.levels is None else options.levels.split(",")
-
-
-def host_ops_of(options: argparse.Namespace) -> list[str]:
-    """Gives the types of operators that may stay on the host, as given."""
-    names = [name.strip() for name in options.host_ops.split(",")]
-    return [] if names == ["none"] else names
-
-
-def shapes_of(options: argparse.Namespace) -> Shapes:
-    """Gives the shapes as given; raises ByocirError B110."""
-    return read_shapes(options.shape)
-
-
-def refuse(
-    options: argparse.Namespace,
-    what: str,
-    names: list[str],
-    help: str = "give the ONNX model itself",
-) -> None:
-    """Raises ByocirError B114 for options that have no meaning for what is run; `help` says what to
-    do instead."""
-    given = [name for name in names if getattr(options, name, None) not in (None, [], False)]
-    if given:
-        raise ByocirError(
-            "B114",
-            f"expected no --{given[0].replace('_', '-')} with {what}, found it",
-            where=str(options.model),
-            help=help,
-        )
-
-
-def placement_of(options: argparse.Namespace) -> dict[str, str]:
-    """Gives the placement file as a mapping; raises ByocirError B101 or B245 for what is none."""
-    path: Path | None = options.placement
-    if path is None:
-        return {}
-    placement = read_json(path, "B245")
-    entries: dict[str, Any] = {"": None}
-    if isinstance(placement, dict):
-        entries = cast(dict[str, Any], placement)
-    if not all(isinstance(place, str) for place in entries.values()):
-        raise ByocirError(
-            "B245",
-            "expected an object of strings",
-            where=str(path),
-            help='e.g. {"Conv_3": "host", ".*": "vta"}',
-        )
-    return entries
-
-
-class Dump:
-    """Writes every stage of a compilation into a folder, numbered, with one file of weights."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._count = folder, 0
-        self._arrays: dict[str, Array] = {}
-        make_folder(folder)
-
-    def stage(self, name: str, module: ModuleOp) -> None:
-        path = self._folder / f"{self._count:02d}_{name}.mlir"
-        write_text(path, print_module(module))
-        self._count += 1
-        arrays = large_arrays(module)
-        if arrays.keys() - self._arrays.keys():
-            self._arrays.update(arrays)
-            write_weights(self._folder / SHARED, self._arrays)
-
-    def package(self, package: Package) -> None:
-        """Adds each program of VTA as assembly."""
-        from byocir.targets.vta_emit import programs_of
-        from byocir.targets.vta_files import assembly
-
-        for name, text in assembly(programs_of(package.module, package.blobs)).items():
-            write_text(self._folder / f"{name}.asm", text)
-
-
-def compile_with_steps(
-    options: argparse.Namespace, steps: StepTimer | None = None, *, host: str = REFERENCE
-) -> Package:
-    """Compiles as the command line asks, telling each step; `host` runs what no target takes."""
-    steps = steps or StepTimer(3)
-    dump = Dump(options.dump) if options.dump else None
-    check = CheckEach() if options.check_each else None
-
-    def after_pass(pass_: ModulePass, module: ModuleOp, seconds: float) -> None:
-        if dump is not None:
-            dump.stage(pass_.name, module)
-        if check is not None:
-            check(pass_, module, seconds)
-
-    def attempt(runner: PassRunner) -> Package:
-        steps.restart()
-        steps.begin("import")
-        module = read_model(options.model, shapes=shapes_of(options), targets=options.target)
-        if dump is not None:
-            dump.stage("import", module)
-        if check is not None:
-            check.begin(module)
-        steps.begin("partition")
-        report = hand_over_as_asked(options, module, runner)
-        if options.host_ops is not None:
-            check_host_ops(report, host_ops_of(options))
-        steps.begin("generate code")
-        return generate(module, report, host=host, runner=runner)
-
-    package = with_care(attempt, after_pass if dump or check else None)
-    steps.end()
-    if dump is not None:
-        dump.package(package)
-    return package
-
-
-def hand_over_as_asked(options: argparse.Namespace, module: ModuleOp, runner: PassRunner) -> Report:
-    """Partitions a module as the command line asks, unless it is partitioned already."""
-    request = Request(
-        options.target,
-        levels_of(options),
-        placement_of(options),
-        options.objective or "",
-        options.costs,
-        options.tuned,
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    add_model(parser, "an ONNX file, a module (.mlir), a package, or a folder with a job.json")
+    parser.add_argument("--input", type=Path, help="inputs by name (.npz); default: seeded numbers")
+    add_seed(parser)
+    parser.add_argument("--output", type=Path, help="write the outputs by name (.npz)")
+    parser.add_argument("--report", type=Path, help="write the report (JSON)")
+    parser.add_argument(
+        "--verify", action="store_true", help="compare with the evaluator and ONNX Runtime"
     )
-    return hand_over(module, request, runner)
-
-
-def write_report(report: Report, path: Path | None) -> None:
-    """Writes the report as JSON if asked to."""
-    if path is not None:
-        write_text(path, report.to_json())
-
-
-def is_package(path: Path) -> bool:
-    """Tells if a file is meant to be a package, be it sound or not."""
-    return path.suffix == PACKAGE_SUFFIX or (path.is_file() and zipfile.is_zipfile(path))
-
-
-def load_package(options: argparse.Namespace) -> Package:
-    """Loads the package that is named in place of a model; refuses what only a model can be
-    told."""
-    refuse(options, "a package, which does not hold its model", ["verify"], VERIFY_INSTEAD)
-    own = ["host", "host_ops", "levels", "objective", "costs", "tuned", "placement", "shape"]
-    own += ["dump", "check_each"]
-    refuse(options, "a package", own)
-    return byocir.load(options.model, targets=options.target or ())
+    parser.add_argument(
+        "--check", action="store_true", help="look for hazards in the targets' code as it runs"
+    )
+    parser.add_argument(
+        "--selftest", action="store_true", help="run a package on its golden inputs, and compare"
+    )
+    parser.add_argument(
+        "--timing", action="store_true", help="print simulated cycles by layer, unit and cause"
+    )
+    parser.add_argument(
+        "--trace", type=Path, metavar="DIR", help="write when each instruction runs, for Perfetto"
+    )
+    add_host(parser)
+    add_emit(parser)
+    add_host_ops(parser)
+    add_stages(parser)
+    add_isolation(parser, "each call of a region's code")
+    parser.set_defaults(verb=run)
 
 
 def run(options: argparse.Namespace) -> int:
+    """Runs a model, a package or the job of a folder, or prints a stage; gives the exit code."""
+    if options.emit is not None:
+        from byocir.cli.emit import emit
+
+        return emit(options)
+    if options.model.is_dir():
+        from byocir.cli.job import run_job
+
+        own = ["target", "levels", "objective", "costs", "tuned", "placement", "shape", "input"]
+        own += ["output", "report", "verify", "timing", "dump", "check_each", "host", "host_ops"]
+        refuse(options, "a job folder, whose job.json says it all", own)
+        return run_job(options.model, check=options.check)
+    return _run_model(options)
+
+
+def _run_model(options: argparse.Namespace) -> int:
     """Compiles (or loads) and runs a model; `--verify` compares with what it must compute."""
     check_writable(options.output, options.report)
     if options.trace is not None:
@@ -254,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
         package = compile_with_steps(options, steps, host=host_text(options))
     feeds = read_feeds(options.input, package, options.seed)
     steps.begin("run")
-    outputs = _run(package, feeds, options)
+    outputs = _outputs(package, feeds, options)
     steps.end()
     print(summary(package.report))
     _tell_times(package, options)
@@ -265,7 +119,7 @@ def run(options: argparse.Namespace) -> int:
         write_arrays(options.output, outputs)
         print(f"wrote {options.output}")
     if not options.verify:
-        return 0
+        return OK
     from byocir.cli.verify import verify
 
     steps.begin("verify")
@@ -286,7 +140,7 @@ def _tell_times(package: Package, options: argparse.Namespace) -> None:
         print("\n".join(write_traces(package, options.trace)))
 
 
-def _run(
+def _outputs(
     package: Package, feeds: Mapping[str, np.ndarray], options: argparse.Namespace
 ) -> dict[str, np.ndarray]:
     """Gives the outputs; where an index leads outside, tells that inputs were drawn, if they

@@ -10,16 +10,46 @@ import csv
 import io
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from byocir.cli.arguments import add_executor
 from byocir.cli.guard import OK
 from byocir.cli.journals import journal_beside, told_to_go_on
-from byocir.cli.run import levels_of, shapes_of
+from byocir.cli.steps import levels_of, shapes_of
 from byocir.cli.user_files import check_writable, write_text
 from byocir.tuning.executors import executor_of
 from byocir.tuning.sweep import SweepPoint, pareto, settings_of, sweep
 from byocir.tuning.sweep_page import page
 
 HEADS = ("cycles", "energy [uJ]", "memory [Kbit]", "utilisation", "")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    parser.add_argument("model", type=Path, help="an ONNX file or a module (.mlir)")
+    parser.add_argument(
+        "--target", default="vta", metavar="T", help="a target, or one in a file (default: vta)"
+    )
+    parser.add_argument(
+        "--vary",
+        action="append",
+        required=True,
+        metavar="NAME=VALUES",
+        help="an option of the target, or a part of its configuration, and its values: "
+        "log_block=3..5, rounding=half_up,half_even; repeat for all combinations",
+    )
+    parser.add_argument("--levels", help="where targets may take work (default: graph,tensor)")
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=D,D,…",
+        help="the shape of an input with symbolic dimensions; repeat for each input",
+    )
+    add_executor(parser)
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the points as a table")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with a plot")
+    parser.set_defaults(verb=run)
 
 
 def run(options: argparse.Namespace) -> int:

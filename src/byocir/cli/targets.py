@@ -1,19 +1,37 @@
-"""`byocir targets` and `byocir patterns`: what can be given as `--target`, and what it takes."""
+"""`byocir targets`: lists what can be given as `--target`, with options and patterns."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+from byocir.cli.guard import OK
 from byocir.dialects.byoc import TargetAttr
-from byocir.patterns.document import document
+from byocir.dialects.gc_pause import gc_paused
 from byocir.patterns.target_classes import names
 from byocir.patterns.targets import composites_of, parse_targets
 from byocir.targets.base import target_of
 from byocir.targets.resolve_targets import named_target
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    parser.add_argument(
+        "target", nargs="*", help="only these: names, or files, npu.py:Npu (default: all installed)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(verb=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Lists the targets; gives the exit code."""
+    with gc_paused():  # the modules of targets stay
+        print(list_targets(options.target, as_json=options.json))
+    return OK
 
 
 def list_targets(chosen: Sequence[str] = (), *, as_json: bool) -> str:
@@ -24,12 +42,6 @@ def list_targets(chosen: Sequence[str] = (), *, as_json: bool) -> str:
     if as_json:
         return json.dumps(entries, indent=1, sort_keys=True)
     return "\n".join(line for entry in entries for line in _lines(entry))
-
-
-def supported_operators(target: str) -> str:
-    """Lists the composites that each of these targets takes, as markdown."""
-    attributes = parse_targets(named_target(target))
-    return "\n".join(document(a.target_name.data, composites_of(a)) for a in attributes)
 
 
 def _entry(attribute: TargetAttr) -> dict[str, Any]:

@@ -4,28 +4,45 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
+from byocir.cli.arguments import add_executor, add_model, add_seed, count, seconds
 from byocir.cli.guard import OK
 from byocir.cli.journals import journal_beside, told_to_go_on
-from byocir.cli.run import is_package, levels_of, placement_of, refuse, shapes_of
+from byocir.cli.steps import levels_of, placement_of, refuse, refuse_package, shapes_of
 from byocir.cli.user_files import check_writable, write_text
-from byocir.errors import ByocirError
 from byocir.rewrites.byoc.tuned import TunedTable
 from byocir.tuning.executors import executor_of
-from byocir.tuning.tune import tune as tune_model
+from byocir.tuning.tune import tune
 
 
-def tune(options: argparse.Namespace) -> int:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    add_model(parser, "an ONNX file or a module (.mlir)")
+    parser.add_argument(
+        "--trials",
+        type=count,
+        default=30,
+        metavar="N",
+        help="how many schedules to try for each composite (default: 30)",
+    )
+    parser.add_argument("--seconds", type=seconds, help="how long to try in all (default: no end)")
+    add_seed(parser, "of what is chosen among many")
+    add_executor(parser)
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="the table (JSON)"
+    )
+    parser.set_defaults(verb=run)
+
+
+def run(options: argparse.Namespace) -> int:
     """Writes the table; gives the exit code."""
     journal = journal_beside(options.output)
     check_writable(options.output, journal)
     refuse(options, "tune", ["tuned"], "it begins with what targets choose by themselves")
-    if is_package(options.model):
-        raise ByocirError(
-            "B102", "expected an ONNX model, found a package", where=str(options.model)
-        )
+    refuse_package(options)
     with executor_of(options.jobs, options.executor or "") as executor, told_to_go_on(journal):
-        table = tune_model(
+        table = tune(
             options.model,
             targets=options.target,
             shapes=shapes_of(options),

@@ -10,13 +10,12 @@ import argparse
 import sys
 
 from byocir.cli.arguments import add_limit
+from byocir.cli.guard import OK, Parser
 
-OK, CHECK_FAILED = 0, 3
 
-
-def add_vta(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the verbs under `byocir vta`."""
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=Parser)
     _add_asm(verbs.add_parser("asm", help="text to instructions"))
     _add_dis(verbs.add_parser("dis", help="instructions, or a package's programs, to text"))
     _add_run(verbs.add_parser("run", help="run a program on an image of DRAM"))
