@@ -8,6 +8,7 @@ Exit codes: 0 ok, 1 user error, 2 usage, 3 a check failed, 70 internal error, 13
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -73,14 +74,23 @@ class VerbParser(Parser):
             return
         self._has_options = True
         verb = self.prog.split()[-1]
-        with gc_paused():  # what is imported stays
-            import_module(f"byocir.cli.{verb.replace('-', '_')}").add_options(self)
+        module_of(verb).add_options(self)
         if self.get_default("verb") is not None:  # others have verbs of their own
             add_limit(self)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self.add_options()
         return super().parse_known_args(args, namespace)
+
+
+def module_of(verb: str) -> Any:
+    """Gives the module of a verb. What its import makes stays, so no collection looks at it again."""
+    name = f"byocir.cli.{verb.replace('-', '_')}"
+    if name not in sys.modules:
+        with gc_paused():
+            import_module(name)
+        gc.freeze()
+    return sys.modules[name]
 
 
 class _Version(argparse.Action):
