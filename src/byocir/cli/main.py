@@ -84,7 +84,7 @@ class VerbParser(Parser):
 
 
 def module_of(verb: str) -> Any:
-    """Gives the module of a verb. What its import makes stays, so no collection looks at it again."""
+    """Gives the module of a verb; what its import makes stays, so no collection looks at it."""
     name = f"byocir.cli.{verb.replace('-', '_')}"
     if name not in sys.modules:
         with gc_paused():
