@@ -121,7 +121,8 @@ def test_errors_of_a_target_are_the_same_in_its_process():
     with byocir.isolate():
         apart = told(lambda: package.run_region("dying_0", [np.zeros(4, np.float32)]))
     assert here == apart
-    assert re.match(r"error\[B219\]: .*no device\n  at    .*faulty_npu.py:\d+\n", here)
+    place = r"faulty_npu.py:\d+, region dying_0 of neg_1\n"
+    assert re.match(rf"error\[B219\]: .*no device\n  at    .*{place}", here)
     package = package_of("Dying{fault=list}")
     here = told(lambda: package.run(feeds("none")))
     with byocir.isolate():
@@ -167,7 +168,7 @@ def test_conform_goes_on_behind_what_dies(fault, tmp_path, capsys):
     target = f"{FILE}:Dying{{fault={fault}}}"
     assert main(["conform", target, "--rounds", "1", "-o", str(tmp_path), *LIMITS]) == 3
     out = capsys.readouterr().out
-    code, wanted = "B381", "dying, dying.neg to be run"
+    code, wanted = "B381", "region dying_0, of target 'dying', to be run"
     if fault == "write":
         code, wanted = "B383", "dying_0 to keep its inputs"
     wanted = f"expected the code of {wanted}, found {TOLD[fault]}"
@@ -230,6 +231,18 @@ def test_each_call_of_a_function_has_its_time():
         return "all"
 
     assert isolated(calls, Limits(1)) == "all"
+
+
+@pytest.mark.parametrize("end", [os.abort, lambda: time.sleep(60)])
+def test_what_a_function_did_last_is_known_when_it_dies(end):
+    def calls() -> None:
+        go_on("first")
+        go_on("second")
+        end()
+
+    with pytest.raises(Died) as caught:
+        isolated(calls, Limits(0.2))
+    assert caught.value.during == "second"
 
 
 def test_arrays_of_any_kind_and_size_pass():

@@ -97,6 +97,10 @@ class ByocirError(Exception):
         """Says where it was found, unless that is known."""
         self.where = self.where or shortened(printable(where), SHARES[1])
 
+    def within(self, what: str) -> None:
+        """Says to what the place belongs where it was found."""
+        self.where = shortened(printable(f"{self.where}, {what}"), SHARES[1])
+
     def render(self) -> str:
         """Gives the message as the command line prints it, without a trailing newline."""
         lines = [f"error[{self.code}]: {self.message}"]

@@ -55,7 +55,8 @@ class Limits:
 
 
 GOES_ON = "goes on"
-"""A child's message before its answer: what follows has as much time as all before."""
+"""The key of a child's message before its answer: what it does from there on, for which it has as
+much time as for all before."""
 
 _given: ContextVar[Limits | None] = ContextVar("isolation", default=None)
 
@@ -92,19 +93,21 @@ def limits_for(*, is_from_file: bool) -> Limits | None:
 
 
 class Died(Exception):
-    """A child ended, or had to be ended, before it answered. The message says how."""
+    """A child ended, or had to be ended, before it answered. The message says how, `during` what it
+    said last that it does."""
 
-    def __init__(self, found: str, help: str = "") -> None:
-        self.help = help
+    def __init__(self, found: str, help: str = "", *, during: str = "") -> None:
+        self.help, self.during = help, during
         super().__init__(found)
 
 
-_go_on: ContextVar[Callable[[], None]] = ContextVar("go_on", default=lambda: None)
+_go_on: ContextVar[Callable[[str], None]] = ContextVar("go_on", default=lambda _: None)
 
 
-def go_on() -> None:
-    """Gives the child process that runs this as much time as it had at its beginning."""
-    _go_on.get()()
+def go_on(what: str = "") -> None:
+    """Gives the child process that runs this as much time as it had at its beginning, and notes
+    what that is for."""
+    _go_on.get()(what)
 
 
 def isolated(function: Callable[[], Any], limits: Limits) -> Any:
@@ -124,7 +127,7 @@ class Child:
     """A process that answers one question after the other, until it is closed or dies."""
 
     def __init__(self, answer: Answer, limits: Limits) -> None:
-        self._limits, self._memory = limits, _Memory()
+        self._limits, self._memory, self._during = limits, _Memory(), ""
         self._socket, theirs = socket.socketpair()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -175,16 +178,22 @@ class Child:
         if code == -signal.SIGALRM:
             return self._late()
         if code is not None and code < 0:
-            return Died(f"{signal.strsignal(-code)} ({signal.Signals(-code).name})")
-        return Died("the end of its process" + (f", exit code {code}" if code is not None else ""))
+            return self._found(f"{signal.strsignal(-code)} ({signal.Signals(-code).name})")
+        end_of = "the end of its process" + (f", exit code {code}" if code is not None else "")
+        return self._found(end_of)
 
     def _late(self) -> Died:
-        return Died(f"no end within {self._limits.seconds:g} s", "--region-seconds allows more")
+        seconds = f"{self._limits.seconds:g} s"
+        return self._found(f"no end within {seconds}", "--region-seconds allows more")
+
+    def _found(self, what: str, help: str = "") -> Died:
+        return Died(what, help, during=self._during)
 
     def _wait(self) -> Any:
         """Gives the child's answer, None where it died."""
-        while (told := self._message()) == GOES_ON:
-            pass
+        self._during = ""
+        while (told := self._message()) is not None and GOES_ON in told:
+            self._during = told[GOES_ON]
         return told
 
     def _message(self) -> Any:
@@ -199,7 +208,7 @@ class Child:
             if time.monotonic() > end:
                 raise self._late()
             if _taken_by(self._pid) - self._before > limit:
-                raise Died(f"more than {limit:,} bytes taken", "--region-bytes allows more")
+                raise self._found(f"more than {limit:,} bytes taken", "--region-bytes allows more")
         self._socket.settimeout(None)
         return _receive(self._socket, first)
 
@@ -260,8 +269,8 @@ def _answer_all(answer: Answer, end: socket.socket, memory: _Memory, limits: Lim
         # This process may outlive the one that looks at the time.
         signal.setitimer(signal.ITIMER_REAL, limits.seconds + 1)
 
-    def begin_anew() -> None:
-        _send(end, GOES_ON)
+    def begin_anew(what: str) -> None:
+        _send(end, {GOES_ON: what})
         begin()
 
     _go_on.set(begin_anew)

@@ -126,3 +126,21 @@ def test_what_is_no_c_function_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ByocirError, match=r"c_entry of target 'py' .* or None, found int") as error:
         compiled().run({"x": np.zeros((2, 3), np.float32)})
     assert error.value.code == "B228"
+
+
+class Unready(Runner):
+    """Its C function cannot be made ready."""
+
+    def c_entry(self, symbol: str) -> int:
+        raise ByocirError("B405", "expected another processor")
+
+
+@pytest.mark.parametrize("how", [as_it_is, saved])
+def test_a_function_that_cannot_be_made_ready_is_told_with_its_nodes(
+    how: Callable[..., byocir.Package], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = how(compiled(), tmp_path)
+    monkeypatch.setattr(Py, "load", lambda self, blobs: Unready())
+    with pytest.raises(ByocirError, match=r"another processor\n  at    Abs_2") as error:
+        package.run({"x": np.zeros((2, 3), np.float32)})
+    assert error.value.code == "B405"

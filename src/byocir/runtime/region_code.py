@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,20 +22,17 @@ class RegionCode:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Runs the code; errors say of which nodes."""
-        try:
+        with self._located():
             return self.runner(self.region.symbol, inputs)
-        except ByocirError as error:
-            error.at(", ".join(self.region.nodes))
-            raise
 
     def c_entry(self) -> CEntry | None:
-        """Gives the C function that this code is, if it runs in this process and is one. None, too,
-        where it cannot be made ready: calling it says why."""
+        """Gives the C function that this code is, made ready, if it runs in this process and is
+        one; errors say of which nodes."""
         find = getattr(self.runner, "c_entry", None)
-        try:
-            entry: object = find(self.region.symbol) if find is not None else None
-        except ByocirError:
+        if find is None:
             return None
+        with self._located():
+            entry: object = find(self.region.symbol)
         if isinstance(entry, CEntry | None):
             return entry
         raise ByocirError(
@@ -42,3 +40,14 @@ class RegionCode:
             f"expected c_entry of target '{self.region.target}' to give a CEntry or None, found "
             f"{type(entry).__name__}",
         )
+
+    @contextmanager
+    def _located(self) -> Generator[None]:
+        try:
+            yield
+        except ByocirError as error:
+            nodes = ", ".join(self.region.nodes)
+            if error.where:  # a line of the target's own, say
+                error.within(f"region {self.region.symbol} of {nodes}")
+            error.at(nodes)
+            raise

@@ -83,12 +83,12 @@ class TimeOver(Exception):
     """Ends a trial, between two of its parts, when there is no time left for it."""
 
 
-def in_time(until: float) -> None:
+def in_time(until: float, region: str = "") -> None:
     """Raises TimeOver after this moment, in `time.monotonic()`. Before it, what follows has as much
-    time of the process that it runs in as all before."""
+    time of the process that it runs in as all before; a region that it runs is noted."""
     if time.monotonic() > until:
         raise TimeOver
-    go_on()
+    go_on(region)
 
 
 @dataclass
@@ -174,8 +174,9 @@ class Trial:
         try:
             found = isolated(told, limits)
         except Died as died:
-            regions = f"{self.target.name}, {', '.join(self.taken)}"
-            raise Wrong("B381", f"expected the code of {regions} to be run, found {died}") from died
+            target = f"target '{self.target.name}'"
+            of = f"region {died.during}, of {target}," if died.during else target
+            raise Wrong("B381", f"expected the code of {of} to be run, found {died}") from died
         if "meant" in found:
             raise Unmeant
         if "over" in found:
@@ -297,6 +298,7 @@ def _observed(
 ) -> list[np.ndarray]:
     """Calls a region and keeps what went in and out."""
     before = [np.array(each) for each in inputs]
+    go_on(symbol)
     outputs = runner(symbol, inputs)
     for i, (array, copy) in enumerate(zip(inputs, before, strict=True)):
         if not np.array_equal(_bits(array), _bits(copy)):
@@ -325,7 +327,7 @@ def _check_call(load: Callable[[], Runner], call: Call, until: float) -> None:
     """Repeats a call in ways that must not matter: after another one, by a second runner, on arrays
     that are laid out otherwise, and beside a call by another runner. Raises TimeOver."""
     first, second = load(), load()
-    in_time(until)
+    in_time(until, call.symbol)
     turned, begun = [_turned(array) for array in call.inputs], time.monotonic()
     try:
         other = first(call.symbol, turned)
@@ -339,7 +341,7 @@ def _check_call(load: Callable[[], Runner], call: Call, until: float) -> None:
         ("on arrays in column-major order", first, columns),
     ]
     for how, runner, inputs in ways:
-        in_time(until)
+        in_time(until, call.symbol)
         with _failing(f"to be run {how}"):
             _expect("B384", how, call, runner(call.symbol, inputs))
     with _failing("to be run by two runners at once"):
@@ -348,7 +350,7 @@ def _check_call(load: Callable[[], Runner], call: Call, until: float) -> None:
             pairs = run(lambda: first(call.symbol, call.inputs),
                         lambda: second(call.symbol, beside.inputs), spent)  # fmt: skip
             for mine, theirs in pairs:
-                in_time(until)
+                in_time(until, call.symbol)
                 _expect("B385", "beside a call by another runner", call, mine)
                 _expect("B385", "beside a call by another runner", beside, theirs)
 
