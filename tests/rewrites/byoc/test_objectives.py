@@ -32,7 +32,7 @@ from byocir.errors import ByocirError
 from byocir.patterns import Composite, op, wildcard
 from byocir.patterns.target_classes import register
 from byocir.patterns.targets import attr_of
-from byocir.rewrites.byoc.choose_host import CALL_SECONDS
+from byocir.rewrites.byoc.choose_host import BYTES_PER_SECOND, CALL_SECONDS
 from byocir.rewrites.byoc.min_cut import SINK, sink_side
 from byocir.rewrites.byoc.processor import Kernels
 from byocir.rewrites.byoc.set_targets import set_objective, set_targets
@@ -127,9 +127,14 @@ def test_who_covers_a_part_only_does_not_underbid():
 
 def beside_host(monkeypatch, lines, outputs, targets, price, objective="latency", place=()):
     """A module that names a host whose ops cost `price` each, and what became of it."""
+    text = program(lines, outputs)
+    return text_beside_host(monkeypatch, text, targets, price, objective, place)
+
+
+def text_beside_host(monkeypatch, text, targets, price, objective="latency", place=()):
     told = lambda *_: {"latency": price * len(_[2]), "energy": price * len(_[2])}  # noqa: E731
     monkeypatch.setattr(CHost, "cost", told)
-    module = parsed(program(lines, outputs), *targets)
+    module = parsed(text, *targets)
     set_c_host(module, CHost("generic"))
     set_targets(module, [attr_of(target()) for target in targets])
     set_objective(module, objective)
@@ -193,6 +198,31 @@ def test_inputs_and_outputs_of_the_function_cross_as_they_lie(monkeypatch):
     ((*_, reason), *_) = trail(module)
     crossing = float(re.search(r"up to (\S+) for", reason)[1])
     assert crossing > 2 * CALL_SECONDS
+
+
+def test_what_a_branch_gives_and_a_loop_is_given_are_no_ports_of_the_function(monkeypatch):
+    text = """func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<4xf32>)
+    -> (tensor<4xf32>, tensor<4xf32>) {
+  %c = graph.constant #graph.array<[1] : tensor<i1>>
+  %n = graph.constant #graph.array<[2] : tensor<i64>>
+  %a = graph.foreign "If" 21 (%c) {} : (tensor<i1>) -> tensor<4xf32> "then_branch" {
+    %u = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %u : tensor<4xf32>
+  } "else_branch" {
+    graph.yield %x : tensor<4xf32>
+  }
+  %b = graph.foreign "Loop" 21 (%n, %c, %x) {} : (tensor<i64>, tensor<i1>, tensor<4xf32>)
+      -> tensor<4xf32> "body" {
+  ^bb0(%i : tensor<i64>, %d : tensor<i1>, %v : tensor<4xf32>):
+    %w = graph.relu %v : (tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %d, %w : tensor<i1>, tensor<4xf32>
+  }
+  func.return %a, %b : tensor<4xf32>, tensor<4xf32>
+}"""
+    module = text_beside_host(monkeypatch, text, [single(HARD)], HARD)
+    call, whole = CALL_SECONDS, CALL_SECONDS + 16 / BYTES_PER_SECOND
+    crossings = [float(re.search(r"up to (\S+) for", reason)[1]) for *_, reason in trail(module)]
+    assert crossings == [pytest.approx(call + whole, 1e-4), pytest.approx(2 * whole, 1e-4)]
 
 
 def test_weights_are_read_from_memory():

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from byocir.dialects.byoc import HOST
-from byocir.dialects.traits import is_constant_value, is_terminator
+from byocir.dialects.traits import is_constant_value
 from byocir.patterns.composite import Attempt
 from byocir.rewrites.byoc.choose_target import Bid, Offer
 from byocir.rewrites.byoc.count_work import crossing, size_of
@@ -157,9 +158,15 @@ class _Network:
     def _price(self, value: SSAValue) -> float:
         """Gives the cost of a value that crosses. The function's own inputs and outputs are passed
         on where they lie: whoever reads them, or makes them, brings them into its own order."""
-        readers = (use.operation for use in value.uses)
-        is_port = isinstance(value, BlockArgument) or all(map(is_terminator, readers))
-        return self._crossing(0 if is_port else size_of(value.type) or 0)
+        return self._crossing(0 if _is_port(value) else size_of(value.type) or 0)
+
+
+def _is_port(value: SSAValue) -> bool:
+    """Tells if a value is an input of a function, or its outputs alone. What a loop's body or a
+    branch is given, or gives, is none of it."""
+    if isinstance(value, BlockArgument):
+        return isinstance(value.owner.parent_op(), FuncOp)
+    return all(isinstance(use.operation, ReturnOp) for use in value.uses)
 
 
 def _units(cost: float) -> int:
