@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from byocir.dialects.locations import fuse
+
 
 @dataclass(frozen=True)
 class _Op:
@@ -56,12 +58,51 @@ class Template:
             return None
 
     def make(
-        self, inputs: Sequence[SSAValue], location: LocationAttr
+        self, inputs: Sequence[SSAValue], location: LocationAttr, sources: Sources | None = None
     ) -> tuple[list[Operation], list[SSAValue]]:
-        """Makes the ops, and gives the values that they are made for."""
-        values = list(inputs)
-        ops = [_made(op, values, location) for op in self.ops]
+        """Makes the ops, and gives the values that they are made for. Those that `sources` has from
+        an earlier copy are not made again."""
+        values, ops = list(inputs), list[Operation]()
+        for op in self.ops:
+            found = sources.reuse(op, location) if sources is not None else None
+            if found is not None:
+                values += found.results
+                continue
+            ops.append(_made(op, values, location))
+            if sources is not None:
+                sources.keep(op, ops[-1])
         return ops, [values[i] for i in self.results]
+
+
+@dataclass
+class Sources:
+    """Keeps the ops without operands and regions of a template's copies in one block: fills,
+    empty tensors and constants, which need not be made twice."""
+
+    _made: dict[int, tuple[Operation, list[LocationAttr]]] = field(
+        default_factory=dict[int, "tuple[Operation, list[LocationAttr]]"]
+    )
+    """By identity of what the template says of it: the op, and where it was used again."""
+
+    def keep(self, op: _Op, made: Operation) -> None:
+        """Keeps an op if others can use it in place of their own."""
+        if not (op.operands or op.regions):
+            self._made[id(op)] = made, []
+
+    def reuse(self, op: _Op, location: LocationAttr) -> Operation | None:
+        """Gives the op that was kept, which now stands for one at this location, too."""
+        if id(op) not in self._made:
+            return None
+        made, locations = self._made[id(op)]
+        locations.append(location)
+        return made
+
+    def locate(self) -> None:
+        """Gives the ops the locations of all that they stand for; those that stood for one op keep
+        theirs."""
+        for made, locations in self._made.values():
+            if locations:
+                made.location = fuse(made, *locations)
 
 
 @dataclass

@@ -58,6 +58,7 @@ class ConvertGraphToTirPass(ModulePass):
                         definitions.lower(inner)
         if self.bodies:
             lower_bodies(ctx, op, definitions)
+        definitions.finish()
 
 
 def _is_foreign(op: Operation) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects.graph import ForeignOp, GraphOp, YieldOp
 from byocir.dialects.graph.base import is_defined, undefined
 from byocir.dialects.graph.operands import constant_of
-from byocir.dialects.template import Template
+from byocir.dialects.template import Sources, Template
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.uses import replace_op
 
@@ -24,13 +25,17 @@ STAYS: dict[type[Operation], str] = {
 @dataclass
 class Definitions:
     """Replaces graph ops by their definitions; of ops that are alike the first two are defined, the
-    others get copies of what was made for the second."""
+    others get copies of what was made for the second, which share in a block what has no operands:
+    fills and empty tensors."""
 
     _known: dict[Hashable, tuple[Template | None, Sequence[Attribute | None]]] = field(
         default_factory=dict[Hashable, "tuple[Template | None, Sequence[Attribute | None]]"]
     )
     """The definition of each `_likeness`, with the constants that this tells apart by identity,
     to keep them alive."""
+    _sources: dict[Block | None, Sources] = field(
+        default_factory=lambda: defaultdict[Block | None, Sources](Sources)
+    )
 
     def lower(self, op: Operation) -> None:
         """Replaces one graph op by what defines it; raises ByocirError B305 for an op that has no
@@ -39,6 +44,11 @@ class Definitions:
             raise undefined(op, STAYS.get(type(op), "it has no definition"))
         replace_op(op, *self._defined(op))
 
+    def finish(self) -> None:
+        """Locates the ops that several definitions share, once all graph ops are replaced."""
+        for sources in self._sources.values():
+            sources.locate()
+
     def _defined(self, op: GraphOp) -> tuple[Sequence[Operation], Sequence[SSAValue]]:
         if not op.operands or op.regions:
             return _define(op)
@@ -46,7 +56,7 @@ class Definitions:
         likeness = _likeness(op, constants)
         template, _ = self._known.get(likeness, (None, ()))
         if template is not None:
-            return template.make(op.operands, op.location)
+            return template.make(op.operands, op.location, self._sources[op.parent])
         ops, results = _define(op)
         # Most definitions of a model are made once: to read them for copies would be in vain.
         again = likeness in self._known
