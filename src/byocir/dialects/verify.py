@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -175,22 +175,38 @@ def _likeness(op: Operation, facts: _Facts) -> tuple[object, ...] | None:
     the same places. None where the rules look at more. Those of composites and blocks look at the
     ends of their bodies, and those of blocks at whose values the body uses; that what is inside
     composites stays isolated is checked with the definitions."""
-    if not isinstance(facts.around, type) and not isinstance(op, YieldOp | CompositeYieldOp):
+    kind = type(op)
+    is_last = type(facts.around) is tuple
+    if is_last and not _ends_body(kind):
         return None
-    if op.regions and not isinstance(op, CompositeOp | BlockOp):
-        return None
-    bodies = [body for region in op.regions for body in region.blocks]
-    if isinstance(op, BlockOp) and any(map(strange_use, bodies)):
-        return None
+    bodies: list[Block] = []
+    if op.regions:
+        if not _is_right_by_ends(kind):
+            return None
+        bodies = [body for region in op.regions for body in region.blocks]
+        if issubclass(kind, BlockOp) and any(map(strange_use, bodies)):
+            return None
     return (
-        type(op),
-        facts.around if _looks_around(type(op)) else isinstance(facts.around, type),
+        kind,
+        facts.around if _looks_around(kind) else not is_last,
         facts.counts,
         *map(_end, bodies),
         *map(id, facts.types),
-        *_contents(op, facts.properties),
-        *_contents(op, facts.attributes),
+        *_contents(kind, facts.properties),
+        *_contents(kind, facts.attributes),
     )
+
+
+@cache
+def _ends_body(kind: type[Operation]) -> bool:
+    return issubclass(kind, YieldOp | CompositeYieldOp)
+
+
+@cache
+def _is_right_by_ends(kind: type[Operation]) -> bool:
+    """Tells if the rules of an op with regions look at nothing inside but the ends of its bodies,
+    and at whose values they use."""
+    return issubclass(kind, CompositeOp | BlockOp)
 
 
 def _end(block: Block) -> tuple[object, ...]:
@@ -204,21 +220,22 @@ def _looks_around(kind: type[Operation]) -> bool:
     return kind.has_trait(HasParent) or kind.has_trait(HasAncestor)
 
 
-def _contents(op: Operation, attributes: dict[str, Attribute] | None) -> Iterator[object]:
+def _contents(kind: type[Operation], attributes: dict[str, Attribute] | None) -> Sequence[object]:
     """Lists attributes for a key: those of scalar ops, which are numbers, and names of functions by
     what they are, others by identity, as hashing a map or a weight takes longer than verifying an
     op. Of what a call stands for no rule looks at more than the class."""
-    is_scalar = _dialect(op.name) in SCALAR_DIALECTS
-    for name, attribute in (attributes or {}).items():
-        yield name
-        kind = type(attribute)
-        if kind is HandedOffAttr:
-            yield HandedOffAttr
-        elif is_scalar or kind is SymbolRefAttr:
-            yield attribute
-        else:
-            yield id(attribute)
-    yield None
+    if attributes is None:
+        return (None,)
+    if _dialect(kind.name) in SCALAR_DIALECTS:
+        return (*attributes, *attributes.values())
+    return (*attributes, *map(_content, attributes.values()))
+
+
+def _content(attribute: Attribute) -> object:
+    kind = type(attribute)
+    if kind is HandedOffAttr:
+        return kind
+    return attribute if kind is SymbolRefAttr else id(attribute)
 
 
 def verify_calls(module: ModuleOp, ops: Sequence[Operation]) -> None:
