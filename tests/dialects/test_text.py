@@ -1,6 +1,7 @@
 """Modules as text, and the arrays beside it."""
 
 import contextlib
+from io import StringIO
 
 import ml_dtypes
 import numpy as np
@@ -8,11 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import BytesAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.printer import Printer
 
 from byocir.dialects.array import ArrayAttr, ArrayStore
 from byocir.dialects.graph import ConstantOp
 from byocir.dialects.locations import named
-from byocir.dialects.text import parse_module, print_module
+from byocir.dialects.text import ModulePrinter, parse_module, print_module
 from byocir.dialects.weights import large_arrays, load_weights, save_arrays, save_weights
 from byocir.errors import ByocirError
 
@@ -215,3 +217,12 @@ def test_locations_inside_others_read_back():
 }
 """
     assert print_module(parse_module(text)) == text
+
+
+def test_literals_are_escaped_as_xdsl_escapes_them():
+    texts = []
+    for kind in (Printer, ModulePrinter):
+        stream = StringIO()
+        kind(stream=stream).print_bytes_literal(bytes(range(256)))
+        texts.append(stream.getvalue())
+    assert texts[0] == texts[1]

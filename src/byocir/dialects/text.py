@@ -46,6 +46,16 @@ _WIDTH = 96
 """The number of characters of a long source line that a message shows."""
 
 
+def _escaped(byte: int) -> str:
+    if byte == ord("\\"):
+        return "\\\\"
+    return chr(byte) if 0x20 <= byte < 0x7F and byte != ord('"') else f"\\{byte:02X}"
+
+
+_LITERAL = [_escaped(byte) for byte in range(256)]
+"""The text of each byte inside a literal, as MLIR escapes it."""
+
+
 @dataclass(eq=False, repr=False)
 class ModulePrinter(Printer):
     """xDSL's printer, silent about locations that are unknown."""
@@ -69,6 +79,10 @@ class ModulePrinter(Printer):
             self._locations[id(attribute)] = attribute, out.getvalue()
         with self.in_location():
             self.print_string(self._locations[id(attribute)][1])
+
+    def print_bytes_literal(self, bytestring: bytes) -> None:
+        """Prints at once what xDSL prints byte by byte."""
+        self.print_string(f'"{"".join([_LITERAL[byte] for byte in bytestring])}"')
 
     def print_op(self, op: Operation) -> None:
         outer = self._mention(op.location)
