@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ from byocir.dialects.tir import BlockOp
 from byocir.dialects.verify import verify_module
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
-from byocir.rewrites.schedule.write_out import write_out
+from byocir.rewrites.schedule.write_out import PaddedBox, write_out
 
 sides = st.integers(1, 5)
 
@@ -46,7 +48,40 @@ def test_windows_over_borders_become_boxes_inside(size, count, window, step, bef
         np.testing.assert_array_equal(found, expected[name])
 
 
-def test_a_guard_that_sums_alone_decide_about_is_refused() -> None:
+guards = st.builds(
+    lambda steps, constant: " + ".join(f"{c} * {i}" for i, c in steps.items()) + f" + {constant}",
+    st.dictionaries(st.sampled_from("mnrs"), st.integers(-2, 2), min_size=1),
+    st.integers(-3, 5),
+)
+
+
+@given(
+    extents=st.tuples(sides, sides, st.integers(1, 3), st.integers(1, 3)),
+    guards=st.lists(guards, max_size=3),
+    apart=st.sampled_from([None, (2, 3), (3, 0)]),
+)
+def test_boxes_hold_the_points_that_guards_leave(extents, guards, apart) -> None:
+    """Whatever iterators decide about a guard, each point is in one box."""
+    m, n, r, s = extents
+    where = f"where({', '.join(f'{guard} >= 0' for guard in guards)})" if guards else ""
+    module = parse_module(f"""
+    func.func @main(%y: memref<{m}x{n}xi32>) {{
+      tir.block [m: {m}, n: {n} | r: {r}, s: {s}]
+          ins() outs(%y[m, n] : memref<{m}x{n}xi32>) {where} {{
+      ^bb0(%old: i32):
+        tir.yield %old : i32
+      }}
+      func.return
+    }}""")
+    (op,) = (op for op in module.walk() if isinstance(op, BlockOp))
+    boxes = PaddedBox.of(op).guarded(apart)
+    found = [point for box in boxes for point in product(*(range(*side) for side in box.sides))]
+    left = [] if op.where is None else op.where.data.results
+    points = product(*map(range, extents))
+    assert sorted(found) == [p for p in points if all(g.eval(list(p), []) >= 0 for g in left)]
+
+
+def test_a_guard_that_sums_alone_decide_about_is_taken_point_by_point() -> None:
     module = parse_module(
         """
     func.func @main(%x: memref<4xi8>, %y: memref<1xi8>) {
@@ -60,6 +95,28 @@ def test_a_guard_that_sums_alone_decide_about_is_refused() -> None:
     }""",
         load_context(),
     )
+    feeds = random_feeds(module)
+    expected = evaluate(module, feeds)
     (function,) = (op for op in module.ops if isinstance(op, FuncOp))
-    with pytest.raises(ByocirError, match="expected one iterator to leave an array or guard"):
+    write_out(function.body.block)
+    assert all(op.where is None for op in function.body.block.ops if isinstance(op, BlockOp))
+    for name, found in evaluate(module, feeds).items():
+        np.testing.assert_array_equal(found, expected[name])
+
+
+def test_a_pad_that_several_iterators_decide_about_is_refused() -> None:
+    module = parse_module(
+        """
+    func.func @main(%x: memref<4xi8>, %y: memref<3x3xi8>) {
+      tir.block [m: 3, n: 3]
+          ins(%x[m + n] pad 0 : i8 : memref<4xi8>) outs(%y[m, n] : memref<3x3xi8>) {
+      ^bb0(%p: i8, %old: i8):
+        tir.yield %p : i8
+      }
+      func.return
+    }""",
+        load_context(),
+    )
+    (function,) = (op for op in module.ops if isinstance(op, FuncOp))
+    with pytest.raises(ByocirError, match="expected one iterator to leave an array"):
         write_out(function.body.block)

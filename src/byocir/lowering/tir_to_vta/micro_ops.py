@@ -49,19 +49,19 @@ UNIT = Axis(1, (0, 0, 0))
 
 @lru_cache(maxsize=4096)
 def nests(
-    axes: tuple[Axis, ...], points: tuple[Offsets, ...], config: VTAConfig, *, gemm: bool
+    axes: tuple[Axis, ...], start: Offsets, config: VTAConfig, *, gemm: bool
 ) -> tuple[MicroOpNest, ...]:
-    """Gives the instructions for all points of `axes`, at each of the given offsets.
+    """Gives the instructions for all points of `axes`, the first of which is at `start`.
 
     One, unless its micro-ops would not fit the UOP memory. `gemm` tells whether src is INP.
     """
     flipped, shift = _upwards(axes)
     fused = _fuse(flipped)
     best = min(
-        (_candidate(fused, chosen, points) for chosen in _choices(fused, config, gemm)),
+        (_candidate(fused, chosen) for chosen in _choices(fused, config, gemm)),
         key=lambda nest: len(nest.micro_ops) + HAZARD_COST * _has_hazard(nest),
     )
-    micro_ops = best.micro_ops + np.array(shift)
+    micro_ops = best.micro_ops + np.array(start) + np.array(shift)
     depth = config.depth(Memory.UOP)
     return tuple(
         replace(best, micro_ops=micro_ops[start : start + depth])
@@ -117,9 +117,7 @@ def _choices(axes: list[Axis], config: VTAConfig, gemm: bool) -> Iterator[tuple[
         yield from permutations(fitting, count)
 
 
-def _candidate(
-    axes: list[Axis], chosen: tuple[int, ...], points: tuple[Offsets, ...]
-) -> MicroOpNest:
+def _candidate(axes: list[Axis], chosen: tuple[int, ...]) -> MicroOpNest:
     loops = [axes[i] for i in chosen]
     outer, inner = [UNIT] * (2 - len(loops)) + loops
     # Innermost what changes the accumulator, so that neighbours use different ones.
@@ -127,7 +125,7 @@ def _candidate(
         (axis for i, axis in enumerate(axes) if i not in chosen),
         key=lambda axis: axis.steps[0] != 0,
     )
-    micro_ops = np.array(points, np.int64)
+    micro_ops = np.zeros((1, 3), np.int64)
     for axis in spelled:
         along = np.arange(axis.extent)[:, None] * np.array(axis.steps)
         micro_ops = (micro_ops[:, None] + along).reshape(-1, 3)

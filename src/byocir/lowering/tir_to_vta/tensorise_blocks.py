@@ -25,8 +25,8 @@ from byocir.dialects.vta import AluKind
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta.composites import unsupported
 from byocir.lowering.tir_to_vta.micro_ops import Axis, MicroOpNest, Offsets, nests
-from byocir.lowering.tir_to_vta.tensorise_guards import boxes, spelled_iterators
 from byocir.lowering.tir_to_vta.tile_nest import element_rank
+from byocir.rewrites.schedule.write_out import PaddedBox
 from byocir.vta_sim import Memory, VTAConfig
 
 ALU_OPS: dict[type[Operation], AluKind] = {
@@ -250,43 +250,24 @@ def _nests(
     op: BlockOp, indices: Sequence[Linear[int]], lanes: set[int], config: VTAConfig
 ) -> tuple[MicroOpNest, ...]:
     """Gives the instructions for the points of a block that its guard admits."""
-    guards = _guards(op, lanes)
-    extents = [1 if i in lanes else extent for i, extent in enumerate(op.extents)]
-    spelled = spelled_iterators(guards, op.reductions)
     gemm = len(indices) == 3
     # An ALU instruction without a source still checks the index: let it be the destination's.
     columns = [*indices, *([indices[0]] if len(indices) == 1 else [])]
+    positions = range(len(op.extents))
+    steps = [_offsets([column.coefficient(i) for column in columns]) for i in positions]
     result: list[MicroOpNest] = []
-    for box in boxes(extents, guards, spelled):
-        axes = tuple(
-            Axis(extent, _offsets([column.coefficient(i) for column in columns]))
-            for i, extent in enumerate(box.extents)
+    for box in PaddedBox.of(op).guarded(op.reductions):
+        if any(box.sides[i] != (0, op.extents[i]) for i in lanes):
+            raise _unsupported("a guard in the iterators other than the lanes", op)
+        lows = [low for low, _ in box.sides]
+        start = _offsets([column.value(lows.__getitem__) for column in columns])
+        axes = (
+            Axis(end - low, step)
+            for i, ((low, end), step) in enumerate(zip(box.sides, steps, strict=True))
+            if i not in lanes
         )
-        points = tuple(
-            _offsets([_at(column, box.lows, spelled, point) for column in columns])
-            for point in box.points
-        )
-        result += nests(axes, points, config, gemm=gemm)
+        result += nests(tuple(axes), start, config, gemm=gemm)
     return tuple(result)
-
-
-def _guards(op: BlockOp, lanes: set[int]) -> list[Linear[int]]:
-    if op.where is None:
-        return []
-    guards: list[Linear[int]] = []
-    for expr in op.where.data.results:
-        form = linear(expr)
-        if form is None or any(i in lanes for i, _ in form.terms):
-            raise _unsupported("a guard that is linear in the iterators other than the lanes", op)
-        guards.append(form)
-    return guards
-
-
-def _at(
-    index: Linear[int], lows: Sequence[int], spelled: Sequence[int], point: Sequence[int]
-) -> int:
-    known = dict(zip(spelled, point, strict=True))
-    return index.value(lambda i: known.get(i, lows[i]))
 
 
 def _offsets(numbers: Sequence[int]) -> Offsets:

@@ -109,7 +109,7 @@ class InstructionEmitter:
         short = value >> shift
         if not -(1 << 15) <= short < 1 << 15:
             return False
-        steps = nests((Axis(count, (1, 1, 0)),), ((0, 0, 0),), self.config, gemm=False)
+        steps = nests((Axis(count, (1, 1, 0)),), (0, 0, 0), self.config, gemm=False)
         bases = (start, start, 0)
         self.gemm(steps, bases, location, reset=True)
         if -(1 << 15) <= value < 1 << 15:

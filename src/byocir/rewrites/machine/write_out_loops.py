@@ -2,8 +2,8 @@
 
 Does: `byocir.rewrites.schedule.write_out` for each function of a described machine.
 
-Requires: loops that carry nothing, and guards and pads that one iterator decides about. Raises
-ByocirError B251 and B262.
+Requires: loops that carry nothing, and pads that one iterator decides about. Raises ByocirError
+B251 and B262.
 
 Guarantees: the same results, bit for bit; no loops, guards and pads are left.
 """

@@ -34,8 +34,8 @@ from byocir.rewrites.schedule.requests import check_loop, refused
 
 def write_out(body: Block) -> None:
     """Writes out all loops of a body, which carry nothing, and the guards and pads of its blocks.
-    Raises ByocirError B251 for a loop that carries values, B262 for a guard that several reductions
-    or a pad that several iterators decide about."""
+    Raises ByocirError B251 for a loop that carries values, B262 for a pad that several iterators
+    decide about."""
     _Written(body).put()
 
 
@@ -156,9 +156,7 @@ class PaddedBox:
         is."""
         live = [(i, c) for i, c in form.terms if self.sides[i][1] - self.sides[i][0] > 1]
         if len(live) > 1:
-            raise refused(
-                "B262", "expected one iterator to leave an array or guard, found several", self.op
-            )
+            raise refused("B262", "expected one iterator to leave an array, found several", self.op)
         i, _ = live[0] if live else form.terms[0] if form.terms else (0, 0)
         first, end = self.sides[i]
         inside = [v for v in range(first, end) if low <= self._value(form, i, v) <= high]
@@ -171,8 +169,10 @@ class PaddedBox:
         """Restricts the box to these points of iterator i."""
         return replace(self, sides=(*self.sides[:i], side, *self.sides[i + 1 :]))
 
-    def guarded(self) -> list[PaddedBox]:
-        """Splits the box into boxes of points that the guards leave."""
+    def guarded(self, apart: Sequence[int] | None = None) -> list[PaddedBox]:
+        """Splits the box into boxes of points that the guards leave. Where several iterators decide
+        about one, those of `apart`, the parallel ones by default, are taken point by point
+        first."""
         if not self.guards:
             return [self]
         form, rest = self.guards[0], replace(self, guards=self.guards[1:])
@@ -180,12 +180,13 @@ class PaddedBox:
         if high < 0:
             return []
         if low >= 0:
-            return rest.guarded()
+            return rest.guarded(apart)
         live = [i for i, _ in form.terms if self.sides[i][1] - self.sides[i][0] > 1]
-        several = [i for i in live if i in self.op.parallels] if len(live) > 1 else []
-        if several:
-            return [box for part in self._by_point(form, several[0]) for box in part.guarded()]
-        return rest.over(*self._within(form, 0, high)).guarded()
+        if len(live) > 1:
+            first = self.op.parallels if apart is None else apart
+            chosen = next((i for i in live if i in first), live[0])
+            return [box for part in self._by_point(form, chosen) for box in part.guarded(apart)]
+        return rest.over(*self._within(form, 0, high)).guarded(apart)
 
     def _by_point(self, form: Linear[int], i: int) -> list[PaddedBox]:
         """Splits the box into boxes that differ in iterator i: runs of points that a guard leaves
