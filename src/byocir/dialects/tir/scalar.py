@@ -64,6 +64,9 @@ class Scalar(ABC):
     def __sub__(self, other: Self | Number) -> Self:
         return self.binary("sub", other)
 
+    @abstractmethod
+    def __rsub__(self, number: Number) -> Self: ...
+
     def __mul__(self, other: Self | Number) -> Self:
         return self.binary("mul", other)
 
@@ -208,6 +211,9 @@ class Emitted(Scalar):
     def binary(self, name: str, other: Scalar | Number) -> Self:
         table = BINARY_FLOAT if is_float(self.type) else BINARY_INT
         return self._emit(table[name], self.value, self._operand(other))
+
+    def __rsub__(self, number: Number) -> Self:
+        return self.constant(number) - self
 
     def compare(self, name: str, other: Scalar | Number) -> Self:
         """Gives an i1; `name` is one of eq, ne, lt, le, gt and ge. Integers compare as their type

@@ -65,7 +65,9 @@ class _AluUpdates(Updates):
         maps = [AffineMap(len(iterators), 0, op.out_maps[0].results)] * 2
         return [
             FillOp.of(IntegerAttr(0, i32), target, op.location),
-            BlockOp(iterators, [source], [target], maps, forms.alu("add"), location=op.location),
+            BlockOp(
+                iterators, [source], [target], maps, forms.alu("add").region(), location=op.location
+            ),
         ]
 
 

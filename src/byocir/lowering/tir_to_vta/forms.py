@@ -2,77 +2,111 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Region
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
+from xdsl.ir import Attribute, Region
+
+from byocir.dialects.tir import BlockOp
 from byocir.dialects.tir.bodies import multiply_accumulate, widen_add
-from byocir.dialects.tir.scalar import Emitted, emit_body
+from byocir.dialects.tir.scalar import Emitted, Scalar, emit_body
 from byocir.dialects.types import i8, i32
+from byocir.patterns.scalars import Numbers, ScalarPattern, match_body
+
+S = TypeVar("S", bound=Scalar)
+Open = int | ScalarPattern
+"""A number, or a pattern of any number."""
 
 
-def contraction() -> Region:
-    """`acc + x * w` on i8, in i32."""
+@dataclass(frozen=True)
+class Form:
+    """A body by its function, `body(acc, *inputs)`, and the types of its inputs and its result.
+    Blocks are made with it and known by it."""
 
-    def body(x: Emitted, w: Emitted, acc: Emitted) -> Emitted:
-        return multiply_accumulate(x, w, acc, to=i32)
+    types: tuple[Attribute, ...]
+    body: Callable[..., Any]
 
-    return emit_body([i8, i8, i32], body)
+    def region(self) -> Region:
+        """Gives the body of a block."""
+
+        def body(*values: Emitted) -> Emitted:
+            return self.body(values[-1], *values[:-1])
+
+        return emit_body(self.types, body)
+
+    def numbers(self, op: BlockOp) -> Numbers | None:
+        """Gives the numbers that a block has where the form leaves them open; None for a block that
+        computes something else."""
+        if tuple(arg.type for arg in op.body.block.args) != self.types:
+            return None
+        return next(match_body(op, tuple(range(len(op.ins))), self.body), None)
+
+    def fits(self, op: BlockOp) -> bool:
+        """Tells if a block computes this."""
+        return self.numbers(op) is not None
 
 
-def product(number: int) -> Region:
-    """`acc + x * number` on i8, in i32: a contraction with the number on a diagonal."""
+def _contraction(acc: S, x: S, w: S) -> S:
+    return multiply_accumulate(x, w, acc, to=i32)
 
-    def body(x: Emitted, acc: Emitted) -> Emitted:
+
+def _window_sum(acc: S, x: S) -> S:
+    return widen_add(x, acc)
+
+
+def _window_maximum(acc: S, x: S) -> S:
+    return acc.max(x.to(i32))
+
+
+def _widened(_: S, x: S) -> S:
+    return x.to(i32)
+
+
+def _narrowed(_: S, x: S) -> S:
+    return x.to(i8)
+
+
+CONTRACTION = Form((i8, i8, i32), _contraction)
+WINDOW_SUM = Form((i8, i32), _window_sum)
+WINDOW_MAXIMUM = Form((i8, i32), _window_maximum)
+WIDENING = Form((i8, i32), _widened)
+NARROWING = Form((i32, i8), _narrowed)
+"""The low 8 bits of i32."""
+
+
+def fill(number: Open) -> Form:
+    """Gives a number, which is what a fill does that was tiled."""
+
+    def body(_: Any) -> Open:
+        return number
+
+    return Form((i32,), body)
+
+
+def product(number: Open) -> Form:
+    """Gives `acc + x * number` on i8, in i32: a contraction with the number on a diagonal."""
+
+    def body(acc: Any, x: Any) -> Any:
         return acc + x.to(i32) * number
 
-    return emit_body([i8, i32], body)
+    return Form((i8, i32), body)
 
 
-def window_sum() -> Region:
-    """`acc + x` on i8, in i32."""
-    return emit_body([i8, i32], widen_add)
-
-
-def window_maximum() -> Region:
-    """`max(acc, x)` on i8, in i32."""
-
-    def body(x: Emitted, acc: Emitted) -> Emitted:
-        return acc.max(x.to(i32))
-
-    return emit_body([i8, i32], body)
-
-
-def widening() -> Region:
-    """i8 to i32."""
-
-    def body(x: Emitted, _: Emitted) -> Emitted:
-        return x.to(i32)
-
-    return emit_body([i8, i32], body)
-
-
-def narrowing() -> Region:
-    """Gives the low 8 bits of i32."""
-
-    def body(x: Emitted, _: Emitted) -> Emitted:
-        return x.to(i8)
-
-    return emit_body([i32, i8], body)
-
-
-def alu(name: str) -> Region:
+def alu(name: str) -> Form:
     """Gives an operation of the accumulator with an operand; `name` is as in `Scalar.binary`. The
     operand of shl is a distance below 0."""
 
-    def body(x: Emitted, acc: Emitted) -> Emitted:
-        return acc.binary(name, x.constant(0) - x if name == "shl" else x)
+    def body(acc: S, x: S) -> S:
+        return acc.binary(name, 0 - x if name == "shl" else x)
 
-    return emit_body([i32, i32], body)
+    return Form((i32, i32), body)
 
 
-def alu_immediate(name: str, number: int) -> Region:
+def alu_immediate(name: str, number: Open) -> Form:
     """Gives an operation of the accumulator with a number."""
 
-    def body(acc: Emitted) -> Emitted:
+    def body(acc: Any) -> Any:
         return acc.binary(name, number)
 
-    return emit_body([i32], body)
+    return Form((i32,), body)

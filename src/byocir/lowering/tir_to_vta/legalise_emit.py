@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, LocationAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.array import Array
@@ -60,17 +60,18 @@ class LaneEmitter:
     def _narrow(self, lane: Lane) -> SSAValue:
         source = self._read(lane)
         empty = self._add(EmptyOp.of(tensor(i8, self.shape), lane.location))
-        return self._block([source], [self.identity], empty, forms.narrowing(), lane.location)
+        return self._block([source], [self.identity], empty, forms.NARROWING, lane.location)
 
     def _block(
         self,
         ins: Sequence[SSAValue],
         maps: Sequence[AffineMap],
         out: SSAValue,
-        body: Region,
+        form: forms.Form,
         location: LocationAttr,
     ) -> SSAValue:
         maps = [*maps, self.identity]
+        body = form.region()
         return self._add(BlockOp(self.iterators, ins, [out], maps, body, location=location))
 
     def _read(self, lane: Lane) -> SSAValue:
@@ -92,7 +93,7 @@ class LaneEmitter:
             return self._add(lane.make(self._fill(lane.initial, lane.location)))
         if isinstance(lane, Widened):
             empty = self._add(EmptyOp.of(tensor(i32, self.shape), lane.location))
-            return self._block([lane.source], [lane.map], empty, forms.widening(), lane.location)
+            return self._block([lane.source], [lane.map], empty, forms.WIDENING, lane.location)
         if isinstance(lane, Pooled):
             return self._pool(lane)
         assert isinstance(lane, Step), "a requantise must be expanded first"
@@ -135,8 +136,8 @@ class LaneEmitter:
     def _sum(self, start: Lane | None, products: Sequence[_Product], lane: Lane) -> SSAValue:
         total = self._fill(0, lane.location) if start is None else self._read(start)
         for term, factor in products:
-            body = forms.product(factor)
-            total = self._block([term.source], [term.map], total, body, lane.location)
+            form = forms.product(factor)
+            total = self._block([term.source], [term.map], total, form, lane.location)
         return total
 
     def _with_constant(self, lane: Step, rhs: Constant) -> SSAValue:

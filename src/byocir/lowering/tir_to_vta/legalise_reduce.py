@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,9 +14,8 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, ConstantOp, FillOp
 from byocir.dialects.tir.affine import bounds, linear
-from byocir.dialects.tir.bodies import multiply_accumulate, widen_add
 from byocir.dialects.tir.linear import spans
-from byocir.dialects.types import element_type_of, i8, i32, shape_of
+from byocir.dialects.types import element_type_of, i8, shape_of
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import number_around, unsupported
 from byocir.lowering.tir_to_vta.layout import weights_of
@@ -45,13 +44,14 @@ def reduced(block: BlockOp, ranges: dict[SSAValue, Interval]) -> Reduced:
     """
     initial = _initial(block)
     _check_space(block)
-    if len(block.ins) == 2 and _computes(block, (0, 1), "contraction"):
+    if forms.CONTRACTION.fits(block):
         # The product is commutative; the weights are the constant factor, if there is one.
         w = weights_of(block)
         return _Contraction(block, 1 - w, w).lane(ranges, initial)
-    for kind in ("sum", "max"):
-        if len(block.ins) == 1 and _computes(block, (0,), kind):
-            return _Window(block, kind).lane(ranges, initial)
+    if forms.WINDOW_SUM.fits(block):
+        return _Window(block, forms.WINDOW_SUM).lane(ranges, initial)
+    if _takes_maxima(block) and element_type_of(block.ins[0].type) == i8:
+        return _Window(block, forms.WINDOW_MAXIMUM).lane(ranges, initial)
     raise unsupported(
         "B322",
         "expected a contraction acc + x * w, a window sum acc + x or a window maximum of i8, found "
@@ -69,9 +69,8 @@ def pooled(block: BlockOp, lane: Lane) -> Lane:
 
     Raises ByocirError B322 for other reductions of what a composite computes."""
     _check_space(block)
-    initial, window = _initial(block), _Window(block, "max")
-    is_maximum = next(match_body(block, (0,), _BODIES["max"]), None) is not None
-    if not is_maximum or not window.keeps_channels or initial > lane.range.low:
+    initial, window = _initial(block), _Window(block, forms.WINDOW_MAXIMUM)
+    if not _takes_maxima(block) or not window.keeps_channels or initial > lane.range.low:
         raise unsupported(
             "B322", "expected a reduction of the composite's input, or a max pool", block
         )
@@ -104,28 +103,12 @@ def _keeps_order(name: str, rhs: Constant) -> bool:
     return at_points == 1 and (name != "mul" or rhs.range.low >= 0)
 
 
-def _computes(block: BlockOp, order: tuple[int, ...], kind: str) -> bool:
-    found = next(match_body(block, order, _BODIES[kind]), None) is not None
-    return found and all(element_type_of(value.type) == i8 for value in block.ins)
-
-
-def _product(acc: ScalarPattern, x: ScalarPattern, w: ScalarPattern) -> ScalarPattern:
-    return multiply_accumulate(x, w, acc, to=i32)
-
-
-def _sum(acc: ScalarPattern, x: ScalarPattern) -> ScalarPattern:
-    return widen_add(x, acc)
+def _takes_maxima(block: BlockOp) -> bool:
+    return len(block.ins) == 1 and next(match_body(block, (0,), _maximum), None) is not None
 
 
 def _maximum(acc: ScalarPattern, x: ScalarPattern) -> ScalarPattern:
     return acc.max(x)
-
-
-_BODIES: dict[str, Callable[..., ScalarPattern]] = {
-    "contraction": _product,
-    "sum": _sum,
-    "max": _maximum,
-}
 
 
 def _initial(block: BlockOp) -> int:
@@ -238,7 +221,7 @@ class _Contraction:
             [block.ins[i] for i in order],
             [start],
             [*(block.in_maps[i] for i in order), block.out_maps[0]],
-            forms.contraction(),
+            forms.CONTRACTION.region(),
             pads=[block.pad_values[i] for i in order],
             location=block.location,
         )
@@ -252,7 +235,7 @@ class _Window:
     """A window sum or maximum."""
 
     block: BlockOp
-    kind: str
+    form: forms.Form
 
     @property
     def keeps_channels(self) -> bool:
@@ -275,7 +258,7 @@ class _Window:
             [source],
             [start],
             [*block.in_maps, *block.out_maps],
-            forms.alu("max"),
+            forms.alu("max").region(),
             where=AffineMap(len(block.iterators), 0, guards) if guards else None,
             location=block.location,
         )
@@ -291,7 +274,7 @@ class _Window:
                 help=HAND_OVER,
             )
         x = ranges.get(block.ins[0], I8_RANGE)
-        if self.kind == "max":
+        if self.form is forms.WINDOW_MAXIMUM:
             return self._maximum(x, initial)
         points = math.prod(block.extents[i] for i in block.reductions)
         low, high = _with_pad(x, block, 0)
@@ -348,7 +331,7 @@ class _Window:
             [block.ins[0]],
             [start],
             list(block.in_maps) + list(block.out_maps),
-            forms.window_sum() if self.kind == "sum" else forms.window_maximum(),
+            self.form.region(),
             pads=[pad if padded else None],
             where=where,
             location=block.location,

@@ -187,7 +187,7 @@ class BlockPacker:
             [constant.result for constant in constants],
             [start],
             [AffineMap(count, 0, index) for index in indices],
-            forms.contraction(),
+            forms.CONTRACTION.region(),
             location=self.op.location,
         )
         into.add_op(made)

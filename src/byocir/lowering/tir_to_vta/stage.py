@@ -25,12 +25,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.context import Context
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.tir import (
@@ -47,7 +45,7 @@ from byocir.dialects.tir import (
 from byocir.dialects.tir.affine import canonical_map, expression, linear
 from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, element_type_of, i8, i32
-from byocir.dialects.uses import erase, replace_uses
+from byocir.dialects.uses import erase
 from byocir.dialects.vta_config import config_of
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
@@ -61,6 +59,7 @@ from byocir.lowering.tir_to_vta.tile_nest import (
     memory_of,
 )
 from byocir.patterns.dataflow import ancestor_in
+from byocir.patterns.scalars import number
 from byocir.rewrites.schedule.access import local_map, loops_of, reach
 from byocir.rewrites.schedule.index import (
     IndexBuilder,
@@ -72,6 +71,12 @@ from byocir.rewrites.schedule.index import (
 from byocir.vta_sim import Memory, VTAConfig
 
 ACC = SCOPES[Memory.ACC]
+
+_WIDENED = (
+    (forms.WINDOW_SUM, forms.alu("add")),
+    (forms.WINDOW_MAXIMUM, forms.alu("max")),
+)
+"""The operation of the ALU that does what a body does with bytes, once they are widened."""
 
 
 @dataclass(frozen=True)
@@ -154,19 +159,20 @@ class _Stager:
         _load_accumulators_first(self.body)
 
     def _stage_block(self, op: BlockOp) -> None:
-        if not op.ins and (number := _filled(op)) is not None:
-            self._fill(op, number)
+        if (found := forms.fill(number("number")).numbers(op)) is not None:
+            self._fill(op, IntegerAttr(int(found["number"]), i32))
         elif is_widening(op):
             self._widen(op)
         elif is_narrowing(op):
             self._store(op)
         elif (factor := factor_of(op)) is not None:
             self._add_product(op, factor)
-        elif not op.reductions and _moves(op):
+        elif not op.reductions and forms.WIDENING.fits(op):
             self._fill(op, IntegerAttr(0, i32))
-            self._compute(op, forms.alu("add"))
+            self._compute(op, forms.alu("add").region())
         else:
-            self._compute(op, _without_widening(op))
+            staged = next((alu for form, alu in _WIDENED if form.fits(op)), None)
+            self._compute(op, op.body.clone() if staged is None else staged.region())
 
     def _insert(self, new: Operation, op: BlockOp) -> None:
         new.location = op.location
@@ -322,36 +328,6 @@ def _moving(tiles: Sequence[BlockOp]) -> set[SSAValue]:
 def _unrolled_around(op: Operation) -> list[ForOp]:
     """Gives the nearest loop around an op that stands for one unrolled tile, if there is one."""
     return [loop for loop in loops_of(op) if loop.kind.data is LoopKind.UNROLL][-1:]
-
-
-def _filled(op: BlockOp) -> IntegerAttr | None:
-    """Gives the number that a block sets its result to, or None."""
-    owner = op.yielded[0].owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value
-    return None
-
-
-def _moves(op: BlockOp) -> bool:
-    """Tells if a block only widens or passes on its input."""
-    first = op.body.block.first_op
-    return isinstance(first, arith.ExtSIOp) and op.yielded[0] is first.result
-
-
-def _without_widening(op: BlockOp) -> Region:
-    """Gives a block's body on what is staged: only contractions still read i8."""
-    types = [i32 if memory_of(op, i) is Memory.ACC else i8 for i in range(len(op.ins))]
-    body = op.body.clone()
-    for argument, type_ in zip(list(body.block.args), types, strict=False):
-        if argument.type == type_:
-            continue
-        for use in list(argument.uses):
-            widening = use.operation
-            assert isinstance(widening, arith.ExtSIOp)
-            replace_uses(widening.result, argument)
-            erase(widening)
-        Rewriter.replace_value_with_new_type(argument, type_)
-    return body
 
 
 def _local_guard(op: BlockOp) -> AffineMap | None:

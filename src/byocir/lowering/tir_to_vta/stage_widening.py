@@ -65,7 +65,7 @@ class Widening:
             for index in ((*outer, summed), (lane, summed), (*outer, lane))
         ]
         ins = [inputs, self._diagonal(factor)]
-        return BlockOp(iterators, ins, [target], maps, forms.contraction())
+        return BlockOp(iterators, ins, [target], maps, forms.CONTRACTION.region())
 
     def _diagonal(self, factor: int) -> SSAValue:
         """Gives the buffer of weights with a factor on its diagonal."""

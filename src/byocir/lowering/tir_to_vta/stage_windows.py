@@ -239,6 +239,6 @@ def _step(
         [op.ins[0]],
         [target],
         [read, place],
-        forms.alu(name),
+        forms.alu(name).region(),
         where=AffineMap(len(iterators), 0, where) if where else None,
     )

@@ -12,9 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from byocir.dialects.tir import BlockOp, scope_of
@@ -23,21 +21,24 @@ from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape, shape_of
 from byocir.dialects.vta import AluKind
 from byocir.errors import ByocirError
+from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import unsupported
 from byocir.lowering.tir_to_vta.micro_ops import Axis, MicroOpNest, Offsets, nests
 from byocir.lowering.tir_to_vta.tile_nest import element_rank
+from byocir.patterns.scalars import number
 from byocir.rewrites.schedule.write_out import PaddedBox
 from byocir.vta_sim import Memory, VTAConfig
 
-ALU_OPS: dict[type[Operation], AluKind] = {
-    arith.AddiOp: AluKind.ADD,
-    arith.MuliOp: AluKind.MUL,
-    arith.MaxSIOp: AluKind.MAX,
-    arith.MinSIOp: AluKind.MIN,
-    arith.ShRSIOp: AluKind.SHR,
-    arith.ShLIOp: AluKind.SHR,
+ALU_KINDS = {
+    "add": AluKind.ADD,
+    "mul": AluKind.MUL,
+    "max": AluKind.MAX,
+    "min": AluKind.MIN,
+    "shr": AluKind.SHR,
+    "shl": AluKind.SHR,
 }
-SHIFTS = (arith.ShRSIOp, arith.ShLIOp)
+"""The operation of the ALU that does what a scalar operator does."""
+
 MEMORIES = {"vta.inp": Memory.INP, "vta.wgt": Memory.WGT, "vta.acc": Memory.ACC}
 """The scratchpad of each scope."""
 
@@ -102,20 +103,7 @@ def _gemm_operands(op: BlockOp) -> tuple[int, int] | None:
     """Gives the positions of the input and the weights when the body is `acc + x.to(i32) *
     w.to(i32)`.
     """
-    if len(op.ins) != 2:
-        return None
-    *_, acc = op.body.block.args
-    total = op.yielded[0].owner
-    if not isinstance(total, arith.AddiOp) or acc not in total.operands:
-        return None
-    term = next((v for v in total.operands if v is not acc), None)
-    if term is None or not isinstance(term.owner, arith.MuliOp):
-        return None
-    widened = [v.owner for v in term.owner.operands]
-    if not all(isinstance(factor, arith.ExtSIOp) for factor in widened):
-        return None
-    found = {factor.operands[0] for factor in widened if isinstance(factor, arith.ExtSIOp)}
-    if found != set(op.body.block.args[:2]):
+    if not forms.CONTRACTION.fits(op):
         return None
     scopes = [scope_of(value.type) for value in op.ins]
     if sorted(scopes) != ["vta.inp", "vta.wgt"]:
@@ -128,53 +116,23 @@ def _alu_step(op: BlockOp) -> tuple[AluKind, int | None, int | None]:
     """Gives the operation of a body `acc = acc <op> source`, and its number or its source's
     position.
     """
-    *_, acc = op.body.block.args
-    step = op.yielded[0].owner
-    if isinstance(step, Block) or type(step) not in ALU_OPS or acc not in step.operands:
-        raise _unsupported("a multiply-accumulate or one ALU operation on the destination", op)
-    kind = ALU_OPS[type(step)]
-    lhs, rhs = step.operands
-    if lhs is not acc and isinstance(step, SHIFTS):
-        raise _unsupported("a shift of the destination", op)
-    other = rhs if lhs is acc else lhs
-    if isinstance(step, arith.ShLIOp) and (negated := _negated(other)) is not None:
-        return kind, None, _source(op, negated)
-    if len(op.ins) == 1 and other is op.body.block.args[0]:
-        if isinstance(step, arith.ShLIOp):
-            raise _unsupported("a left shift by a constant, or by a negated source", op)
-        return kind, None, _source(op, other)
-    constant = other.owner
-    if op.ins or not isinstance(constant, arith.ConstantOp):
-        raise _unsupported("one source buffer or a constant", op)
-    number = constant.value
-    assert isinstance(number, IntegerAttr)
-    return kind, _immediate(step, number.value.data, op), None
+    for name, kind in ALU_KINDS.items():
+        found = forms.alu_immediate(name, number("number")).numbers(op)
+        if found is not None:
+            return kind, _immediate(name, int(found["number"]), op), None
+        if forms.alu(name).fits(op):
+            source = op.ins[0].type
+            if scope_of(source) != "vta.acc":
+                raise _unsupported(f"a source in vta.acc, found {source}", op)
+            return kind, None, 0
+    raise _unsupported("a multiply-accumulate or one ALU operation on the destination", op)
 
 
-def _source(op: BlockOp, value: SSAValue) -> int:
-    """Gives the position of the one input, which is this value of the body."""
-    if len(op.ins) != 1 or value is not op.body.block.args[0]:
-        raise _unsupported("one source buffer", op)
-    found = op.ins[0].type
-    if scope_of(found) != "vta.acc":
-        raise _unsupported(f"a source in vta.acc, found {found}", op)
-    return 0
-
-
-def _negated(value: SSAValue) -> SSAValue | None:
-    """Finds the value that is taken off 0 to give this one; None for another value."""
-    made = value.owner
-    if not isinstance(made, arith.SubiOp) or not isinstance(made.lhs.owner, arith.ConstantOp):
-        return None
-    number = made.lhs.owner.value
-    return made.rhs if isinstance(number, IntegerAttr) and number.value.data == 0 else None
-
-
-def _immediate(step: Operation, number: int, op: BlockOp) -> int:
-    if isinstance(step, SHIFTS):
+def _immediate(name: str, number: int, op: BlockOp) -> int:
+    if name in ("shl", "shr"):
         if not 0 <= number <= 31:
             raise unsupported("B334", f"expected a shift by 0 to 31, found {number}", op)
-        return -number if isinstance(step, arith.ShLIOp) else number
+        return -number if name == "shl" else number
     if not -(1 << 15) <= number < 1 << 15:
         raise unsupported(
             "B334",

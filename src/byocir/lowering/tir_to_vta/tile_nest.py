@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineMap
 
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.tir import AllocOp, BlockOp, FillOp
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape, element_type_of, i8
+from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import unsupported
 from byocir.lowering.tir_to_vta.tile_spaces import (
     Spaces,
@@ -23,6 +22,7 @@ from byocir.lowering.tir_to_vta.tile_spaces import (
     is_contraction,
     target_of,
 )
+from byocir.patterns.scalars import number
 from byocir.vta_sim import Memory, VTAConfig
 
 SCOPES = {Memory.INP: "vta.inp", Memory.WGT: "vta.wgt", Memory.ACC: "vta.acc"}
@@ -91,33 +91,21 @@ class CompositeNest:
 
 def is_widening(block: BlockOp) -> bool:
     """Tells if this block brings i8 values into i32 where they are, as a load can."""
-    same_rank = _only(block, arith.ExtSIOp) and (
-        len(block.in_maps[0].results) == len(block.out_maps[0].results)
-    )
-    return same_rank and len(block.ins) == 1
+    if block.reductions or not forms.WIDENING.fits(block):
+        return False
+    return len(block.in_maps[0].results) == len(block.out_maps[0].results)
 
 
 def factor_of(block: BlockOp) -> int | None:
     """Reads by what number a block multiplies bytes that it adds to accumulators; None for other
     blocks."""
-    if block.reductions or len(block.ins) != 1:
-        return None
-    factors = [op for op in block.body.block.ops if isinstance(op, arith.ConstantOp)]
-    products = [op for op in block.body.block.ops if isinstance(op, arith.MuliOp)]
-    if not factors or not products or element_type_of(block.ins[0].type) != i8:
-        return None
-    assert isinstance(factors[0].value, IntegerAttr)
-    return factors[0].value.value.data
+    found = None if block.reductions else forms.product(number("factor")).numbers(block)
+    return None if found is None else int(found["factor"])
 
 
 def is_narrowing(block: BlockOp) -> bool:
     """Tells if this block writes i32 values as i8."""
-    return _only(block, arith.TruncIOp) and len(block.ins) == 1
-
-
-def _only(block: BlockOp, kind: type[Operation]) -> bool:
-    first = block.body.block.first_op
-    return not block.reductions and isinstance(first, kind) and len(block.body.block.ops) == 2
+    return not block.reductions and forms.NARROWING.fits(block)
 
 
 def memory_of(block: BlockOp, operand: int) -> Memory:
