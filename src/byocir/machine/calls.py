@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from byocir.dialects.intervals import Interval
 from byocir.dialects.locations import place
 from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, IntrinsicOp, scope_of
 from byocir.dialects.tir.affine import linear
-from byocir.dialects.tir.linear import Linear, spans
+from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape
 from byocir.errors import ByocirError
 from byocir.machine.cut_plans import cost_of
 from byocir.machine.description import Machine
 from byocir.machine.find_instruction import block_key, kind_of
 from byocir.machine.instructions import Call, Fit, Instruction, Kind
-from byocir.machine.operand_places import Place
+from byocir.machine.operand_places import Place, Span
 from byocir.machine.parts import Unit
 
 
@@ -56,12 +57,16 @@ class Calls:
         """Tells whether they are issued by turns with those of the next op that is not."""
         return self.op.beside is not None
 
-    @property
+    @cached_property
     def cycles(self) -> float:
         """The cycles of all calls together."""
-        return cost_of(self._kind(self.cut, self.start).fit, self.cut, self.block.extents)
 
-    @property
+        def found() -> float:
+            return cost_of(self._kind(self.cut, self.start).fit, self.cut, self.block.extents)
+
+        return self.machine.answer(("cycles", self.op.callee.data, self._key, *self._parts), found)
+
+    @cached_property
     def count(self) -> int:
         """The number of calls."""
         return prod(-(-size // n) for size, n in zip(self.block.extents, self.cut, strict=True))
@@ -69,8 +74,9 @@ class Calls:
     @cached_property
     def places(self) -> Mapping[str, Place]:
         """The boxes that all calls together reach, by the operands' names."""
-        boxes = self._boxes_over(self._kind(self.cut, self.start).fit, self.block.extents)
-        return {name: each.first for name, each in boxes.items()}
+        fit = self._kind(self.cut, self.start).fit
+        found = _boxes(fit, self._moves, self.block.extents, [0] * len(self.cut))
+        return {name: self._place(box) for name, box in found}
 
     @property
     def result(self) -> Place:
@@ -84,97 +90,107 @@ class Calls:
         return [*inputs, result] if self._kind(self.cut, self.start).reads_old else inputs
 
     def __iter__(self) -> Iterator[Call]:
-        last = self.count - 1
-        for number, box in enumerate(self.op.boxes_of(self.block)):
+        question = ("course", self.op.callee.data, self._key, *self._parts)
+        course, last = self.machine.answer(question, self._course), self.count - 1
+        places = [self._place(box) for box in course.boxes]
+        for number, (kind, own) in enumerate(course.calls):
+            reached = {name: places[at] for name, at in own}
+            yield Call(self.op, kind, reached, number == 0, number == last)
+
+    def _course(self) -> _Course:
+        """Follows the calls through arrays whose indices have no constants."""
+        course = _Course()
+        for box in self.op.boxes_of(self.block):
             offsets, extents = [at for at, _ in box], tuple([end - at for at, end in box])
-            begins = self.start is not None and not any(offsets[i] for i in self._sums)
+            begins = self.start is not None and not any(offsets[i] for i in self.block.reductions)
             kind = self._kind(extents, self.start if begins else None)
-            places = self._places(kind, offsets)
-            yield Call(self.op, kind, places, number == 0, number == last)
+            course.add(kind, _boxes(kind.fit, self._moves, extents, offsets))
+        return course
+
+    @property
+    def _parts(self) -> tuple[Attribute | None, Attribute | None, Attribute | None]:
+        """All that, beside its block, decides the calls of an op."""
+        return self.op.cut, self.op.order, self.start
 
     @cached_property
-    def _sums(self) -> Sequence[int]:
-        return self.block.reductions
+    def _key(self) -> int:
+        return self.machine.number_of(block_key(self.block))
+
+    def _kind(self, extents: Shape, start: Attribute | None) -> Kind:
+        """Gives the calls that do so many points. Raises ByocirError B271 where there are none."""
+        name = self.op.callee.data
+        found = kind_of(self.machine, name, self.block, self._key, extents, start)
+        if isinstance(found, str):
+            told = f"expected what instruction {name} does, found another block: {found}"
+            raise ByocirError("B271", told, where=place(self.op.location))
+        return found
 
     @cached_property
     def _forms(self) -> list[list[Linear[int]]]:
         maps = (attr.data.results for attr in self.block.maps)
         return [[form for e in map_ if (form := linear(e)) is not None] for map_ in maps]
 
-    @cached_property
-    def _key(self) -> Hashable:
-        return block_key(self.block)
+    @property
+    def _moves(self) -> list[list[Linear[int]]]:
+        """The indices of operands without their constants."""
+        return [[form.variable for form in forms] for forms in self._forms]
+
+    def _place(self, box: _Box) -> Place:
+        sides = zip(box.sides, self._forms[box.operand], strict=True)
+        moved = [(low + form.constant, high + form.constant) for (low, high), form in sides]
+        return self._arrays[box.operand].over(tuple(moved), box.steps)
 
     @cached_property
-    def _known(self) -> dict[tuple[Shape, bool], Kind]:
-        return {}
-
-    def _kind(self, extents: Shape, start: Attribute | None) -> Kind:
-        """Gives the calls that do so many points. Raises ByocirError B271 where there are none."""
-        known = extents, start is None
-        if known not in self._known:
-            name = self.op.callee.data
-            found = kind_of(self.machine, name, self.block, self._key, extents, start)
-            if isinstance(found, str):
-                told = f"expected what instruction {name} does, found another block: {found}"
-                raise ByocirError("B271", told, where=place(self.op.location))
-            self._known[known] = found
-        return self._known[known]
-
-    def _places(self, kind: Kind, offsets: Sequence[int]) -> dict[str, Place]:
-        """Gives the places of operands, by name, in the call whose pieces begin here."""
-        return {name: boxes.at(offsets) for name, boxes in self._boxes(kind).items()}
-
-    def _boxes(self, kind: Kind) -> Mapping[str, _Boxes]:
-        if kind not in self._reached:
-            self._reached[kind] = self._boxes_over(kind.fit, kind.block.extents)
-        return self._reached[kind]
-
-    @cached_property
-    def _reached(self) -> dict[Kind, Mapping[str, _Boxes]]:
-        return {}
-
-    def _boxes_over(self, fit: Fit, extents: Shape) -> dict[str, _Boxes]:
-        """Gives the boxes that operands reach when iterators run over these extents."""
-        values, reached = [*self.block.ins, *self.block.outs], spans(extents)
-        found: dict[str, _Boxes] = {}
-        for name, position in fit.operands.items():
-            forms, value = self._forms[position], values[position]
-            ends = [form.interval(reached.__getitem__) for form in forms]
-            box = tuple((low, high + 1) for low, high in ends)
-            steps = {each: _step(forms, at) for each, at in fit.iterators.items()}
-            place_ = Place(fit.memories[position], value, box, steps, self.arrays.get(value, -1))
-            found[name] = _Boxes(place_, tuple(form.terms for form in forms))
-        return found
+    def _arrays(self) -> list[Place]:
+        """The places of whole operands."""
+        values = [*self.block.ins, *self.block.outs]
+        pairs = zip(self._kind(self.cut, self.start).fit.memories, values, strict=True)
+        return [Place(each, value, (), {}, self.arrays.get(value, -1)) for each, value in pairs]
 
 
-@dataclass(frozen=True, eq=False)
-class _Boxes:
-    """The boxes of one operand in calls of one kind: `first` where all iterators begin, and how
-    each dimension moves with them."""
+@dataclass(frozen=True)
+class _Box:
+    """A box of an operand, where its indices have no constants; `steps` as those of places."""
 
-    first: Place
-    moves: tuple[tuple[tuple[int, int], ...], ...]
+    operand: int
+    sides: tuple[Span, ...]
+    steps: Mapping[str, Shape] = field(compare=False)
 
-    def at(self, offsets: Sequence[int]) -> Place:
-        """Gives the place in the call whose pieces begin here: the same one in calls that share
-        it."""
-        own = tuple([offsets[iterator] for iterator in self._moving])
-        if own not in self._known:
-            by = dict(zip(self._moving, own, strict=True))
-            sides = zip(self.first.box, self.moves, strict=True)
-            moved = [(side, sum(step * by[i] for i, step in terms)) for side, terms in sides]
-            self._known[own] = self.first.over(tuple([(a + n, b + n) for (a, b), n in moved]))
-        return self._known[own]
 
-    @cached_property
-    def _moving(self) -> list[int]:
-        """The iterators with which the box moves."""
-        return sorted({i for terms in self.moves for i, _ in terms})
+def _boxes(
+    fit: Fit, moves: Sequence[Sequence[Linear[int]]], extents: Shape, offsets: Sequence[int]
+) -> list[tuple[str, _Box]]:
+    """Gives the boxes that operands reach, by name, when iterators run from these offsets over
+    these extents."""
+    reached = [Interval(at, at + n - 1) for at, n in zip(offsets, extents, strict=True)]
+    found: list[tuple[str, _Box]] = []
+    for name, operand in fit.operands.items():
+        forms = moves[operand]
+        ends = [form.interval(reached.__getitem__) for form in forms]
+        steps = {each: _step(forms, at) for each, at in fit.iterators.items()}
+        found.append((name, _Box(operand, tuple((low, high + 1) for low, high in ends), steps)))
+    return found
 
-    @cached_property
-    def _known(self) -> dict[Shape, Place]:
-        return {}
+
+class _Course:
+    """What the calls of an op do one after the other, the same for all that do alike blocks."""
+
+    def __init__(self) -> None:
+        self.boxes: list[_Box] = []
+        """The boxes of operands, each once."""
+        self.calls: list[tuple[Kind, tuple[tuple[str, int], ...]]] = []
+        """The kind of each call, and its operands: names, and which of the boxes."""
+        self._known: dict[tuple[Kind, _Box], int] = {}
+
+    def add(self, kind: Kind, boxes: Sequence[tuple[str, _Box]]) -> None:
+        """Adds a call."""
+        own: list[tuple[str, int]] = []
+        for name, box in boxes:
+            at = self._known.setdefault((kind, box), len(self.boxes))
+            if at == len(self.boxes):
+                self.boxes.append(box)
+            own.append((name, at))
+        self.calls.append((kind, tuple(own)))
 
 
 def _step(forms: Sequence[Linear[int]], positions: Sequence[int]) -> Shape:
@@ -218,16 +234,16 @@ def _called(machine: Machine, op: IntrinsicOp) -> Instruction:
 
 def calls_in(machine: Machine, body: Block) -> list[Call]:
     """Gives the calls of a program one by one, as they are issued; raises as `ops_in`."""
-    ops = ops_in(machine, body)
-    calls = [iter(each) for each in ops]
-    return list(_keeping(next(calls[number]) for number in issued(ops)))
+    return list(_one_by_one(ops_in(machine, body)))
 
 
-def _keeping(calls: Iterable[Call]) -> Iterator[Call]:
-    """Tells the calls whose unit still keeps the operand that they want."""
+def _one_by_one(ops: Sequence[Calls]) -> Iterator[Call]:
+    """Gives the calls of ops, and tells those whose unit still keeps the operand that they want."""
+    calls = [(iter(op), op.instruction, op.block.outs[0]) for op in ops]
     held: dict[Unit, tuple[Instruction, Place]] = {}
-    for call in calls:
-        instruction, written = call.instruction, call.result.buffer
+    for number in issued(ops):
+        own, instruction, written = calls[number]
+        call = next(own)
         for unit in [unit for unit, (_, kept) in held.items() if kept.buffer is written]:
             del held[unit]
         wanted = call.places.get(instruction.keeps)

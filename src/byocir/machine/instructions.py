@@ -150,7 +150,7 @@ class Kind:
     kept_cycles: float
     """The cycles of a call that finds in the unit the operand that stays there."""
 
-    @property
+    @cached_property
     def reads_old(self) -> bool:
         """Tells whether a call reads what its result was before."""
         return self.start is None and self.block.body.block.args[-1].first_use is not None

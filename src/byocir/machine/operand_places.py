@@ -66,10 +66,10 @@ class Place:
         where = place_of(owner.location) if isinstance(owner, Operation) else ""
         raise ByocirError("B271", "expected a constant, found another array", where=where)
 
-    def over(self, box: tuple[Span, ...]) -> Place:
+    def over(self, box: tuple[Span, ...], steps: Mapping[str, Shape]) -> Place:
         """Gives the place of another box of the same buffer, which knows the buffer's layout."""
         made = object.__new__(Place)
-        fields = (self.memory, self.buffer, box, self.steps, self.array, self._layout)
+        fields = (self.memory, self.buffer, box, steps, self.array, self._layout)
         vars(made).update(zip(_FIELDS, fields, strict=True))
         return made
 

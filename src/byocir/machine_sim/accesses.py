@@ -123,13 +123,14 @@ class Segments:
         self._places: dict[str, dict[int, int]] = {}
         self._used: dict[str, tuple[set[int], set[int]]] = {}
         limits: dict[str, set[int]] = {}
-        for instruction in instructions:
-            for side, accesses in enumerate((instruction.writes, instruction.reads)):
-                for access in accesses:
-                    if access.memory in memories:
-                        limits.setdefault(access.memory, set()).update((access.start, access.stop))
-                        users = self._used.setdefault(access.memory, (set(), set()))
-                        users[side].add(instruction.unit)
+        told: dict[tuple[int, int, int], Access] = {}  # many instructions share their accesses
+        for each in instructions:
+            for side, accesses in enumerate((each.writes, each.reads)):
+                told.update({(id(access), side, each.unit): access for access in accesses})
+        for (_, side, unit), access in told.items():
+            if access.memory in memories:
+                limits.setdefault(access.memory, set()).update((access.start, access.stop))
+                self._used.setdefault(access.memory, (set(), set()))[side].add(unit)
         for memory, ends in limits.items():
             self.borders[memory] = sorted(ends)
             self._places[memory] = {end: place for place, end in enumerate(sorted(ends))}
@@ -165,12 +166,20 @@ def conflicts(
     of some memory (of all, or of those that are named), one of the two writing."""
     segments = Segments(instructions, memories_of(instructions) if memories is None else memories)
     shadows = segments.shadows()
+    known: dict[tuple[int, bool], list[Touch]] = {}
+
+    def touched(access: Access, writes: bool) -> list[Touch]:
+        if access.memory not in shadows or access.start >= access.stop:
+            return []
+        return [Touch(shadows[access.memory], segments.of(access), writes)]
 
     def touches(instruction: Instruction) -> Iterator[Touch]:
         for writes, accesses in ((False, instruction.reads), (True, instruction.writes)):
             for access in accesses:
-                if access.memory in shadows and access.start < access.stop:
-                    yield Touch(shadows[access.memory], segments.of(access), writes)
+                key = id(access), writes
+                if key not in known:
+                    known[key] = touched(access, writes)
+                yield from known[key]
 
     program = ((each.unit, list(touches(each))) for each in instructions)
     return [sorted(latest.values()) for latest in conflicting(program)]

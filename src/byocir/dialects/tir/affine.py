@@ -9,6 +9,7 @@ gives the same map.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -48,6 +49,7 @@ def form_of(expr: AffineExpr) -> IndexForm:
     return Linear(tuple(term for term in terms if term[1]), constant)
 
 
+@lru_cache(maxsize=1 << 14)
 def linear(expr: AffineExpr) -> Linear[int] | None:
     """Gives the linear form of an expression, or None when it divides or takes a remainder."""
     form = form_of(expr)

@@ -60,7 +60,7 @@ def _parts(
     machine: Machine, box: PaddedBox, number: Attribute | None, reasons: list[str]
 ) -> list[Part] | None:
     block = box.made([*box.op.ins, *box.op.outs])
-    key = block_key(block)
+    key = machine.number_of(block_key(block))
     plans = plans_of(machine, block, block.extents, "memories", reasons)
     if number is not None:
         plans += plans_of(machine, block, block.extents, "memories", reasons, number)
