@@ -1,8 +1,14 @@
-"""A machine whose core brings sums of products back as bytes into the memory of operands."""
+"""A machine whose core brings sums of products back as bytes into the memory of operands, and
+random programs for it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ModuleOp
+
 import byocir
+from byocir.dialects.text import parse_module
 from byocir.dialects.types import i8, i32
 from byocir.machine import MAIN, Counted, Machine, up_to
 from byocir.patterns import Pattern, ScalarPattern, block, composite, wildcard
@@ -39,6 +45,15 @@ def narrow() -> Pattern:
     return block("r c", sums("x")["r c"], narrowed)
 
 
+def added(_: ScalarPattern, x: ScalarPattern, y: ScalarPattern) -> ScalarPattern:
+    return (x.to(i32) + y.to(i32)).clamp(-128, 127).to(i8)
+
+
+@engine.instruction(core, into=near, cycles=lambda s: 4 + s["r"], r=up_to(16), c=up_to(16))
+def add() -> Pattern:
+    return block("r c", near("x")["r c"], near("y")["r c"], added)
+
+
 @composite("narrowing.layer")
 def layer() -> Pattern:
     """A convolution, channels last, whose sums leave as bytes."""
@@ -48,8 +63,15 @@ def layer() -> Pattern:
     return block("n h w o", y["n h w o"], narrowed)
 
 
+@composite("narrowing.sum")
+def total() -> Pattern:
+    """A sum of two images of bytes."""
+    x, y = (wildcard(name, dtype=i8)["n h w c"] for name in "xy")
+    return block("n h w c", x, y, added)
+
+
 class Engine(byocir.Target):
-    name, machine, patterns = "narrowing", engine, (layer,)
+    name, machine, patterns = "narrowing", engine, (layer, total)
 
 
 def layer_text(at: int, x: str, side: int, channels: int, window: int) -> str:
@@ -85,13 +107,51 @@ def layer_text(at: int, x: str, side: int, channels: int, window: int) -> str:
       }} loc("narrow{at}")"""
 
 
-def two_layers(side: int, channels: int, first: int, second: int) -> str:
-    """Two layers, with windows of these sides, one behind the other."""
-    image = f"tensor<1x{side}x{side}x{channels}xi8>"
-    weights = [f"tensor<{n}x{n}x{channels}x{channels}xi8>" for n in (first, second)]
+def sum_text(at: int, x: str, y: str, side: int, channels: int) -> str:
+    """A sum of two images."""
+    image = f"1x{side}x{side}x{channels}"
+    reads = ", ".join(f"{each}[n, h, w, c] : tensor<{image}xi8>" for each in (x, y))
     return f"""
-    func.func @main(%x: {image}, %w0: {weights[0]}, %w1: {weights[1]}) -> {image} {{
-      {layer_text(0, "%x", side, channels, first)}
-      {layer_text(1, "%y0", side, channels, second)}
-      func.return %y1 : {image}
-    }}"""
+      %e{at} = tir.empty : tensor<{image}xi8>
+      %y{at} = tir.block [n: 1, h: {side}, w: {side}, c: {channels}]
+          ins({reads}) outs(%e{at}[n, h, w, c] : tensor<{image}xi8>) {{
+      ^bb0(%p: i8, %q: i8, %old: i8):
+        %low = arith.constant -128 : i32
+        %high = arith.constant 127 : i32
+        %0 = arith.extsi %p : i8 to i32
+        %1 = arith.extsi %q : i8 to i32
+        %2 = arith.addi %0, %1 : i32
+        %3 = arith.maxsi %2, %low : i32
+        %4 = arith.minsi %3, %high : i32
+        %5 = arith.trunci %4 : i32 to i8
+        tir.yield %5 : i8
+      }} loc("sum{at}")"""
+
+
+Step = tuple[int, int] | tuple[int, int, int]
+"""A layer: the number of the image that it reads, and the side of its window. Or a sum: 0, and the
+numbers of two images. Image 0 is given, and step n makes image n + 1."""
+
+
+def net(side: int, channels: int, steps: Sequence[Step]) -> ModuleOp:
+    """Layers and sums; all images that none of them reads are results."""
+    image, names = f"tensor<1x{side}x{side}x{channels}xi8>", ["%x"]
+    lines, given, used = list[str](), [f"%x: {image}"], set[int]()
+    for at, step in enumerate(steps):
+        if len(step) == 2:
+            source, window = step
+            given.append(f"%w{at}: tensor<{window}x{window}x{channels}x{channels}xi8>")
+            lines.append(layer_text(at, names[source], side, channels, window))
+            used.add(source)
+        else:
+            _, one, other = step
+            lines.append(sum_text(at, names[one], names[other], side, channels))
+            used |= {one, other}
+        names.append(f"%y{at}")
+    ends = [name for number, name in enumerate(names) if number and number not in used]
+    types = ", ".join(image for _ in ends)
+    return parse_module(f"""
+    func.func @main({", ".join(given)}) -> ({types}) {{
+      {"".join(lines)}
+      func.return {", ".join(ends)} : {types}
+    }}""")

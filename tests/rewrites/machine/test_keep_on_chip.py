@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from narrowing_engine import Engine, engine, two_layers
+from narrowing_engine import Engine, Step, engine, net
 
 import byocir
-from byocir.dialects.text import parse_module
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.machine.calls import calls_in
 from byocir.machine.numeric_programs import hazards_of
@@ -19,15 +18,17 @@ from byocir.runtime.page import page
 from byocir.targets.described import functions_of
 
 
-def compiled_right(*sizes: int) -> Package:
-    """The package of two layers, which computes what the evaluator computes, in any order that its
-    waits allow."""
+def compiled_right(side: int, channels: int, *steps: Step) -> Package:
+    """The package of a net, which computes what the evaluator computes, in any order that its waits
+    allow."""
     register("narrowing", Engine)
-    module = parse_module(two_layers(*sizes))
+    module = net(side, channels, steps)
     feeds = random_feeds(module)
     package = byocir.compile(module.clone(), targets=[Engine()], levels=("tensor",))
-    expected = evaluate(module, feeds)["res0"]
-    np.testing.assert_array_equal(package.run(feeds)["res0"], expected)
+    found = package.run(feeds)
+    for name, expected in evaluate(module, feeds).items():
+        np.testing.assert_array_equal(found[name], expected)
+    assert all(decision.taken for decision in package.report.decisions)
     for function in functions_of(package.blobs["narrowing"]).values():
         assert hazards_of(engine, calls_in(engine, function.body.block)) == []
     return package
@@ -35,7 +36,7 @@ def compiled_right(*sizes: int) -> Package:
 
 def test_bytes_between_two_layers_are_not_moved() -> None:
     side, channels = 2, 16
-    package = compiled_right(side, channels, 1, 3)
+    package = compiled_right(side, channels, (0, 1), (1, 3))
     (region,) = package.report.regions
     assert region.kept == 2 * side * side * channels
     text = package.blobs["narrowing"]["program.mlir"].decode()
@@ -46,15 +47,25 @@ def test_bytes_between_two_layers_are_not_moved() -> None:
 
 
 def test_what_memories_have_no_room_for_is_moved() -> None:
-    package = compiled_right(12, 4, 1, 1)
+    package = compiled_right(12, 4, (0, 1), (1, 1))
     assert package.report.regions[0].kept == 0
     assert "bytes kept" not in summary(package.report)
 
 
-windows = st.sampled_from([1, 3])
+@st.composite
+def steps(draw: st.DrawFn) -> list[Step]:
+    """Layers and sums, each of any images that are there before it: chains and residual sums."""
+    found: list[Step] = []
+    for at in range(draw(st.integers(2, 5))):
+        images = st.integers(0, at)
+        if at and draw(st.booleans()):
+            found.append((0, draw(st.just(at) | images), draw(images)))
+        else:
+            found.append((draw(st.just(at) | images), draw(st.sampled_from([1, 3]))))
+    return found
 
 
-@settings(max_examples=1 if settings.default.max_examples < 100 else 200)
-@given(st.integers(1, 5), st.integers(1, 20), windows, windows)
-def test_two_layers_compute_right_whatever_stays(side, channels, first, second) -> None:
-    compiled_right(side, channels, first, second)
+@settings(max_examples=3 if settings.default.max_examples < 100 else 500)
+@given(st.integers(1, 5), st.integers(1, 20), steps())
+def test_nets_compute_right_whatever_stays(side, channels, steps) -> None:
+    event(f"{compiled_right(side, channels, *steps).report.regions[0].kept > 0}")
