@@ -8,18 +8,24 @@ import numpy as np
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
 
 from byocir.dialects.array import Array
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.context import load_context
+from byocir.dialects.intervals import Interval
 from byocir.dialects.text import parse_module
 from byocir.dialects.tir import BlockOp, ConstantOp
+from byocir.dialects.types import i32
 from byocir.dialects.uses import replace_uses
 from byocir.dialects.verify import verify_module
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
+from byocir.patterns.scalars import constant_number
 from byocir.patterns.target_classes import register
+from byocir.rewrites.machine.block_ends import ends_of
+from byocir.rewrites.machine.restate_bodies import restated
 from byocir.rewrites.pipeline import run_passes
 
 
@@ -136,6 +142,38 @@ def test_factors_of_channels_that_leave_i32_are_clamped_before_by_numbers_of_eac
     block.insert_op_before(constant, block.first_op)
     replace_uses(block.args[1], constant.result)
     assert brought_down(module) > 5
+
+
+def test_shifts_by_more_bits_than_the_type_has_are_by_one_less() -> None:
+    body = """
+      %w = arith.extsi %a : i8 to i64
+      %s = arith.constant 40 : i64
+      %v = arith.shrsi %w, %s : i64
+      %r = arith.trunci %v : i64 to i8
+      tir.yield %r : i8"""
+    (block,) = [op for op in module_of(body, "a: i8 [i, j]").walk() if isinstance(op, BlockOp)]
+    made = restated(block, i32)
+    assert not isinstance(made, str)
+    (shift,) = [op for op in made[-1].walk() if isinstance(op, arith.ShRSIOp)]
+    assert constant_number(shift.rhs) == 31
+
+
+def test_what_a_guard_leaves_out_has_no_known_ends() -> None:
+    module = parse_module("""
+      func.func @main(%x: tensor<4xi8>) -> tensor<4xi32> {
+        %z = tir.fill 7 : i32 : tensor<4xi32>
+        %y = tir.block [i: 4] ins(%x[i] : tensor<4xi8>) outs(%z[i] : tensor<4xi32>)
+            where(i - 2 >= 0) {
+        ^bb0(%a: i8, %old: i32):
+          %0 = arith.constant 100 : i32
+          tir.yield %0 : i32
+        }
+        func.return %y : tensor<4xi32>
+      }""")
+    (block,) = [op for op in module.walk() if isinstance(op, BlockOp)]
+    ends = ends_of(block.results[0])
+    assert ends is not None
+    assert ends.interval.contains(Interval(7, 100))
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,8 @@ def _of_argument(value: SSAValue) -> Ends | None:
 
 
 def _of_block(op: BlockOp, *, through: bool) -> Ends | None:
+    if op.where is not None:  # what it leaves out is as it was, or not in the sums
+        return None
     known = scalar_ends(op, through=through)
     if not op.reductions:
         return _in_result(op, known.get(op.yielded[0]))
@@ -141,7 +143,7 @@ def _of_block(op: BlockOp, *, through: bool) -> Ends | None:
         return None
     terms = [term for term in (value.lhs, value.rhs) if term is not old]
     start, term = known.get(old), known.get(terms[0])
-    if len(terms) != 1 or start is None or term is None:
+    if len(terms) != 1 or start is None or term is None or not old.has_one_use():
         return None
     if isinstance(value, arith.AddiOp):
         return _in_result(op, start.corners(_summed(op, term), np.add))

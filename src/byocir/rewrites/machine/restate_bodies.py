@@ -29,6 +29,7 @@ from byocir.rewrites.machine.block_ends import EXACT, Ends, exact_ends, scalar_e
 Integer = IntegerType[Any, Any]
 NAMES: Mapping[type[Operation], str] = {op: n for n, op in BINARY_INT.items() if op in EXACT}
 CONVERSIONS = arith.ExtSIOp | arith.ExtUIOp | arith.TruncIOp
+SHIFTS = (arith.ShLIOp, arith.ShRSIOp)
 CLAMPS = arith.MaxSIOp | arith.MinSIOp
 
 
@@ -105,8 +106,19 @@ class _Restating:
             return self.emit(owner.operands[0])
         if not (exact.within(self._range) if inside else value.type == self._type):
             raise self._unfit(owner)
-        first, second = (self.emit(operand) for operand in owner.operands)
-        return first.binary(NAMES[type(owner)], second)
+        return self._applied(type(owner), self.emit(owner.operands[0]), owner.operands[1])
+
+    def _applied(self, kind: type[Operation], x: Emitted, operand: SSAValue) -> Emitted:
+        """Emits an operation on a number. All bits are gone from a width on, by which nothing may
+        be shifted: to the right by one less gives the same."""
+        widest = width_of(self._type) - 1
+        if kind in SHIFTS and not self._ends[operand].within(Interval(0, widest)):
+            if kind is not arith.ShRSIOp:
+                raise self._unfit_step(kind, self._ends[operand])
+            number = constant_number(operand)
+            by = self.emit(operand).min(widest) if number is None else min(int(number), widest)
+            return x.binary(NAMES[kind], by)
+        return x.binary(NAMES[kind], self.emit(operand))
 
     def _argument(self, value: BlockArgument) -> Emitted:
         if not is_signed(value.type) or width_of(value.type) > width_of(self._type):
@@ -180,7 +192,7 @@ class _Restating:
                 raise self._unfit_step(kind, found)
         y = self._between(first, self._ends[root], before)
         for kind, operand in steps:
-            y = y.binary(NAMES[kind], self.emit(operand))
+            y = self._applied(kind, y, operand)
         return _within(y, ends, bounds)
 
     def _between(self, value: Emitted, ends: Ends, bounds: Ends) -> Emitted:
