@@ -47,6 +47,7 @@ DECLARED = (
     "is_searched",
     "constants",
     "signed_bytes",
+    "unsigned_bytes",
     "channels_last",
     "non_finite",
     "tolerance",

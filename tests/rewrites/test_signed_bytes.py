@@ -1,4 +1,4 @@
-"""Unsigned bytes that are only moved become signed ones without a change of any bit."""
+"""Bytes that are only moved become those of the other sign without a change of any bit."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from rewrite_nets import Net, assert_same_bits, evaluate, located, op_names, run
 
 from byocir.dialects import graph as g
 from byocir.dialects.array import ArrayAttr
-from byocir.dialects.types import element_type_of, ui8
-from byocir.rewrites.signed_bytes import SignedBytesPass
+from byocir.dialects.types import element_type_of, i8, ui8
+from byocir.rewrites.signed_bytes import SignedBytesPass, UnsignedBytesPass
 
 X = np.random.default_rng(3).normal(0, 9, (1, 4, 4, 6)).astype(np.float32)
 NEAREST = {
@@ -25,9 +25,14 @@ NEAREST = {
 PADS = {"pads": [0, 0, 1, 2, 0, 0, -1, 1]}
 WINDOW = {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1, 1, 1, 1], "dilations": [1, 1]}
 
+DTYPES = {ui8: np.uint8, i8: np.int8}
+
 MOVES = {
     "pad with a number": lambda net, x: g.PadOp.make(
-        x, mode="constant", value=ArrayAttr.of(np.array(200, np.uint8)), **PADS
+        x,
+        mode="constant",
+        value=ArrayAttr.of(np.array(70, DTYPES[element_type_of(x.type)])),
+        **PADS,
     ),
     "pad with nothing": lambda net, x: g.PadOp.make(x, mode="constant", **PADS),
     "pad with the edge": lambda net, x: g.PadOp.make(x, mode="edge", **PADS),
@@ -45,12 +50,12 @@ MOVES = {
 }
 
 
-def around(move) -> tuple[Net, list]:
-    """What moves unsigned bytes between a quantize op and dequantize ops."""
+def around(move, to=np.uint8, zero=100) -> tuple[Net, list]:
+    """What moves bytes between a quantize op and dequantize ops."""
     net = Net(X)
-    op = move(net, net.quantize(net.arguments[0], 0.1, 100, to=np.uint8))
+    op = move(net, net.quantize(net.arguments[0], 0.1, zero, to=to))
     net.add(op)
-    return net, [net.dequantize(value, 0.1, 100, of=np.uint8) for value in op.results]
+    return net, [net.dequantize(value, 0.1, zero, of=to) for value in op.results]
 
 
 @pytest.mark.parametrize("name", MOVES)
@@ -63,6 +68,33 @@ def test_what_moves_bytes_moves_signed_ones(name):
     assert "requantize" not in op_names(signed)
     values = [value for op in signed.walk() for value in op.results]
     assert all(element_type_of(value.type) != ui8 for value in values)
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_what_moves_signed_bytes_without_negative_numbers_moves_unsigned_ones(name):
+    net, results = around(MOVES[name], np.int8, -128)
+    module = net.returning(*results)
+    unsigned = run_passes(module, UnsignedBytesPass())
+    assert_same_bits(evaluate(unsigned, X), evaluate(module, X))
+    assert located(unsigned) == located(module)
+    assert "requantize" not in op_names(unsigned)
+    values = [value for op in unsigned.walk() for value in op.results]
+    assert all(element_type_of(value.type) != i8 for value in values)
+
+
+@pytest.mark.parametrize("zero", [-127, 0])
+def test_signed_bytes_that_would_have_a_zero_point_stay(zero):
+    net, results = around(MOVES["max pool"], np.int8, zero)
+    module = net.returning(*results)
+    assert str(run_passes(module.clone(), UnsignedBytesPass())) == str(module)
+
+
+def test_what_computes_with_signed_bytes_keeps_them():
+    """No change of sign would be worth it between what is quantised and what computes."""
+    linear = {**NEAREST, "mode": "linear"}
+    net, results = around(lambda net, x: g.ResizeOp.make(x, **linear), np.int8, -128)
+    module = net.returning(*results)
+    assert str(run_passes(module.clone(), UnsignedBytesPass())) == str(module)
 
 
 def test_what_computes_with_bytes_gets_unsigned_ones():

@@ -135,7 +135,7 @@ class Evaluated(Dnnl):
         return {}
 
 
-@pytest.mark.parametrize("net", ["ResNet-18 u8", "MobileNetV2 s8"])
+@pytest.mark.parametrize("net", ["ResNet-18 u8", "ResNet-18 s8", "MobileNetV2 s8"])
 def test_nets_of_bytes_are_whole_and_right(net):
     model = INT8_NETS[net](REDUCED)
     package = byocir.compile(model, targets=["dnnl"])

@@ -62,6 +62,9 @@ class TargetProtocol(Protocol):
     signed_bytes: ClassVar[bool]
     """Tells whether it computes on signed bytes alone."""
 
+    unsigned_bytes: ClassVar[bool]
+    """Tells whether it computes faster on unsigned bytes without a zero point."""
+
     def refusal(self, ops: Sequence[Operation]) -> str:
         """Gives the reason why it cannot run the ops of a match, or ""."""
         ...

@@ -22,6 +22,7 @@ PASSES: dict[str, str] = {
     "fold-constants": "byocir.rewrites.fold_constants:FoldConstantsPass",
     "normalize-qdq": "byocir.rewrites.normalize_qdq:NormalizeQdqPass",
     "signed-bytes": "byocir.rewrites.signed_bytes:SignedBytesPass",
+    "unsigned-bytes": "byocir.rewrites.signed_bytes:UnsignedBytesPass",
     "qdq-to-integer": "byocir.rewrites.qdq_to_integer:QdqToIntegerPass",
     "tabulate-bytes": "byocir.rewrites.tabulate_bytes:TabulateBytesPass",
     "fix-point": "byocir.rewrites.fix_point:FixPointPass",

@@ -1,16 +1,21 @@
-"""signed-bytes: arrays of unsigned bytes become arrays of signed ones.
+"""signed-bytes, unsigned-bytes: arrays of bytes of one sign become arrays of the other.
 
-Does: quantize ops to u8 quantise to i8 with a zero point that is 128 less, and dequantize ops read
-it so; between them max pools and what moves elements (shape ops, concat, slice, split, gather, pad,
-resize to the nearest, …) work on i8. Constants of u8 that
-are dequantised become constants of i8. At the borders, where u8 goes in or comes out, or where
-another op works on it, `graph.requantize` adds -128 or 128 and nothing else.
+`signed-bytes` does: quantize ops to u8 quantise to i8 with a zero point that is 128 less, and
+dequantize ops read it so; between them max pools and what moves elements (shape ops, concat, slice,
+split, gather, pad, resize to the nearest, …) work on i8. Constants of u8 that are dequantised
+become constants of i8. At the borders, where u8 goes in or comes out, or where another op works on
+it, `graph.requantize` adds -128 or 128 and nothing else.
 
-Requires: nothing; zero points that are no constants stay as they are. A target asks for this pass
-(`Target.signed_bytes`). It runs first, while all that computes is between dequantize and quantize.
+`unsigned-bytes` does the opposite to what has the zero point -128, as what follows a relu has: it
+becomes u8 without a zero point. It leaves what is not quantised, moved and dequantised alone, and
+so has no borders.
 
-Guarantees: every value keeps its bits but those that are i8 now, which are 128 less. Locations are
-kept.
+Requires: nothing; zero points that are no constants stay as they are. A target asks for these
+passes (`Target.signed_bytes`, `Target.unsigned_bytes`). They run first, while all that computes is
+between dequantize and quantize.
+
+Guarantees: every value keeps its bits but those that are of the other sign now, which are 128 less
+or more. Locations are kept.
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ from byocir.dialects.graph import (
     ResizeOp,
     SplitOp,
 )
-from byocir.dialects.types import element_type_of, i8, ui8
+from byocir.dialects.types import dtype_of, element_type_of, i8, ui8
 from byocir.rewrites.clean_up import DropUndone, added_by
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.grid import constant_array
@@ -59,93 +64,143 @@ class SignedBytesPass(ModulePass):
     name = "signed-bytes"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite_module(
-            op,
-            [
-                QuantizeToSigned(),
-                DequantizeFromSigned(),
-                MoveChangeOfSignDown(),
-                DropUndone(),
-            ],
-        )
+        rewrite_module(op, _patterns(Change(ui8, i8, -OFFSET)))
 
 
-class QuantizeToSigned(Pattern):
-    """`quantize(x)` to u8 is `quantize(x)` to i8 and 128 more."""
+@dataclass(frozen=True)
+class UnsignedBytesPass(ModulePass):
+    """Makes arrays of signed bytes with zero point -128 between quantize and dequantize ops
+    unsigned, without a zero point; exact."""
 
+    name = "unsigned-bytes"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite_module(op, _patterns(Change(i8, ui8, OFFSET)))
+
+
+@dataclass(frozen=True)
+class Change:
+    """The change of arrays from bytes of type `old` to those of `new`, which are `offset` more."""
+
+    old: Attribute
+    new: Attribute
+    offset: int
+
+    def of(self, values: np.ndarray) -> np.ndarray:
+        """Gives numbers of the old type as those of the new one."""
+        return (values.astype(np.int16) + self.offset).astype(dtype_of(self.new))
+
+    def zero_of(self, zero_point: SSAValue, new: NewOps) -> SSAValue | None:
+        """Gives the zero point of the new grid; None where that of the grid is not of the old type,
+        not known, or, for unsigned bytes, would be one."""
+        known = constant_array(zero_point)
+        if known is None or not known.present or known.dtype != dtype_of(self.old):
+            return None
+        made = self.of(known.values())
+        return None if self.new == ui8 and made.any() else new.constant(made)
+
+
+def _patterns(change: Change) -> list[Pattern]:
+    return [
+        QuantizeToOther(change),
+        DequantizeFromOther(change),
+        MoveChangeOfSignDown(change),
+        DropUndone(),
+    ]
+
+
+@dataclass(frozen=True)
+class QuantizeToOther(Pattern):
+    """`quantize(x)` to u8 is `quantize(x)` to i8 and 128 more, or the other way."""
+
+    change: Change
     roots = (QuantizeOp,)
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         assert isinstance(op, QuantizeOp)
-        zero = _signed_zero(op.zero_point, new)
+        if self.change.new == ui8 and not _is_dequantized(op.result):
+            return None
+        zero = self.change.zero_of(op.zero_point, new)
         if zero is None:
             return None
         made = QuantizeOp.make(op.input, op.scale, zero, axis=op.axis, location=op.location)
-        return [changed_sign(new.add(made).result, ui8, new)]
+        return [changed_sign(new.add(made).result, self.change.old, new)]
 
 
-class DequantizeFromSigned(Pattern):
-    """`dequantize(x)` of u8 is that of 128 less."""
+@dataclass(frozen=True)
+class DequantizeFromOther(Pattern):
+    """`dequantize(x)` of u8 is that of 128 less, or that of i8 of 128 more, if this is at hand."""
 
+    change: Change
     roots = (DequantizeOp,)
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         assert isinstance(op, DequantizeOp)
-        zero = _signed_zero(op.zero_point, new)
+        if self.change.new == ui8 and _changed_from(op.input, self.change.old) is None:
+            return None
+        zero = self.change.zero_of(op.zero_point, new)
         if zero is None:
             return None
         known = constant_array(op.input)
-        signed = (
-            new.constant(_less(known.values()))
+        other = (
+            new.constant(self.change.of(known.values()))
             if known is not None and known.present
-            else changed_sign(op.input, i8, new)
+            else changed_sign(op.input, self.change.new, new)
         )
-        made = DequantizeOp.make(signed, op.scale, zero, axis=op.axis, location=op.location)
+        made = DequantizeOp.make(other, op.scale, zero, axis=op.axis, location=op.location)
         return [new.add(made).result]
 
 
+@dataclass(frozen=True)
 class MoveChangeOfSignDown(Pattern):
     """A shape op, or another that only moves or compares, of bytes with 128 added is 128 more than
-    that of the bytes."""
+    that of the bytes; as much for 128 taken off."""
 
+    change: Change
     roots = _SAME_FOR_BOTH
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         assert isinstance(op, GraphOp)
-        if isinstance(op, ResizeOp) and not is_nearest(op):
+        if not _moves(op):
             return None
         moved = list(op.operands[:1] if isinstance(op, GatherOp) else op.operands)
-        sources = [_changed_from(value, ui8) for value in moved]
-        signed = [source for source in sources if source is not None]
-        if not signed or len(signed) < len(sources):
+        sources = [_changed_from(value, self.change.old) for value in moved]
+        known = [source for source in sources if source is not None]
+        if not known or len(known) < len(sources):
             return None
-        operands = [*signed, *op.operands[len(signed) :]]
-        made = type(op).make(*operands, location=op.location, **_signed_properties(op))
-        return [changed_sign(value, ui8, new) for value in new.add(made).results]
+        operands = [*known, *op.operands[len(known) :]]
+        made = type(op).make(
+            *operands, location=op.location, **_changed_properties(op, self.change)
+        )
+        return [changed_sign(value, self.change.old, new) for value in new.add(made).results]
 
 
-def _signed_properties(op: GraphOp) -> dict[str, Any]:
-    """Gives the properties with which an op on bytes works on those of 128 less: a pad adds such,
-    too.
+def _moves(op: Operation) -> bool:
+    """Tells if an op of one of these kinds only moves or compares elements."""
+    return not isinstance(op, ResizeOp) or is_nearest(op)
+
+
+def _is_dequantized(value: SSAValue) -> bool:
+    """Tells if all that reads a value dequantises it, perhaps after it was moved alone."""
+    for use in value.uses:
+        op = use.operation
+        if isinstance(op, DequantizeOp) and use.index == 0:
+            continue
+        alone = isinstance(op, _SAME_FOR_BOTH) and not isinstance(op, ConcatOp) and use.index == 0
+        if not (alone and _moves(op) and all(map(_is_dequantized, op.results))):
+            return False
+    return True
+
+
+def _changed_properties(op: GraphOp, change: Change) -> dict[str, Any]:
+    """Gives the properties with which an op on bytes works on those of the other sign: a pad adds
+    such, too.
     """
     properties = dict[str, Any](op.properties)
     if isinstance(op, PadOp) and op.mode.data == "constant":
-        fill = np.zeros((), np.uint8) if op.value is None else op.value.data.values()
-        properties["value"] = ArrayAttr.of(_less(fill))
+        fill = np.zeros((), dtype_of(change.old)) if op.value is None else op.value.data.values()
+        properties["value"] = ArrayAttr.of(change.of(fill))
     return properties
-
-
-def _signed_zero(zero_point: SSAValue, new: NewOps) -> SSAValue | None:
-    """Gives the zero point of the signed grid; None where that of the grid is not u8, or not
-    known."""
-    known = constant_array(zero_point)
-    if known is None or not known.present or known.dtype != np.uint8:
-        return None
-    return new.constant(_less(known.values()))
-
-
-def _less(values: np.ndarray) -> np.ndarray:
-    return (values.astype(np.int16) - OFFSET).astype(np.int8)
 
 
 def changed_sign(value: SSAValue, to: Attribute, new: NewOps) -> SSAValue:

@@ -101,6 +101,11 @@ class Target(Loader, ArgSpecConvertible):
     """Says that it computes on signed bytes alone: arrays of unsigned ones then become signed, with
     zero points that are 128 less, in the whole module before the first match."""
 
+    unsigned_bytes: ClassVar[bool] = False
+    """Says that it computes faster on unsigned bytes without a zero point than on signed ones with
+    the zero point -128, as what follows a relu often has: these then become unsigned, in the whole
+    module before the first match, unless another target has `signed_bytes`."""
+
     channels_last: ClassVar[bool] = False
     """Asks that convolutions are offered to its patterns at the tensor level with channels last:
     images [n, h, w, c], weights [r, s, c, o], and zeros around images in memory. What computes

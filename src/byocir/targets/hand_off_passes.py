@@ -1,7 +1,8 @@
 """Chooses the passes that partition a module: all of them, or those left for one that was saved.
 
 ```
-signed-bytes                                    when a target computes on signed bytes alone
+signed-bytes                     when a target computes on signed bytes alone, else
+unsigned-bytes                   when one is faster on bytes without a zero point
 fold-constants, clean-up, normalize-qdq, fold-constants, qdq-to-integer, fold-constants, clean-up
 tabulate-bytes                                  when a target has tables
 fix-point                                       when a target computes in fixed point
@@ -37,7 +38,7 @@ from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.machine import PASSES
 from byocir.rewrites.pipeline import parse_pipeline
 from byocir.rewrites.schedule.composites import is_scheduled
-from byocir.rewrites.signed_bytes import SignedBytesPass
+from byocir.rewrites.signed_bytes import SignedBytesPass, UnsignedBytesPass
 from byocir.targets.base import Target, target_of
 from byocir.targets.own_passes import passes_at, passes_of
 from byocir.targets.resolve_targets import Targets, attributes_of
@@ -83,9 +84,15 @@ def meaning_pipeline(module: ModuleOp, targets: Targets) -> list[ModulePass]:
     attributes = attributes_of(targets)
     set_targets(module, attributes)
     instances = [target_of(attribute) for attribute in attributes]
-    signed = any(ask(target, "signed_bytes") for target in instances)
-    first = [SignedBytesPass()] if signed else []
-    return [*first, *parse_pipeline(GRAPH_REWRITES), *_fix_point(instances)]
+    return [*_sign_of_bytes(instances), *parse_pipeline(GRAPH_REWRITES), *_fix_point(instances)]
+
+
+def _sign_of_bytes(instances: Sequence[Target]) -> list[ModulePass]:
+    """Gives the pass that gives bytes the sign that targets have them compute on: those that can do
+    nothing else come before those that are faster."""
+    if any(ask(target, "signed_bytes") for target in instances):
+        return [SignedBytesPass()]
+    return [UnsignedBytesPass()] if any(ask(t, "unsigned_bytes") for t in instances) else []
 
 
 def is_handed_over(module: ModuleOp) -> bool:

@@ -132,6 +132,38 @@ static dnnl_memory_desc_t any(dnnl_net *n, dnnl_data_type_t type, int rank,
     return desc;
 }
 
+/* The order of the elements of a description, which no blocks make, for those of another type. */
+static dnnl_memory_desc_t of_type(dnnl_net *n, const_dnnl_memory_desc_t desc, dnnl_data_type_t type)
+{
+    dnnl_memory_desc_t made = NULL;
+    dnnl_dims_t *strides = NULL;
+    if (type_of(desc) == type)
+        TRY(dnnl_memory_desc_clone(&made, desc));
+    else {
+        TRY(dnnl_memory_desc_query(desc, dnnl_query_strides, &strides));
+        TRY(dnnl_memory_desc_create_with_strides(&made, rank_of(desc), dims_of(desc), type,
+                                                 *strides));
+    }
+    return made;
+}
+
+/* The channels of each pixel side by side. */
+static dnnl_memory_desc_t channels_last(dnnl_net *n, dnnl_data_type_t type, int rank,
+                                        const dnnl_dim_t *dims)
+{
+    dnnl_memory_desc_t desc = NULL;
+    dnnl_dims_t strides;
+    dnnl_dim_t stride = dims[1];
+    for (int i = rank; i-- > 2;) {
+        strides[i] = stride;
+        stride *= dims[i];
+    }
+    strides[1] = 1;
+    strides[0] = stride;
+    TRY(dnnl_memory_desc_create_with_strides(&desc, rank, dims, type, strides));
+    return desc;
+}
+
 /* -- what the processor has */
 
 #if defined(__x86_64__) || defined(_M_X64)
@@ -391,7 +423,7 @@ static dnnl_primitive_attr_t attr_of(dnnl_net *n)
         else if (t->kind == dnnl_binary)
             TRY(dnnl_post_ops_append_binary(ops, t->alg, n->values[t->value].desc));
         else
-            TRY(dnnl_post_ops_append_sum(ops, t->alpha, 0, dnnl_data_type_undef));
+            TRY(dnnl_post_ops_append_sum(ops, t->alpha, 0, type_of(n->values[t->value].desc)));
     }
     if (n->zero_point != DNNL_NET_NONE)
         TRY(dnnl_primitive_attr_set_zero_points_mask(attr, DNNL_ARG_SRC, 0));
@@ -400,21 +432,31 @@ static dnnl_primitive_attr_t attr_of(dnnl_net *n)
     return attr;
 }
 
+/* The value that is added to what follows; DNNL_NET_NONE for none. */
+static int added_to(const dnnl_net *n)
+{
+    for (int i = 0; i < n->next_count; i++)
+        if (n->next[i].kind == dnnl_sum) return n->next[i].value;
+    return DNNL_NET_NONE;
+}
+
 /* The place of a result: that of the value that is added, if nothing reads it, else a new one. */
 static int result_of(dnnl_net *n, const_dnnl_memory_desc_t desc)
 {
-    int added = DNNL_NET_NONE;
-    for (int i = 0; i < n->next_count; i++)
-        if (n->next[i].kind == dnnl_sum) added = n->next[i].value;
+    const int added = added_to(n);
     if (n->code || added == DNNL_NET_NONE)
         return add_copy_of_desc(n, desc, TEMPORARY, DNNL_NET_NONE);
     const value *v = &n->values[added];
-    if (!n->is_read_later && n->values[v->root].kind == TEMPORARY &&
-        dnnl_memory_desc_equal(v->desc, desc))
-        return add_copy_of_desc(n, desc, TEMPORARY, added);
-    const int y = add_copy_of_desc(n, desc, TEMPORARY, DNNL_NET_NONE);
-    copy(n, added, y, 0);
-    return y;
+    dnnl_memory_desc_t wanted = of_type(n, desc, type_of(v->desc));
+    if (n->code) return 0;
+    int place = added;
+    if (n->is_read_later || n->values[v->root].kind != TEMPORARY ||
+        !dnnl_memory_desc_equal(v->desc, wanted)) {
+        place = add_copy_of_desc(n, wanted, TEMPORARY, DNNL_NET_NONE);
+        copy(n, added, place, 0);
+    }
+    dnnl_memory_desc_destroy(wanted);
+    return add_copy_of_desc(n, desc, TEMPORARY, place);
 }
 
 /* Adds a primitive that reads and writes as its description says. `x` are what it reads. */
@@ -479,7 +521,12 @@ int dnnl_net_conv(dnnl_net *n, int x, int weights, int bias, dnnl_data_type_t ty
 {
     if (n->code) return 0;
     check_bytes(n, n->values[x].desc);
-    dnnl_memory_desc_t d[] = {any_of(n, x), any_of(n, weights), any(n, type, rank, dims)};
+    /* Bytes that are added may be of another sign, but not in an order that no strides tell. */
+    const int added = added_to(n);
+    const int is_alike = added == DNNL_NET_NONE || type_of(n->values[added].desc) == type;
+    dnnl_memory_desc_t y_desc =
+        is_alike ? any(n, type, rank, dims) : channels_last(n, type, rank, dims);
+    dnnl_memory_desc_t d[] = {any_of(n, x), any_of(n, weights), y_desc};
     dnnl_primitive_attr_t attr = attr_of(n);
     dnnl_primitive_desc_t made = NULL;
     TRY(dnnl_convolution_forward_primitive_desc_create(

@@ -19,7 +19,7 @@ from byocir.dialects.types import (
     element_of,
     element_type_of,
 )
-from byocir.targets.dnnl.patterns import BINARY, VIEWS
+from byocir.targets.dnnl.patterns import BINARY, BYTES, VIEWS
 from byocir.targets.dnnl.terms import (
     TYPES,
     aligned,
@@ -204,7 +204,7 @@ void {name}_close(void *state)
         if "graph.requantize" in names:
             end = names.index("graph.requantize") + 1
             is_sum = names[end : end + 2] == ["graph.dequantize", "graph.add"]
-            return made if not is_sum or self._adds_alike(made[end:]) else made[:end]
+            return made if not is_sum or self._adds_bytes(made[end:]) else made[:end]
         if any(function_of(op, value) is not None for value in op.operands[:2]):
             return []  # oneDNN's kernels of functions take no others with them
         values = [op, *made]
@@ -214,15 +214,14 @@ void {name}_close(void *state)
         ]
         return made[: kept.index(False)] if False in kept else made + smooth
 
-    def _adds_alike(self, tail: Sequence[Operation]) -> bool:
-        """Tells if what is added, in a sum that is quantised, has the type and shape of the result,
-        as its place must."""
+    def _adds_bytes(self, tail: Sequence[Operation]) -> bool:
+        """Tells if what is added, in a sum that is quantised, is of bytes and has the shape of the
+        result, as its place must."""
         other = self._later.get(other_operand(tail[1], tail[0].results[0]))
-        return (
-            other is not None
-            and tail[-1].name == "graph.quantize"
-            and other.operands[0].type == tail[-1].results[0].type
-        )
+        if other is None or tail[-1].name != "graph.quantize":
+            return False
+        (added, *_), result = other.operands, tail[-1].results[0]
+        return element_type_of(added.type) in BYTES and sizes(added) == sizes(result)
 
     def _primitive(self, op: Operation, after: Sequence[Operation]) -> str:
         """Writes an op with what is done with its result; the name of what that gives."""

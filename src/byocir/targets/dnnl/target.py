@@ -60,6 +60,7 @@ class Dnnl(DnnlLoader, CTarget):
 
     patterns = PATTERNS
     constants = "bind"
+    unsigned_bytes = True
     non_finite = False
     tolerance = 1e-6
     library: ClassVar = _files()
