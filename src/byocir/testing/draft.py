@@ -19,15 +19,17 @@ from byocir.testing.choose import Choose, pick
 @dataclass(frozen=True)
 class Breadth:
     """The numbers among which draws choose: `sizes` of dimensions and `extents` of iterators that
-    nothing else tells, and `steps`, the longest of windows, beside the even ones."""
+    nothing else tells, and `steps`, the longest of windows, beside the even ones. With `plain`, two
+    graphs of three are plain: see `Draft`."""
 
     sizes: tuple[int, ...] = (1, 2, 3, 4, 8, 16)
     extents: tuple[int, ...] = (1, 2, 3, 4)
     steps: int = 0
+    plain: bool = False
 
 
 NARROW = Breadth()
-WIDE = Breadth((1, 2, 3, 5, 7, 8, 9, 16, 17, 24, 33), (1, 2, 3, 5, 8, 9, 16, 17, 20), 3)
+WIDE = Breadth((1, 2, 3, 5, 7, 8, 9, 16, 17, 24, 33), (1, 2, 3, 5, 8, 9, 16, 17, 20), 3, plain=True)
 """Sizes that devices which work in tiles fill, and those one beside."""
 
 Properties = dict[str, PropertyValue]
@@ -64,6 +66,8 @@ class Draft:
     recent: list[Shape] = field(default_factory=list[Shape])
     """Shapes of inputs drawn before: branches that meet again need the same."""
     breadth: Breadth = NARROW
+    plain: bool = False
+    """Asks for what rules take most often: operands of one shape, scales of all or of channels."""
 
     def known(self, i: int) -> Shape | None:
         type_ = self.slots[i].type

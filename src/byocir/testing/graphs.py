@@ -95,6 +95,7 @@ def draw_graph(
     builder = _Builder(choose, wants, pick(choose, ELEMENTS if choose(0, 4) else rare))
     builder.tensor_level = level == "tensor"
     builder.breadth = breadth
+    builder.plain = breadth.plain and choose(0, 2) < 2
     value = builder.value(pattern)
     if not isinstance(value.owner, tir.BlockOp | GraphOp | ForeignOp) or not value.owner.operands:
         raise Unfit
@@ -113,6 +114,7 @@ class _Builder:
         self.recent: list[Shape] = []
         self.tensor_level = False
         self.breadth = NARROW
+        self.plain = False
 
     def value(self, pattern: Pattern) -> SSAValue:
         """Gives the value made for a pattern of ops; always the same."""
@@ -163,7 +165,7 @@ class _Builder:
         if result is not None:
             slots[0].type = operand_type(self.choose, name, result, slots[0].element)
         facts = self.choose, slots, fixed, label, self.element, self.wants, self.recent
-        draft = Draft(*facts, self.breadth)
+        draft = Draft(*facts, self.breadth, self.plain)
         types, properties = _proposal(name, draft)
         values = [
             self._operand(operand, type_, (name, i))
@@ -268,7 +270,7 @@ class _Builder:
                 raise Unfit
             numbers = numbers_on_grid(self.choose, *place, type_)
             if numbers is None:
-                numbers = _numbers(self.choose, type_)
+                numbers = _numbers(self.choose, type_, self.plain)
             array = Array.of(np.asarray(numbers).astype(dtype_of(element_type_of(type_))))
             made = tir.ConstantOp.of(array) if self.tensor_level else ConstantOp.of(array)
             self.block.add_op(made)
@@ -340,11 +342,11 @@ def _computes(op: Operation) -> bool:
     return isinstance(op, GraphOp | ForeignOp) and not isinstance(op, ConstantOp)
 
 
-def _numbers(choose: Choose, type_: Attribute) -> np.ndarray:
+def _numbers(choose: Choose, type_: Attribute, is_plain: bool) -> np.ndarray:
     """Gives numbers of a constant: one for all, small ones of both signs, or positive ones; seldom
-    those that fill 32 bits."""
+    those that fill 32 bits, and never in a plain graph."""
     shape, dtype = shape_of(type_), dtype_of(element_type_of(type_))
-    kind, rng = choose(0, 6) // 2, np.random.default_rng(choose(0, 99))
+    kind, rng = choose(0, 5 if is_plain else 6) // 2, np.random.default_rng(choose(0, 99))
     is_wide = dtype.kind == "i" and dtype.itemsize >= 4
     low, high = ((1, 2), (-4, 4), (1, 100), (2**20, 2**31) if is_wide else (1, 100))[kind]
     values = rng.integers(low, high, shape)

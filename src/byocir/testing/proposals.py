@@ -116,7 +116,10 @@ def _pad(d: Draft) -> Proposal:
 
 
 def _shape_like(d: Draft, other: Shape) -> Shape:
-    """Gives a shape that broadcasts to another, or to which it does."""
+    """Gives a shape that broadcasts to another, or to which it does; the same, mostly, in plain
+    graphs."""
+    if d.plain and d.choose(0, 7) < 7:
+        return other
     kinds = [other, other, tuple(1 for _ in other), (), (), (1,)]
     if len(other) > 1:
         kinds += [(1, *other[1:]), other[1:], other[-1:], (other[1], *[1] * (len(other) - 2))]
@@ -175,7 +178,7 @@ def _requantize(d: Draft) -> Proposal:
     wide = d.breadth.steps
     scales = [
         (
-            () if d.choose(0, 1) and not (wide and d.choose(0, 1)) else _shape_like(d, shape),
+            () if d.choose(0, 1) and not (wide and d.choose(0, 1)) else _scale_shape(d, shape),
             d.kind(i, i32 if fixed else f32),
         )
         for i in range(1, len(d.slots))
@@ -183,6 +186,13 @@ def _requantize(d: Draft) -> Proposal:
     zero = d.attribute("zero_point", 0, 0, 0, 5)
     numbers: Properties = {"rounding": rounding, "to": to, "zero_point": zero}
     return d.types((shape, d.kind(0, i8)), *scales), numbers
+
+
+def _scale_shape(d: Draft, x: Shape) -> Shape:
+    """Gives the shape of scales for an input: one for each channel in plain graphs, (C, 1, …)."""
+    if d.plain and len(x) > 1:
+        return (x[1], *[1] * (len(x) - 2))
+    return _shape_like(d, x)
 
 
 def _quantize(element: Attribute, zero: Attribute) -> Propose:
