@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from xdsl.dialects.func import FuncOp
 
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
 from byocir.dialects.types import i8
-from byocir.machine import MAIN, Machine, exactly, up_to
+from byocir.machine import MAIN, Calls, Machine, exactly, up_to
 from byocir.machine.calls import calls_in
 from byocir.machine.numeric_programs import times_of
 from byocir.machine.simulator import Simulator
@@ -71,6 +73,23 @@ STEP = """
     }
   }
 """
+
+
+def test_calls_of_ops_that_do_alike_blocks_are_followed_once(monkeypatch) -> None:
+    """The loads of two rows are alike, and so are the sums with them."""
+    steps = STEP.replace("AT", "0") + STEP.replace("AT", "1")
+    module = parse_module(PROGRAM.replace("LOADS", steps), load_context())
+    (function,) = (op for op in module.ops if isinstance(op, FuncOp))
+    followed: list[str] = []
+    course = Calls._course  # pyright: ignore[reportPrivateUsage]
+
+    def counted(calls: Calls) -> Any:
+        followed.append(calls.op.callee.data)
+        return course(calls)
+
+    monkeypatch.setattr(Calls, "_course", counted)
+    assert len(calls_in(keeping(), function.body.block)) == 10
+    assert followed == ["keeping.load", "keeping.load", "keeping.add", "keeping.store"]
 
 
 def test_what_stays_is_found_until_it_is_written() -> None:

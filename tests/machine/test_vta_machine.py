@@ -55,6 +55,14 @@ def test_a_residual_sum_stays_in_the_accumulators() -> None:
     assert "load_acc8" in found[1].schedule
 
 
+def test_layers_whose_bytes_pass_through_main_memory_are_regions_of_their_own() -> None:
+    """No tokens lead from stores to loads: one program cannot wait for what it stored."""
+    net = Net((1, 16, 4, 4), per_channel=False)
+    last = net.conv(net.conv(net.value, (16, 16), 1), (16, 16), 1)
+    package = expect_equal(byocir.import_onnx(net.of(last, (1, 16, 4, 4))), 2)
+    assert len(package.report.regions) == 2
+
+
 def test_the_digits_net_runs_with_what_has_whole_blocks_of_channels() -> None:
     path = Path(EXAMPLE).parent / "digits" / "digits_int8.onnx"
     expect_equal(byocir.import_onnx(str(path), shapes={"image": (1, 1, 8, 8)}), 5)

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute
 from byocir.dialects.types import Shape
 from byocir.errors import ByocirError
 from byocir.machine.instructions import WORK, Call, Cycles, Encode, Instruction, Register, init_of
-from byocir.machine.parts import MAIN, InOrder, Interlocked, Limit, Memory, Order, Unit
+from byocir.machine.parts import MAIN, InOrder, Interlocked, Limit, Memory, Order, Tokens, Unit
 from byocir.patterns import Composite, Pattern, block
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.composite import composite
@@ -148,6 +148,17 @@ class Machine:
         """The memories where the hardware holds back what must not overlap."""
         watched = self.ordered.memories if isinstance(self.ordered, Interlocked) else ()
         return frozenset((*watched, *(memory for memory in self.memories if memory.fifo)))
+
+    @property
+    def hands_on(self) -> bool:
+        """Tells whether a program may read what it wrote to main memory: whether tokens, if it has
+        these, lead from units that write there to all that read there."""
+        if not isinstance(self.ordered, Tokens):
+            return True
+        writers = {each.unit for each in self.instructions if each.into.is_main}
+        readers = {each.unit for each in self.instructions if each.reads_main}
+        pairs = {*self.ordered.pairs, *((unit, unit) for unit in self.units)}
+        return all((one, other) in pairs for one in writers for other in readers)
 
     def memory_of(self, scope: str) -> Memory | None:
         """Gives the memory that buffers of a scope lie in; None for another machine's."""

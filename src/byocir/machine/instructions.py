@@ -82,6 +82,12 @@ class Instruction:
             not isinstance(form.init, Pattern) and form.init is not None for form in self.forms
         )
 
+    @property
+    def reads_main(self) -> bool:
+        """Tells whether it reads main memory."""
+        patterns = [read.pattern for form in self.forms for read in form.reads]
+        return not all(isinstance(each, Operand) and not each.memory.is_main for each in patterns)
+
     @cached_property
     def moves(self) -> Memory | None:
         """The memory from which it may move elements as they are, if it is a copy."""

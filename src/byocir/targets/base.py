@@ -186,8 +186,10 @@ class Target(Loader, ArgSpecConvertible):
     @property
     def region_policy(self) -> RegionPolicy:
         """The way in which composites are gathered into regions, each of which is one call: by
-        default in as few as can be, connected or not."""
-        return RegionPolicy()
+        default in as few as can be, connected or not; each alone for a described machine that
+        cannot wait for what it wrote to main memory itself (`Machine.hands_on`)."""
+        machine = _described(self)
+        return RegionPolicy("any" if machine is None or machine.hands_on else "none")
 
     def refusal(self, ops: Sequence[Operation]) -> str:
         """Gives the reason why it cannot run the ops of a match that keeps all rules, or "": what
