@@ -150,7 +150,7 @@ class Calls:
 
 @dataclass(frozen=True)
 class _Box:
-    """A box of an operand, where its indices have no constants; `steps` as those of places."""
+    """A box of an operand, where its indices have no constants; `steps` are as those of places."""
 
     operand: int
     sides: tuple[Span, ...]
@@ -173,7 +173,7 @@ def _boxes(
 
 
 class _Course:
-    """What the calls of an op do one after the other, the same for all that do alike blocks."""
+    """Follows the calls of an op one after the other: the same for all that do alike blocks."""
 
     def __init__(self) -> None:
         self.boxes: list[_Box] = []
