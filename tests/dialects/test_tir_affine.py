@@ -1,5 +1,7 @@
 """Index expressions: one form for equal ones, tight bounds, text that reads back."""
 
+from itertools import product
+
 from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineExpr
@@ -7,7 +9,7 @@ from xdsl.parser import Parser
 
 from byocir.dialects.context import load_context
 from byocir.dialects.intervals import Interval
-from byocir.dialects.tir.affine import bounds, canonical, format_expr, linear, parse_expr
+from byocir.dialects.tir.affine import bounds, canonical, format_expr, linear, parse_expr, parted
 
 NAMES = ["h", "w", "r"]
 KINDS = [AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.CeilDiv, AffineBinaryOpKind.Mod]
@@ -81,6 +83,21 @@ def test_linear_forms_give_coefficients_and_tight_bounds(coefficients, constant)
     low, high = form.interval(lambda _: Interval(0, 2))
     corners = [[2 * (c > 0) for c in coefficients], [2 * (c < 0) for c in coefficients]]
     assert [high, low] == [expr.eval(corner, []) for corner in corners]
+
+
+@given(EXPRESSIONS, POINTS, st.tuples(*[st.integers(0, 4)] * 3), st.integers(1, 8))
+def test_parts_are_the_quotient_and_the_remainder(expr, lows, spans, size):
+    known = [Interval(low, low + span) for low, span in zip(lows, spans, strict=True)]
+    quotient, rest = parted(canonical(expr), size, known)
+    for point in product(*(range(low, high + 1) for low, high in known)):
+        found = quotient.eval(list(point), []), rest.eval(list(point), [])
+        assert found == divmod(expr.eval(list(point), []), size)
+
+
+def test_parts_that_the_iterators_tell_are_not_divided():
+    known = [Interval(0, 7), Interval(0, 1), Interval(0, 15)]
+    quotient, rest = parted(parse("((h * 2 + w) * 16 + r) floordiv 32 * 16 + r"), 16, known)
+    assert (quotient, rest) == (parse("h"), parse("r"))
 
 
 def test_divisions_are_not_linear():

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir.affine import AffineExpr
 
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import IteratorAttr
-from byocir.dialects.tir.affine import divided, modulo
+from byocir.dialects.tir.affine import divided, modulo, parted
 from byocir.dialects.types import Shape
 
 
@@ -50,12 +51,16 @@ class TiledLayout:
             index[d] = index[d] * size + place
         return index
 
-    def packed_index(self, at: Sequence[AffineExpr]) -> list[AffineExpr]:
-        """Turns an index of the plain array into one of the packed array."""
+    def packed_index(
+        self, at: Sequence[AffineExpr], known: Sequence[Interval] | None = None
+    ) -> list[AffineExpr]:
+        """Turns an index of the plain array into one of the packed array, without dividing where
+        that is not needed, if iterator i is in `known[i]`."""
         index, places = list(at), list[AffineExpr]()
         for d, size in self.tiles.items():
-            index[d] = divided(at[d], size)
-            places.append(modulo(at[d], size))
+            parts = divided(at[d], size), modulo(at[d], size)
+            index[d], place = parts if known is None else parted(at[d], size, known)
+            places.append(place)
         return [*index, *places]
 
     def pack(self, values: np.ndarray) -> np.ndarray:

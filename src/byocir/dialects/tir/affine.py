@@ -96,6 +96,24 @@ def divided(index: AffineExpr, size: int) -> AffineExpr:
     return AffineBinaryOpExpr(AffineBinaryOpKind.FloorDiv, index, AffineExpr.constant(size))
 
 
+def parted(
+    index: AffineExpr, size: int, known: Sequence[Interval]
+) -> tuple[AffineExpr, AffineExpr]:
+    """Gives the quotient and the remainder of an index by a size when iterator i is in `known[i]`,
+    without dividing where that is not needed: of `m * 4 + n + 1` by 4, n up to 2, m and n + 1."""
+    form = IndexForm((), form_of(index).constant)
+    for atom, coefficient in form_of(index).terms:
+        inner = IndexForm(((atom, 1),))
+        if not isinstance(atom, int) and is_quotient(atom):
+            inner = form_of(parted(*division_of(atom), known)[0])
+        form += inner * coefficient
+    whole, rest = form.split(lambda atom: form.coefficient(atom) % size == 0)
+    if Interval(0, size - 1).contains(bounds(expression(rest), known)):
+        terms = tuple((atom, coefficient // size) for atom, coefficient in whole.terms)
+        return expression(IndexForm(terms)), expression(rest)
+    return divided(expression(form), size), modulo(expression(form), size)
+
+
 def bounds(expr: AffineExpr, known: Sequence[Interval]) -> Interval:
     """Gives an interval that contains all values of an expression when iterator i is in `known[i]`;
     it is tight for linear expressions."""

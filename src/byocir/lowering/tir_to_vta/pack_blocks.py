@@ -14,6 +14,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from byocir.dialects.array import Array
 from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
+from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel
@@ -70,10 +71,6 @@ def computed_weights(op: BlockOp) -> list[int] | None:
     return order_of_weights(op.in_maps[1], packer.channel, packer.summed)
 
 
-_GROUP, _LANE, _ROW = -1, -2, -3
-"""Iterators that the unpacked block does not have."""
-
-
 def grouped_channel(op: BlockOp) -> GroupedChannel | None:
     """Finds the index of the input's channels where groups of outputs read their own; else None."""
     if not op.reductions or len(op.in_maps[0].results) < 2:
@@ -97,21 +94,54 @@ class BlockPacker:
     per_group: int = 1
 
     def __post_init__(self) -> None:
-        op, self.block = self.op, self.lanes.block
+        op = self.op
         self.images, self.channel = op.parallels[:2]
-        self.has_rows = self.lanes.batch > 1
         self.grouped = grouped_channel(op)
         self.summed = self._summed_channel()
-        n, c, *spatial = op.parallels
-        channels = [c] if self.per_group == 1 else [_GROUP, c]
-        rows = [_ROW] if self.has_rows else []
-        order = [n, *channels, *spatial, *rows, _LANE, *op.reductions]
-        self.lane = order.index(_LANE)
-        self.count = len(order) + (self.summed is not None)
-        self.dims = [AffineExpr.dimension(order.index(i)) for i in range(len(op.extents))]
-        if self.per_group > 1:
-            group = AffineExpr.dimension(order.index(_GROUP))
-            self.dims[c] = group * self.per_group + self.dims[c]
+        self.iterators: list[IteratorAttr] = []
+        self.dims = [AffineExpr.constant(0)] * len(op.extents)
+        """What the iterators are in those of the packed block."""
+        for i in op.parallels:
+            self._count(i)
+        self.places = [
+            (i, self._over_places(i, name))
+            for i, name in ((self.images, "b"), (self.channel, "l"))
+            if self._size(i) > 1 or name == "l"
+        ]
+        """The iterators of which an element holds several, with those over its places."""
+        for i in op.reductions:
+            self._count(i)
+        if self.summed is not None:
+            self._over_places(self.summed, "k")
+
+    def _size(self, i: int) -> int:
+        """Gives how many points of an iterator are in one block."""
+        sizes = {self.images: self.lanes.batch, self.channel: self.lanes.block}
+        return self.lanes.block if i == self.summed else sizes.get(i, 1)
+
+    def _count(self, i: int) -> None:
+        """Adds the iterator over the blocks of another, in front of it one over groups of them
+        where several read the same channels."""
+        old, size = self.op.iterators.data[i], self._size(i)
+        name, kind, count = old.iterator_name.data, old.kind.data, blocks(old.extent.data, size)
+        if i == self.channel and self.per_group > 1:
+            groups = self._add(f"{name}_group", kind, count // self.per_group)
+            self.dims[i] = groups * (self.per_group * size)
+            count = self.per_group
+        self.dims[i] += self._add(name, kind, count) * size
+
+    def _over_places(self, i: int, name: str) -> AffineExpr:
+        """Adds the iterator over the places in a block of another."""
+        made = self._add(name, self.op.iterators.data[i].kind.data, self._size(i))
+        self.dims[i] += made
+        return made
+
+    def _add(self, name: str, kind: IteratorKind, extent: int) -> AffineExpr:
+        names = {iterator.iterator_name.data for iterator in self.iterators}
+        while name in names:
+            name += "_"
+        self.iterators.append(IteratorAttr.of(name, kind, extent))
+        return AffineExpr.dimension(len(self.iterators) - 1)
 
     def _summed_channel(self) -> int | None:
         """Gives the reduction over the input channels of a contraction."""
@@ -139,17 +169,17 @@ class BlockPacker:
             else:
                 ins.append(values[value])
                 is_weights = self.summed is not None and i == 1
-                new_map = self._weights_map(map_) if is_weights else self._activation(map_)
+                new_map = self._weights_map(map_) if is_weights else self._activation(value, map_)
             maps.append(new_map)
-        maps.append(self._activation(op.out_maps[0]))
+        maps.append(self._activation(op.outs[0], op.out_maps[0]))
         made = BlockOp(
-            self._iterators(),
+            self.iterators,
             ins,
             [values[op.outs[0]]],
             maps,
             op.body.clone(),
             pads=op.pad_values,
-            where=self._map(op.where.data.results) if op.where is not None else None,
+            where=self._map(self._index(op.where.data)) if op.where is not None else None,
             location=op.location,
         )
         into.add_op(made)
@@ -160,7 +190,7 @@ class BlockPacker:
         that a block adds; None for blocks that do not, for few points, and for larger numbers."""
         op = self.op
         adds = len(op.ins) == 1 and not op.reductions and len(op.body.block.ops) == 2
-        if not adds or not isinstance(op.body.block.first_op, arith.AddiOp) or self.has_rows:
+        if not adds or not isinstance(op.body.block.first_op, arith.AddiOp) or self.lanes.batch > 1:
             return None
         numbers, index = op.ins[0].owner, op.in_maps[0].results
         points = math.prod(op.extents) // op.extents[self.channel]
@@ -173,116 +203,66 @@ class BlockPacker:
 
     def _product_with(self, weights: np.ndarray, start: SSAValue, into: Block) -> BlockOp:
         """Appends the block that adds the products of a constant input with these weights."""
-        count, summed = self.count + 1, AffineExpr.dimension(self.count)
-        channel = self._map([AffineExpr.dimension(self.channel)]).results[0]
-        out = self._activation(self.op.out_maps[0]).results
-        lanes = self._over_lanes(IteratorKind.REDUCTION, "k")
+        lanes = TiledLayout((0,), {0: self.lanes.block})
+        channel = self._packed(lanes, [self.dims[self.channel]])
+        out = self._activation(self.op.outs[0], self.op.out_maps[0]).results
+        summed = self._add("k", IteratorKind.REDUCTION, self.lanes.block)
         constants = [
-            _constant(array, self.op.location) for array in (input_of_numbers(self.block), weights)
+            _constant(array, self.op.location)
+            for array in (input_of_numbers(self.lanes.block), weights)
         ]
         into.add_ops(constants)
-        indices = [(summed,), (channel, self._lane_of(self.channel), summed), out]
         made = BlockOp(
-            [*self._iterators(), lanes],
+            self.iterators,
             [constant.result for constant in constants],
             [start],
-            [AffineMap(count, 0, index) for index in indices],
+            [self._map(index) for index in ((summed,), (*channel, summed), out)],
             forms.CONTRACTION.region(),
             location=self.op.location,
         )
         into.add_op(made)
         return made
 
-    def _iterators(self) -> list[IteratorAttr]:
-        op = self.op
-        old = list(op.iterators)
-        n, c, *spatial = op.parallels
-        made = [self._counted(old[n], n), *self._over_blocks(old[c]), *(old[i] for i in spatial)]
-        if self.has_rows:
-            made.append(self._over_lanes(IteratorKind.PARALLEL, "b", self.lanes.batch))
-        made.append(self._over_lanes(IteratorKind.PARALLEL, "l"))
-        made += [self._counted(old[i], i) for i in op.reductions]
-        if self.summed is not None:
-            made.append(self._over_lanes(IteratorKind.REDUCTION, "k"))
-        return made
-
-    def _over_blocks(self, iterator: IteratorAttr) -> list[IteratorAttr]:
-        """Gives the iterators over the blocks of the result's channels."""
-        counted = self._counted(iterator, self.channel)
-        if self.per_group == 1:
-            return [counted]
-        name, count = counted.iterator_name.data, counted.extent.data
-        counts = {f"{name}_group": count // self.per_group, name: self.per_group}
-        return [IteratorAttr.of(n, IteratorKind.PARALLEL, size) for n, size in counts.items()]
-
-    def _counted(self, iterator: IteratorAttr, position: int) -> IteratorAttr:
-        sizes = {self.images: self.lanes.batch, self.channel: self.block, self.summed: self.block}
-        count = blocks(iterator.extent.data, sizes.get(position, 1))
-        return IteratorAttr.of(iterator.iterator_name.data, iterator.kind.data, count)
-
-    def _over_lanes(self, kind: IteratorKind, name: str, count: int = 0) -> IteratorAttr:
-        while name in self.op.names:
-            name += "_"
-        return IteratorAttr.of(name, kind, count or self.block)
-
-    def _lane_of(self, channel: int | None) -> AffineExpr:
-        """Gives the position in a block, for the iterator over channels."""
-        return AffineExpr.dimension(self.lane if channel == self.channel else self.count - 1)
-
     def _map(self, exprs: Sequence[AffineExpr]) -> AffineMap:
-        return AffineMap(
-            self.count, 0, tuple(e.replace_dims_and_symbols(self.dims, []) for e in exprs)
-        )
+        return AffineMap(len(self.iterators), 0, tuple(exprs))
 
-    def _activation(self, map_: AffineMap) -> AffineMap:
+    def _index(self, map_: AffineMap) -> list[AffineExpr]:
+        """Gives an index in the iterators of the packed block."""
+        return [expr.replace_dims_and_symbols(self.dims, []) for expr in map_.results]
+
+    def _packed(self, layout: TiledLayout, index: Sequence[AffineExpr]) -> list[AffineExpr]:
+        return layout.packed_index(index, spans([it.extent.data for it in self.iterators]))
+
+    def _activation(self, value: SSAValue, map_: AffineMap) -> AffineMap:
         """Gives the map of [N, C, …] as that of [N, C / block, …, block]."""
-        n, channel, *spatial = map_.results
-        position = channel.position if isinstance(channel, AffineDimExpr) else None
-        if self.grouped is not None and GroupedChannel.of(channel) == self.grouped:
-            channel, position = self._block_of_group(self.grouped), self.summed
-            n, *spatial = self._map([n, *spatial]).results
-        else:
-            n, channel, *spatial = self._map(map_.results).results
-        lanes = (*self._rows(), self._lane_of(position))
-        return AffineMap(self.count, 0, (n, channel, *spatial, *lanes))
-
-    def _rows(self) -> list[AffineExpr]:
-        """Gives the position in the batch of an element, where it has one."""
-        return [AffineExpr.dimension(self.lane - 1)] if self.has_rows else []
-
-    def _block_of_group(self, grouped: GroupedChannel) -> AffineExpr:
-        """Gives the index of the block of the input's channels that is read."""
-        group = AffineExpr.dimension(1)
-        return group * (grouped.inputs // self.block) + self.dims[grouped.summed]
+        return self._map(self._packed(layout_of(value.type, self.lanes), self._index(map_)))
 
     def _constant(self, op: ConstantOp, map_: AffineMap) -> tuple[ConstantOp, AffineMap]:
         if self.summed is not None:
             return self._weights(op, map_)
-        values, exprs = op.value.data.values(), list(map_.results)
+        values, index = op.value.data.values(), self._index(map_)
         # Along the lanes of the batch, if an element has them, and along those of channels.
-        over = [(self.images, self.lanes.batch)] if self.has_rows else []
-        for iterator, size in [*over, (self.channel, self.block)]:
-            split = [i for i, e in enumerate(exprs) if e == AffineExpr.dimension(iterator)]
+        for iterator, place in self.places:
+            size = self._size(iterator)
+            split = [i for i, e in enumerate(map_.results) if e == AffineExpr.dimension(iterator)]
             if split:
-                values = TiledLayout(values.shape, dict.fromkeys(split, size)).pack(values)
+                layout = TiledLayout(values.shape, dict.fromkeys(split, size))
+                values, index = layout.pack(values), self._packed(layout, index)
             else:
-                values = np.repeat(values[..., None], size, axis=-1)
-        lanes = (*self._rows(), AffineExpr.dimension(self.lane))
-        new_map = AffineMap(self.count, 0, (*self._map(exprs).results, *lanes))
-        return _constant(values, op.location), new_map
+                values, index = np.repeat(values[..., None], size, axis=-1), [*index, place]
+        return _constant(values, op.location), self._map(index)
 
     def _weights(self, op: ConstantOp, map_: AffineMap) -> tuple[ConstantOp, AffineMap]:
         """[O, I, …] (in any order) as [O / block, I / block, …, block (O), block (I)]."""
         order = order_of_weights(map_, self.channel, self.summed)
         values = op.value.data.values().transpose(order)
-        packed = layout_of_weights(values.shape, self.block).pack(values)
+        packed = layout_of_weights(values.shape, self.lanes.block).pack(values)
         return _constant(packed, op.location), self._weights_map(map_)
 
     def _weights_map(self, map_: AffineMap) -> AffineMap:
-        order = order_of_weights(map_, self.channel, self.summed)
-        lanes = (self._lane_of(self.channel), self._lane_of(self.summed))
-        kept = self._map([map_.results[i] for i in order]).results
-        return AffineMap(self.count, 0, (*kept, *lanes))
+        order, index = order_of_weights(map_, self.channel, self.summed), self._index(map_)
+        layout = layout_of_weights((0,) * len(order), self.lanes.block)
+        return self._map(self._packed(layout, [index[i] for i in order]))
 
 
 def input_of_numbers(block: int) -> np.ndarray:

@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects.tir import AllocOp, BlockOp, scope_of
-from byocir.dialects.tir.affine import divided, linear, modulo
+from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.moves import axes, moving
 from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import element_type_of, shape_of
@@ -93,12 +93,9 @@ def _repoint(block: BlockOp, operand: int, local: SSAValue, layout: TiledLayout)
         i = _whole_iterator(parts, operand, d)
         if i is not None:
             parts = _split(parts, i, size)
-    exprs = list(parts.maps[operand].results)
-    inner: list[AffineExpr] = []
-    for d, size in layout.tiles.items():
-        exprs[d], lane = _divided(exprs[d], size, parts)
-        inner.append(lane)
-    parts.with_operand(operand, local).with_map(operand, [*exprs, *inner]).put(block)
+    known = spans([iterator.extent.data for iterator in parts.iterators])
+    index = layout.packed_index(parts.maps[operand].results, known)
+    parts.with_operand(operand, local).with_map(operand, index).put(block)
 
 
 def _whole_iterator(parts: Parts, operand: int, dim: int) -> int | None:
@@ -122,17 +119,3 @@ def _split(parts: Parts, i: int, size: int) -> Parts:
     if extent % size == 0:
         return made
     return replace(made, guards=(*made.guards, exprs[i] * -1 + (extent - 1)))
-
-
-def _divided(expr: AffineExpr, size: int, parts: Parts) -> tuple[AffineExpr, AffineExpr]:
-    """Gives the quotient and the remainder of an index by a size."""
-    form = linear(expr)
-    if form is not None:
-        whole = [(i, c) for i, c in form.terms if c % size]
-        lanes = [i for i, c in whole if c == 1 and parts.iterators[i].extent.data <= size]
-        if not form.constant and len(whole) == 1 and lanes:
-            quotient: AffineExpr = AffineExpr.constant(0)
-            for i, c in form.terms:
-                quotient = quotient + AffineExpr.dimension(i) * (c // size)
-            return quotient, AffineExpr.dimension(lanes[0])
-    return divided(expr, size), modulo(expr, size)
