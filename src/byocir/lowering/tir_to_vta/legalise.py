@@ -18,7 +18,8 @@ make).
 Guarantees: the same results for every input; bodies of `tir.constant`, `tir.fill`, `tir.empty` and
 blocks in VTA form, whose every result comes from a narrowing block `trunci`. Numbers that fit 16
 bits are immediates, others i32 constants, [C] or with the dimensions they depend on. Shifts go up
-to 15 at a time. Where the machine has no MUL, products are shifts and additions.
+to 15 at a time. Where the machine has no MUL, products are shifts and additions; where its loads do
+not widen bytes, these are added to zeros, times 1.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
     merge_clamps,
 )
 from byocir.lowering.tir_to_vta.legalise_products import NeedsProduct, without_products
-from byocir.lowering.tir_to_vta.legalise_reduce import HAND_OVER, pooled, reduced
+from byocir.lowering.tir_to_vta.legalise_reduce import HAND_OVER, pooled, reduced, takes_maxima
 from byocir.lowering.tir_to_vta.legalise_requantise import NeedsMoreBits, expand_all
 from byocir.lowering.tir_to_vta.legalise_scalars import Value, lane_of
 from byocir.lowering.tir_to_vta.legalise_space import (
@@ -94,12 +95,12 @@ def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Interval], config: 
     known: dict[SSAValue, Interval] = {}
     for argument, value in zip(old.args, composite.inputs, strict=True):
         known[argument] = ranges.get(value, I8_RANGE)
-    lanes = _Reader(composite, known, config.block_out).results()
+    lanes = _Reader(composite, known, config).results()
     new = Block(arg_types=[argument.type for argument in old.args])
     for before, after in zip(old.args, new.args, strict=True):
         after.name_hint = before.name_hint
         after.location = before.location
-    yielded = _emit(_steps(lanes, composite, config), new, composite)
+    yielded = _emit(_steps(lanes, composite, config), new, composite, config)
     # The new blocks still read arguments and weights of the old body.
     for before, after in zip(old.args, new.args, strict=True):
         replace_uses(before, after)
@@ -140,11 +141,13 @@ def _steps(lanes: list[Lane], composite: CompositeOp, config: VTAConfig) -> list
         ) from None
 
 
-def _emit(steps: list[Lane], new: Block, composite: CompositeOp) -> list[SSAValue]:
+def _emit(
+    steps: list[Lane], new: Block, composite: CompositeOp, config: VTAConfig
+) -> list[SSAValue]:
     shapes = {shape_of(result.type) for result in composite.outputs}
     if len(shapes) != 1:
         raise unsupported("B320", f"expected results of one shape, found {shapes}", composite)
-    return LaneEmitter(new, shapes.pop()).narrowed(steps)
+    return LaneEmitter(new, shapes.pop(), loads_widen=config.acc_8bit).narrowed(steps)
 
 
 def _take_constants(old: Block, new: Block) -> None:
@@ -164,10 +167,10 @@ class _Reader:
     """Reads the blocks of a composite as lanes."""
 
     def __init__(
-        self, composite: CompositeOp, ranges: dict[SSAValue, Interval], block: int
+        self, composite: CompositeOp, ranges: dict[SSAValue, Interval], config: VTAConfig
     ) -> None:
         self.composite = composite
-        self.block = block
+        self.config = config
         self.ranges = ranges
         self.lanes: dict[SSAValue, Lane] = {}
         self.widened: dict[tuple[SSAValue, AffineMap], Widened] = {}
@@ -193,7 +196,7 @@ class _Reader:
             return
         if not isinstance(op, BlockOp) or not op.in_value_form:
             raise unsupported("B320", f"expected blocks in value form, found {op.name}", op)
-        op = with_bytes_as_weights(normalise(regrouped(op, self.block)))
+        op = with_bytes_as_weights(normalise(regrouped(op, self.config.block_out)))
         if not op.reductions:
             self.lanes[op.results[0]] = self._elementwise(op)
             return
@@ -202,6 +205,11 @@ class _Reader:
             return
         if any(value not in self.ranges for value in op.ins if not _is_constant(value)):
             raise unsupported("B320", "expected a reduction of the composite's input", op)
+        if takes_maxima(op) and not self.config.acc_8bit:
+            (value,) = op.ins
+            widened = self._widened(op, value, AffineMap.identity(len(shape_of(value.type))))
+            self.lanes[op.results[0]] = pooled(op, widened)
+            return
         self.lanes[op.results[0]] = reduced(op, self.ranges)
 
     def _elementwise(self, block: BlockOp) -> Lane:

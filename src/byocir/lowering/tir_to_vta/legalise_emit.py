@@ -34,11 +34,13 @@ _COMMUTATIVE = ("add", "mul", "max", "min")
 
 
 class LaneEmitter:
-    """Appends to `block` the ops that compute lanes of this shape."""
+    """Appends to `block` the ops that compute lanes of this shape. Where loads do not widen bytes,
+    GEMM does, as products with 1."""
 
-    def __init__(self, block: Block, shape: Shape) -> None:
+    def __init__(self, block: Block, shape: Shape, *, loads_widen: bool) -> None:
         self.block = block
         self.shape = shape
+        self.loads_widen = loads_widen
         names = ["n", "c", *(["h", "w"] if len(shape) == 4 else [f"d{i}" for i in range(9)])]
         self.iterators = [
             IteratorAttr.of(name, IteratorKind.PARALLEL, extent)
@@ -91,6 +93,8 @@ class LaneEmitter:
             return self._sum(*terms, lane)
         if isinstance(lane, Reduced):
             return self._add(lane.make(self._fill(lane.initial, lane.location)))
+        if isinstance(lane, Widened) and not self.loads_widen:
+            return self._sum(None, [(lane, 1)], lane)
         if isinstance(lane, Widened):
             empty = self._add(EmptyOp.of(tensor(i32, self.shape), lane.location))
             return self._block([lane.source], [lane.map], empty, forms.WIDENING, lane.location)
@@ -103,7 +107,7 @@ class LaneEmitter:
 
     def _pool(self, lane: Pooled) -> SSAValue:
         """Gives the maxima over windows of a lane, which is computed in its own shape."""
-        inner = LaneEmitter(self.block, lane.shape)
+        inner = LaneEmitter(self.block, lane.shape, loads_widen=self.loads_widen)
         inner.uses = self.uses
         source = inner._read(lane.operand)
         least = _below(min(lane.range.low, I8_RANGE.low))

@@ -50,7 +50,7 @@ def reduced(block: BlockOp, ranges: dict[SSAValue, Interval]) -> Reduced:
         return _Contraction(block, 1 - w, w).lane(ranges, initial)
     if forms.WINDOW_SUM.fits(block):
         return _Window(block, forms.WINDOW_SUM).lane(ranges, initial)
-    if _takes_maxima(block) and element_type_of(block.ins[0].type) == i8:
+    if takes_maxima(block) and element_type_of(block.ins[0].type) == i8:
         return _Window(block, forms.WINDOW_MAXIMUM).lane(ranges, initial)
     raise unsupported(
         "B322",
@@ -70,7 +70,7 @@ def pooled(block: BlockOp, lane: Lane) -> Lane:
     Raises ByocirError B322 for other reductions of what a composite computes."""
     _check_space(block)
     initial, window = _initial(block), _Window(block, forms.WINDOW_MAXIMUM)
-    if not _takes_maxima(block) or not window.keeps_channels or initial > lane.range.low:
+    if not takes_maxima(block) or not window.keeps_channels or initial > lane.range.low:
         raise unsupported(
             "B322", "expected a reduction of the composite's input, or a max pool", block
         )
@@ -103,7 +103,8 @@ def _keeps_order(name: str, rhs: Constant) -> bool:
     return at_points == 1 and (name != "mul" or rhs.range.low >= 0)
 
 
-def _takes_maxima(block: BlockOp) -> bool:
+def takes_maxima(block: BlockOp) -> bool:
+    """Tells if a block takes maxima of its one input."""
     return len(block.ins) == 1 and next(match_body(block, (0,), _maximum), None) is not None
 
 

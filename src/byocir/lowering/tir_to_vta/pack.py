@@ -5,8 +5,9 @@ Does: packs the values of VTA's functions. Activations [N, C, H, W] become [N, C
 [K, M] becomes [M/16, K/16, 16 (M), 16 (K)], also those that are arguments; constants [C] become
 [C/16, 16], and constants per position [H, W] become [H, W, 16] with equal lanes. A number of each
 channel that is added to many points becomes weights [C/16, 16, 16], whose product with a constant
-input it is, where those hold it: GEMM adds in one cycle, the ALU in two. 16 is the side of the
-target's GEMM unit. Where its elements hold a batch of 2, activations become
+input it is, where those hold it: GEMM adds in one cycle, the ALU in two. So do bytes, times a
+number, that are added to accumulators: weights with the number on their diagonal. 16 is the side of
+the target's GEMM unit. Where its elements hold a batch of 2, activations become
 [N/2, C/16, H, W, 2, 16] and constants [C/16, 2, 16]. Constants are packed here. The functions'
 arguments and results are packed; blocks around their calls pack what goes in, and unpack what comes
 out, on the host.

@@ -19,6 +19,7 @@ from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel
 from byocir.lowering.tir_to_vta.legalise_lanes import OPERAND_CYCLES
+from byocir.patterns.scalars import number
 from byocir.rewrites.tiled_layout import TiledLayout
 from byocir.vta_sim import VTAConfig
 
@@ -29,10 +30,12 @@ class Lanes:
 
     block: int
     batch: int = 1
+    loads_widen: bool = True
+    """Bytes can be loaded as numbers of i32."""
 
     @staticmethod
     def of(config: VTAConfig) -> Lanes:
-        return Lanes(config.block_out, config.batch)
+        return Lanes(config.block_out, config.batch, config.acc_8bit)
 
 
 def blocks(channels: int, block: int) -> int:
@@ -155,10 +158,18 @@ class BlockPacker:
 
     def pack(self, values: dict[SSAValue, SSAValue], into: Block) -> BlockOp:
         """Appends the packed block; `values` has the packed form of everything but constants."""
-        op = self.op
-        weights = self._numbers_as_weights()
+        op, start = self.op, values[self.op.outs[0]]
+        weights, factor = self._numbers_as_weights(), self._factor()
         if weights is not None:
-            return self._product_with(weights, values[op.outs[0]], into)
+            block = TiledLayout((0,), {0: self.lanes.block})
+            channel = self._packed(block, [self.dims[self.channel]])
+            numbers = _constant(input_of_numbers(self.lanes.block), op.location)
+            into.add_op(numbers)
+            return self._product(numbers.result, [], weights, channel, start, into)
+        if factor is not None:
+            diagonal = np.int8(factor) * np.eye(self.lanes.block, dtype=np.int8)
+            *index, lane = self._activation(op.ins[0], op.in_maps[0]).results
+            return self._product(values[op.ins[0]], index, diagonal, [lane], start, into)
         ins: list[SSAValue] = []
         maps: list[AffineMap] = []
         for i, (value, map_) in enumerate(zip(op.ins, op.in_maps, strict=True)):
@@ -175,7 +186,7 @@ class BlockPacker:
         made = BlockOp(
             self.iterators,
             ins,
-            [values[op.outs[0]]],
+            [start],
             maps,
             op.body.clone(),
             pads=op.pad_values,
@@ -201,23 +212,37 @@ class BlockPacker:
         packed, _ = self._constant(numbers, op.in_maps[0])
         return weights_of_numbers(packed.value.data.values())
 
-    def _product_with(self, weights: np.ndarray, start: SSAValue, into: Block) -> BlockOp:
-        """Appends the block that adds the products of a constant input with these weights."""
-        lanes = TiledLayout((0,), {0: self.lanes.block})
-        channel = self._packed(lanes, [self.dims[self.channel]])
+    def _factor(self) -> int | None:
+        """Gives the number by which a block multiplies bytes that it adds to accumulators, if it
+        is one for which that takes a product with the number on a diagonal."""
+        if not self.lanes.loads_widen and forms.WINDOW_SUM.fits(self.op):
+            return 1
+        found = forms.product(number("factor")).numbers(self.op)
+        return None if found is None or self.op.reductions else int(found["factor"])
+
+    def _product(
+        self,
+        source: SSAValue,
+        index: Sequence[AffineExpr],
+        weights: np.ndarray,
+        weights_index: Sequence[AffineExpr],
+        start: SSAValue,
+        into: Block,
+    ) -> BlockOp:
+        """Appends the block that adds the products of the lanes of an element, of an input at this
+        index, with those of weights."""
         out = self._activation(self.op.outs[0], self.op.out_maps[0]).results
         summed = self._add("k", IteratorKind.REDUCTION, self.lanes.block)
-        constants = [
-            _constant(array, self.op.location)
-            for array in (input_of_numbers(self.lanes.block), weights)
-        ]
-        into.add_ops(constants)
+        constant = _constant(weights, self.op.location)
+        into.add_op(constant)
+        indices = ([*index, summed], [*weights_index, summed], out)
         made = BlockOp(
             self.iterators,
-            [constant.result for constant in constants],
+            [source, constant.result],
             [start],
-            [self._map(index) for index in ((summed,), (*channel, summed), out)],
+            [self._map(exprs) for exprs in indices],
             forms.CONTRACTION.region(),
+            pads=[self.op.pad_values[0] if index else None, None],
             location=self.op.location,
         )
         into.add_op(made)

@@ -2,13 +2,11 @@
 
 Does: gives every tile its own buffers and moves data with `tir.copy`. Inputs of contractions go to
 "vta.inp", weights to "vta.wgt", everything else to "vta.acc" in i32 (copies of i8 widen); results
-leave "vta.acc" with a copy that keeps the low 8 bits. On a machine whose loads do not widen, i8
-goes to "vta.inp" and from there to "vta.acc" as a product with ones on a diagonal; bytes that are
-added to accumulators go so everywhere, with their factor on the diagonal. A copy takes the box that
-a block's index map reaches over a tile; what lies outside the array reads 0. It stands in the
-innermost loop that its box depends on, together with its buffer, so that what does not change
-is loaded once; what the compute module loads stands in front of a tile's product. Maxima over
-windows are taken dimension by dimension where that takes fewer cycles (`stage_windows`).
+leave "vta.acc" with a copy that keeps the low 8 bits. A copy takes the box that a block's index map
+reaches over a tile; what lies outside the array reads 0. It stands in the innermost loop that its
+box depends on, together with its buffer, so that what does not change is loaded once; what the
+compute module loads stands in front of a tile's product. Maxima over windows are taken dimension by
+dimension where that takes fewer cycles (`stage_windows`).
 
 Requires: `vta-tile`. Error B328 for blocks that are not in its form.
 
@@ -44,16 +42,13 @@ from byocir.dialects.tir import (
 )
 from byocir.dialects.tir.affine import canonical_map, expression, linear
 from byocir.dialects.tir.linear import Linear, spans
-from byocir.dialects.types import Shape, element_type_of, i8, i32
+from byocir.dialects.types import Shape, i8, i32
 from byocir.dialects.uses import erase
-from byocir.dialects.vta_config import config_of
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
-from byocir.lowering.tir_to_vta.stage_widening import Widening
 from byocir.lowering.tir_to_vta.stage_windows import split_windows
 from byocir.lowering.tir_to_vta.tile_nest import (
     SCOPES,
-    factor_of,
     is_narrowing,
     is_widening,
     memory_of,
@@ -68,7 +63,7 @@ from byocir.rewrites.schedule.index import (
     loops_behind,
     sum_of,
 )
-from byocir.vta_sim import Memory, VTAConfig
+from byocir.vta_sim import Memory
 
 ACC = SCOPES[Memory.ACC]
 
@@ -88,7 +83,7 @@ class VtaStagePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in vta_functions(op):
             for composite in composites_of(function):
-                _Stager(composite, config_of(function)).stage()
+                _Stager(composite).stage()
 
 
 @dataclass(frozen=True)
@@ -129,10 +124,8 @@ def _base(value: SSAValue) -> Linear[SSAValue]:
 class _Stager:
     """Rewrites the body of one composite."""
 
-    def __init__(self, composite: CompositeOp, config: VTAConfig) -> None:
-        self.config = config
+    def __init__(self, composite: CompositeOp) -> None:
         self.body = composite.body.block
-        self.widening = Widening(self.body, config, composite.location)
         self.indices = IndexBuilder(self.body, composite.location)
         self.local: dict[SSAValue, tuple[SSAValue, _Box]] = {}
         """The buffer of the current tile for each intermediate buffer, and the box it holds."""
@@ -165,8 +158,6 @@ class _Stager:
             self._widen(op)
         elif is_narrowing(op):
             self._store(op)
-        elif (factor := factor_of(op)) is not None:
-            self._add_product(op, factor)
         elif not op.reductions and forms.WIDENING.fits(op):
             self._fill(op, IntegerAttr(0, i32))
             self._compute(op, forms.alu("add").region())
@@ -201,19 +192,13 @@ class _Stager:
         box = _Box.of(op, op.in_maps[0])
         starts = self._values(box, op)
         target = self._tile_buffer(op)
-        for made in self._loaded(op.ins[0], target, box.sizes, starts, None):
-            self._insert(made, op)
+        self._insert(CopyOp.of(op.ins[0], target, box.sizes, source_bases=starts), op)
 
     def _store(self, op: BlockOp) -> None:
         box = _Box.of(op, op.out_maps[0])
         starts = self._values(box, op)
         source, _ = self.local[op.ins[0]]
         self._insert(CopyOp.of(source, op.outs[0], box.sizes, destination_bases=starts), op)
-
-    def _add_product(self, op: BlockOp, factor: int) -> None:
-        box, target = _Box.of(op, op.in_maps[0]), self.local[op.outs[0]][0]
-        inputs = self._load(op, 0, box)
-        self._insert(self.widening.product(inputs, target, box.sizes, factor), op)
 
     def _compute(self, op: BlockOp, body: Region) -> None:
         ins: list[SSAValue] = []
@@ -252,26 +237,12 @@ class _Stager:
         alloc = AllocOp.create(result_types=[buffer(element, box.sizes, SCOPES[memory])])
         outside = op.pad_values[operand] is not None or op.where is not None
         starts, pad = self._values(box, before), IntegerAttr(0, i8) if outside else None
-        for new in (alloc, *self._loaded(source, alloc.result, box.sizes, starts, pad)):
+        copy = CopyOp.of(source, alloc.result, box.sizes, source_bases=starts, pad=pad)
+        for new in (alloc, copy):
             new.location = op.location
             block.insert_op_before(new, before)
         self.staged[key] = alloc.result
         return alloc.result
-
-    def _loaded(
-        self,
-        source: SSAValue,
-        target: SSAValue,
-        box: Shape,
-        starts: Sequence[SSAValue],
-        pad: IntegerAttr | None,
-    ) -> Sequence[Operation]:
-        """Gives the ops that fill a buffer with a box of an array, bytes in accumulators
-        widened."""
-        widens = element_type_of(source.type) != element_type_of(target.type)
-        if widens and not self.config.acc_8bit:
-            return self.widening.ops(source, target, box, starts, pad)
-        return [CopyOp.of(source, target, box, source_bases=starts, pad=pad)]
 
     def _anchor(self, op: BlockOp, box: _Box, *, is_one: bool) -> Operation:
         """Gives the op in front of which a box is loaded: the block, or the outermost loop around

@@ -22,7 +22,6 @@ from byocir.lowering.tir_to_vta.tile_spaces import (
     is_contraction,
     target_of,
 )
-from byocir.patterns.scalars import number
 from byocir.vta_sim import Memory, VTAConfig
 
 SCOPES = {Memory.INP: "vta.inp", Memory.WGT: "vta.wgt", Memory.ACC: "vta.acc"}
@@ -30,10 +29,6 @@ SCOPES = {Memory.INP: "vta.inp", Memory.WGT: "vta.wgt", Memory.ACC: "vta.acc"}
 
 BUS_BYTES = 8
 """The bytes that are loaded or stored in a cycle."""
-
-
-WIDENING_CYCLES = 2
-"""To set an accumulator to 0 and to add an input to it, where no load widens."""
 
 
 def element_cycles(memory: Memory, config: VTAConfig) -> int:
@@ -96,13 +91,6 @@ def is_widening(block: BlockOp) -> bool:
     return len(block.in_maps[0].results) == len(block.out_maps[0].results)
 
 
-def factor_of(block: BlockOp) -> int | None:
-    """Reads by what number a block multiplies bytes that it adds to accumulators; None for other
-    blocks."""
-    found = None if block.reductions else forms.product(number("factor")).numbers(block)
-    return None if found is None else int(found["factor"])
-
-
 def is_narrowing(block: BlockOp) -> bool:
     """Tells if this block writes i32 values as i8."""
     return not block.reductions and forms.NARROWING.fits(block)
@@ -110,8 +98,6 @@ def is_narrowing(block: BlockOp) -> bool:
 
 def memory_of(block: BlockOp, operand: int) -> Memory:
     """Gives the memory that must hold input `operand` of a block when it runs."""
-    if factor_of(block) is not None:
-        return Memory.INP
     if not is_contraction(block):
         return Memory.ACC
     return Memory.INP if operand == 0 else Memory.WGT
@@ -177,12 +163,8 @@ def _buffers(composite: CompositeOp, spaces: Spaces, outer: int, config: VTAConf
                 continue
             if not is_widening(op):
                 seen.add((value, map_))
-            found += _loaded(op, i, spaces.index(map_, op), config)
-    factors = {factor_of(op) for op in composite.body.block.ops if isinstance(op, BlockOp)} - {None}
-    if not config.acc_8bit and any(buffer.cycles == WIDENING_CYCLES for buffer in found):
-        factors.add(1)
-    diagonals = [Buffer(Memory.WGT, (), element_cycles(Memory.WGT, config)) for _ in factors]
-    return found + diagonals
+            found.append(_loaded(op, i, spaces.index(map_, op), config))
+    return found
 
 
 def _index_of_tile(buffer: AllocOp, spaces: Spaces, outer: int) -> tuple[Linear[int], ...]:
@@ -198,17 +180,12 @@ def _over(step: Step, spaces: Spaces, outer: int) -> tuple[Linear[int], ...]:
     return tuple(spaces.form(step, i) for i in range(outer))
 
 
-def _loaded(
-    op: BlockOp, operand: int, index: tuple[Linear[int], ...], config: VTAConfig
-) -> Iterator[Buffer]:
+def _loaded(op: BlockOp, operand: int, index: tuple[Linear[int], ...], config: VTAConfig) -> Buffer:
     memory = memory_of(op, operand)
     widens = memory is Memory.ACC and element_type_of(op.ins[operand].type) == i8
     cycles = element_cycles(Memory.ACC_8BIT if widens else memory, config)
     index = index[: -element_rank(memory, config)]
-    if widens and not config.acc_8bit:
-        yield Buffer(Memory.INP, index, cycles)
-        cycles = WIDENING_CYCLES
-    yield Buffer(memory, index, cycles, occupies=not is_widening(op))
+    return Buffer(memory, index, cycles, occupies=not is_widening(op))
 
 
 def _work(step: Step, spaces: Spaces, outer: int) -> tuple[tuple[Linear[int], ...], int]:
@@ -222,4 +199,4 @@ def _work(step: Step, spaces: Spaces, outer: int) -> tuple[tuple[Linear[int], ..
     if is_widening(step) or is_narrowing(step):
         return over, 0
     # A second operand of the ALU takes a second cycle to read.
-    return (*over, *reductions), 1 if not step.ins or factor_of(step) is not None else 2
+    return (*over, *reductions), 2 if step.ins else 1

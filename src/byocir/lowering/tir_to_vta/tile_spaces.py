@@ -40,14 +40,12 @@ class Spaces:
     def of(composite: CompositeOp) -> Spaces:
         """Reads a composite in buffer form; raises ByocirError B327 for ops that are no steps."""
         steps = tuple(steps_of(composite))
-        blocks = [op for op in steps if isinstance(op, BlockOp)]
-        widest = max(blocks, key=lambda op: (_multiplies(op), len(op.extents)))
-        pool = next((op for op in blocks if op is not widest and _pools(op)), None)
-        if pool is None:
-            return Spaces(steps, widest, None, frozenset())
-        first = steps[: steps.index(pool)]
-        before = frozenset(op for op in first if target_of(op) is not target_of(pool))
-        return Spaces(steps, widest, pool, before)
+        pool = next((op for op in steps if isinstance(op, BlockOp) and _pools(op)), None)
+        first = steps if pool is None else steps[: steps.index(pool)]
+        before = [op for op in first if pool is None or target_of(op) is not target_of(pool)]
+        reaching = [op for op in before if isinstance(op, BlockOp)]
+        widest = max(reaching, key=lambda op: (_multiplies(op), len(op.extents)))
+        return Spaces(steps, widest, pool, frozenset(before if pool is not None else ()))
 
     @property
     def result(self) -> BlockOp:
