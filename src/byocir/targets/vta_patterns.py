@@ -456,7 +456,9 @@ def _result_is_i8(m: Match) -> tuple[bool, Any]:
 for _pattern in (add, multiply, leaky_relu, requantize, relu, elementwise, bound):
     _pattern.rule(fix="give the model a batch dimension")(_has_channels)
 for _pattern in _SCALED:
-    _pattern.rule(fix="quantise the result to 8 bits")(_result_is_i8)
+    _pattern.rule(
+        fix="quantise the result to 8 bits", vary="requantize.to", holds=(i8,), fails=(i32,)
+    )(_result_is_i8)
 
 
 @cache

@@ -35,7 +35,9 @@ def rules_for(
         fix = (
             f"choose channels of each group as a multiple or a divisor of {side}, or another block"
         )
-        yield _groups_fill_blocks(side), {"fix": fix}
+        is_graph = not composite.startswith("contraction")
+        varied = {"vary": "conv.group", "fails": (3,)} if is_graph else {}
+        yield _groups_fill_blocks(side), {"fix": fix, **varied}
     if composite in ("conv_pool", "contraction_pool"):
         fix = "nothing is lost but time: the pool is a composite of its own; gather=true may help"
         varied = {"vary": "w.shape[1]", "holds": (3, 16), "fails": (32 * config.block_in,)}

@@ -242,8 +242,7 @@ def _wants(
 
 def _beyond(choose: Choose, value: Any, breadth: Breadth) -> Any:
     """Gives a value for which a rule holds or, where draws go far, several times that."""
-    times = choose(1, breadth.steps) if breadth.steps and type(value) is int else 1
-    return times * value
+    return choose(1, breadth.steps) * value if breadth.steps and type(value) is int else value
 
 
 def _flipped(composite: Composite, flip: Flip | OtherNode, seed: int) -> Example | None:
