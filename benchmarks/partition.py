@@ -33,9 +33,9 @@ from byocir.compiler import generate, hand_over
 from byocir.request import Request
 from byocir.rewrites.byoc.grouping import Edge, group_nodes
 from byocir.rewrites.pipeline import PassRunner
-from byocir.runtime.explain import explain
 from byocir.runtime.page import page
 from byocir.runtime.report_of_module import report_of
+from byocir.runtime.report_text import explain
 
 GROWTH = 8
 """How many times as many nodes the larger graph has."""

@@ -18,8 +18,8 @@ from xdsl.passes import ModulePass
 
 import byocir
 from byocir.dialects.text import print_module
-from byocir.runtime.explain import explain, summary
 from byocir.runtime.package import Package
+from byocir.runtime.report_text import explain, summary
 
 PAGE = Path(__file__).parent / "architecture.md"
 BLOCK = re.compile(r"<!-- output: ([\w -]+) -->\n```(\w*)\n.*?^```$", re.DOTALL | re.MULTILINE)

@@ -23,8 +23,8 @@ from byocir.cli.main import build_parser
 from byocir.patterns import Composite, constant, op, optional_operand, wildcard
 from byocir.rewrites.byoc.count_work import MatchedOps
 from byocir.rewrites.registry import PASSES
-from byocir.runtime.explain import explain
 from byocir.runtime.export import export_project
+from byocir.runtime.report_text import explain
 from byocir.vta_sim import HAZARDS, assemble, sanitize
 
 ROOT = Path(__file__).parents[1]

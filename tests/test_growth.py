@@ -37,11 +37,11 @@ from byocir.rewrites import clean_up, pipeline
 from byocir.rewrites.host import fuse_blocks
 from byocir.rewrites.pipeline import PassRunner, run_passes
 from byocir.runtime import records
-from byocir.runtime.explain import explain
 from byocir.runtime.native import host_code
 from byocir.runtime.page import page
 from byocir.runtime.report import Region, Report
 from byocir.runtime.report_of_module import report_of
+from byocir.runtime.report_text import explain
 from byocir.runtime.shared_reasons import companions_of
 
 T = TypeVar("T")

@@ -44,9 +44,9 @@ from byocir.runtime.callbacks import callback_notes, callback_reasons
 from byocir.runtime.host_ops import check_host_ops
 from byocir.runtime.native import host_code, memory_of
 from byocir.runtime.package import Package
+from byocir.runtime.read_model import read_model, take_up
 from byocir.runtime.report import REFERENCE, C, Report
 from byocir.runtime.report_of_module import recount, report_of
-from byocir.runtime.saved import read_model, take_up
 from byocir.targets.base import Target, profiles_of, target_of
 from byocir.targets.hand_off_passes import (
     LOWERING,

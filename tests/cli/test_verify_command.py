@@ -16,7 +16,7 @@ from onnx import (
 import byocir
 from byocir.cli.main import main
 from byocir.dialects.graph import NegOp
-from byocir.evaluate.graph_rules import GRAPH_RULES
+from byocir.evaluate.numpy_rules import NUMPY_RULES
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_a_difference_that_is_not_known_fails_and_names_the_node(
         helper.make_node("Neg", ["h"], ["y"], name="wrong"),
     ]
     arguments = save(tmp_path, nodes, {"x": np.float32([1, np.nan, 3])}, {})
-    monkeypatch.setitem(GRAPH_RULES, NegOp, lambda op, operands: operands[0])
+    monkeypatch.setitem(NUMPY_RULES, NegOp, lambda op, operands: operands[0])
     assert main(arguments) == 3
     assert "at Hardmax 'most' (argmax-nan in docs/differences.md), Neg 'wrong'" in (
         capsys.readouterr().out

@@ -48,7 +48,7 @@ from byocir.dialects.graph import (
 )
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.types import shape_of
-from byocir.evaluate.graph_rules import GRAPH_RULES, Rule
+from byocir.evaluate.numpy_rules import NUMPY_RULES, Rule
 from byocir.evaluate.scalar import error_function
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import Reference
@@ -361,7 +361,7 @@ ORACLE: Mapping[type[Operation], Rule] = {
 
 def by_oracle(op: GraphOp, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The results of an op, which no definition computes."""
-    rule = ORACLE.get(type(op)) or GRAPH_RULES.get(type(op))
+    rule = ORACLE.get(type(op)) or NUMPY_RULES.get(type(op))
     if rule is not None:
         with np.errstate(all="ignore"):
             made = rule(op, operands)

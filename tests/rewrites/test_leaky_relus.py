@@ -14,7 +14,7 @@ from rewrite_nets import Net, assert_same_bits, evaluate, located, op_names, run
 import byocir
 from byocir.dialects.graph import LeakyReluOp, PreluOp
 from byocir.rewrites.fix_point import FixPointPass
-from byocir.runtime.explain import explain
+from byocir.runtime.report_text import explain
 
 KINDS = (np.int8, np.uint8)
 GRIDS = st.tuples(st.sampled_from(KINDS), st.sampled_from([0.04, 0.25, 1.3]), st.integers(0, 127))

@@ -18,7 +18,7 @@ import byocir
 from byocir.dialects.graph import DivOp, MulOp, ReluOp
 from byocir.patterns import Composite, composite, constant, op, wildcard
 from byocir.rewrites.fix_point import FixPointPass
-from byocir.runtime.explain import explain
+from byocir.runtime.report_text import explain
 
 KINDS = (np.int8, np.uint8)
 GRIDS = st.tuples(st.sampled_from(KINDS), st.sampled_from([0.004, 0.25, 1.3]), st.integers(0, 127))

@@ -12,9 +12,9 @@ from open_models import LEAST, POSITIVE, both_ways, detector, graph, if_, node, 
 import byocir
 from byocir.cli.main import main
 from byocir.errors import ByocirError
-from byocir.runtime.explain import explain, summary
 from byocir.runtime.export import export_project
 from byocir.runtime.native import host_code
+from byocir.runtime.report_text import explain, summary
 
 
 def test_only_what_is_open_is_called_back():

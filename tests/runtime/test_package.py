@@ -22,7 +22,7 @@ import byocir
 from byocir.dialects.types import DTYPES, DYNAMIC
 from byocir.isolation import Limits, isolated
 from byocir.patterns import composite, op, wildcard
-from byocir.runtime import saved_module
+from byocir.runtime import module_members
 from byocir.runtime.interface import ValueType
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
@@ -384,9 +384,9 @@ def test_the_manifest_tells_the_interface(saved: Path):
 
 def test_loading_reads_no_module(package: byocir.Package, saved: Path, monkeypatch, tmp_path: Path):
     read: list[str] = []
-    parse = saved_module.parse_module
+    parse = module_members.parse_module
     monkeypatch.setattr(
-        saved_module, "parse_module", lambda *args: (read.append("read"), parse(*args))[1]
+        module_members, "parse_module", lambda *args: (read.append("read"), parse(*args))[1]
     )
     again = byocir.load(saved, targets=["vta"])
     assert again.inputs == package.inputs

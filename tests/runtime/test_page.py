@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 
 from byocir.dialects.byoc import Node
 from byocir.dialects.decisions import Decision, RuleResult, Taken
-from byocir.runtime.explain import node_lines
 from byocir.runtime.page import page
 from byocir.runtime.report import Region, Report
+from byocir.runtime.report_text import node_lines
 
 VOID = {"meta", "input"}
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import byocir
-from byocir.runtime import cached_plan, saved_module
+from byocir.runtime import cached_plan, module_members
 from byocir.targets.vta_loader import VtaLoader
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
@@ -49,7 +49,7 @@ def never_parses(monkeypatch):
     def parsed(*_):
         raise AssertionError("a module was read")
 
-    return lambda: monkeypatch.setattr(saved_module, "parse_module", parsed)
+    return lambda: monkeypatch.setattr(module_members, "parse_module", parsed)
 
 
 def test_loading_and_running_imports_no_compiler(cache: Path, tmp_path: Path):
@@ -112,7 +112,7 @@ def test_regions_run_without_compiler(cache: Path, tmp_path: Path, name: str, ta
     outputs, modules = run_apart(cache, path)
     assert outputs == expected.tobytes()
     assert {name.split(".")[1] for name in modules if name.startswith("byocir.")} <= NEEDED
-    compiler = {"byocir.targets.base", "byocir.runtime.running", "byocir.runtime.saved_module"}
+    compiler = {"byocir.targets.base", "byocir.runtime.running", "byocir.runtime.module_members"}
     assert not {"xdsl", "onnx", "byocir.dialects.graph", *compiler} & modules
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import byocir
 from byocir.patterns import Composite, RegionPolicy, op, wildcard
-from byocir.runtime.explain import explain, summary
 from byocir.runtime.report import Report
+from byocir.runtime.report_text import explain, summary
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 SHAPES = {"image": (1, 1, 8, 8)}

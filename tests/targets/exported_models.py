@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 import byocir
 from byocir.patterns import Composite, constant, op, optional, wildcard
-from byocir.runtime.explain import node_lines
+from byocir.runtime.report_text import node_lines
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 SHAPES = {"image": (1, 1, 8, 8)}

@@ -15,7 +15,7 @@ from nets.int8_nets import SETTINGS, quantised
 import byocir
 from byocir.dialects.types import i8, i32, ui8
 from byocir.patterns import Composite, composite, constant, op, optional_operand, wildcard
-from byocir.runtime.explain import explain, summary
+from byocir.runtime.report_text import explain, summary
 
 TINY = Scale(16, 32, 1)
 

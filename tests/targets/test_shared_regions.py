@@ -7,7 +7,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import byocir
-from byocir.runtime.explain import explain
+from byocir.runtime.report_text import explain
 
 SHAPE = [1, 16, 6, 6]
 

@@ -15,7 +15,7 @@ from nets.measured import steps
 import byocir
 from byocir.dialects.types import i8, ui8
 from byocir.patterns import Composite, composite, constant, op, wildcard
-from byocir.runtime.explain import explain
+from byocir.runtime.report_text import explain
 
 
 @composite("npu.table")

@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import StringAttr
 import byocir
 from byocir.evaluate.module import evaluate
 from byocir.patterns.targets import targets_of
-from byocir.runtime.explain import explain
+from byocir.runtime.report_text import explain
 from byocir.targets.vta_files import streams
 from byocir.vta_sim import AluOp, Memory, Opcode, VTAConfig, decode
 from byocir.vta_sim.config import PRESETS

@@ -17,8 +17,8 @@ from byocir.rewrites import qdq_to_integer, wide_products
 from byocir.rewrites.fix_point import TO_INTEGERS
 from byocir.rewrites.residual_sums import residual_add_to_integer
 from byocir.rewrites.softmax_tables import softmax_to_table
-from byocir.runtime.explain import explain
 from byocir.runtime.report import Report
+from byocir.runtime.report_text import explain
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits_int8.onnx"
 

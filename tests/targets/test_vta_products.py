@@ -11,7 +11,7 @@ from test_vta_mixed import assert_same, fixed
 
 import byocir
 from byocir.evaluate.module import evaluate
-from byocir.runtime.explain import explain
+from byocir.runtime.report_text import explain
 
 
 def run(model: onnx.ModelProto, *levels: str) -> byocir.Package:

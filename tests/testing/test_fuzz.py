@@ -18,7 +18,7 @@ from onnx_fuzz.rules.microsoft import SCHEMAS
 from onnx_fuzz.session import Session
 
 from byocir.dialects.graph import LeakyReluOp
-from byocir.evaluate.graph_rules import GRAPH_RULES
+from byocir.evaluate.numpy_rules import NUMPY_RULES
 from byocir.frontend.onnx.table import READERS
 
 SAMPLE = 60
@@ -87,7 +87,7 @@ def leaky_but_for_small_numbers(op, operands):
 
 
 def test_what_differs_is_found_and_made_small(monkeypatch):
-    monkeypatch.setitem(GRAPH_RULES, LeakyReluOp, leaky_but_for_small_numbers)
+    monkeypatch.setitem(NUMPY_RULES, LeakyReluOp, leaky_but_for_small_numbers)
     session = Session(operator="LeakyRelu")
     found = next(session.run(range(10)))
     assert found.way == "graph"

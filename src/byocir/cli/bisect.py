@@ -39,9 +39,9 @@ from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.rewrites.check_each import ChangedElement, CheckEach, PassChanged, first_difference
 from byocir.rewrites.pipeline import PassRunner
+from byocir.runtime.module_members import module_types
 from byocir.runtime.package import Package
-from byocir.runtime.saved import is_saved_module, read_model
-from byocir.runtime.saved_module import module_types
+from byocir.runtime.read_model import is_saved_module, read_model
 
 Region = tuple[str, list[np.ndarray], list[np.ndarray], tuple[str, ...]]
 """A call of a region: its function, its inputs and outputs, and the nodes it stands for."""

@@ -11,7 +11,7 @@ from byocir.cli.hosts import host_text
 from byocir.cli.steps import PACKAGE_SUFFIX, compile_with_steps, refuse_package, write_report
 from byocir.cli.user_files import check_writable
 from byocir.errors import ByocirError
-from byocir.runtime.explain import summary
+from byocir.runtime.report_text import summary
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -39,8 +39,8 @@ from byocir.errors import ByocirError, did_you_mean
 from byocir.rewrites.pipeline import PassRunner, run_passes
 from byocir.runtime.native import code_without_evaluator
 from byocir.runtime.package import Package
+from byocir.runtime.read_model import read_model
 from byocir.runtime.report import REFERENCE
-from byocir.runtime.saved import read_model
 from byocir.targets.json.codegen import CONSTANTS, PROGRAM
 from byocir.targets.vta_emit import programs_of
 from byocir.targets.vta_files import assembly

@@ -12,10 +12,10 @@ from byocir.cli.steps import hand_over_as_asked, is_package, load_package, refus
 from byocir.cli.user_files import check_writable, write_text
 from byocir.compiler import generate
 from byocir.rewrites.pipeline import PassRunner
-from byocir.runtime.explain import by_op_type, explain, node_data, summary
 from byocir.runtime.page import page
+from byocir.runtime.read_model import read_model
 from byocir.runtime.report import Report
-from byocir.runtime.saved import read_model
+from byocir.runtime.report_text import by_op_type, explain, node_data, summary
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -23,9 +23,9 @@ from byocir.cli.steps import compile_with_steps, is_package, load_package
 from byocir.cli.user_files import make_folder, remove_file, write_bytes, write_folder
 from byocir.errors import ByocirError
 from byocir.files import read_whole
-from byocir.runtime.explain import summary
 from byocir.runtime.export import export_project
 from byocir.runtime.package import Package
+from byocir.runtime.report_text import summary
 
 MANIFEST = "manifest.json"
 SCHEMA_VERSION = 1

@@ -12,7 +12,7 @@ from byocir.cli.steps import is_package, levels_of, placement_of, refuse, shapes
 from byocir.cli.user_files import check_writable, write_model
 from byocir.errors import ByocirError
 from byocir.evaluate.module import MAIN
-from byocir.runtime.saved import is_saved_module, read_model
+from byocir.runtime.read_model import is_saved_module, read_model
 
 OF_TARGETS = ("levels", "objective", "costs", "placement", "rewritten", "region")
 

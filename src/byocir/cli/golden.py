@@ -14,7 +14,7 @@ from byocir.evaluate.module import evaluate
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.golden import Golden, exact
 from byocir.runtime.package import Package
-from byocir.runtime.saved import read_model
+from byocir.runtime.read_model import read_model
 from byocir.targets.hand_off_passes import is_handed_over, meaning_pipeline
 
 

@@ -30,8 +30,8 @@ from byocir.cli.reference import run_onnxruntime
 from byocir.cli.steps import StepTimer
 from byocir.cli.user_files import read_arrays, read_json
 from byocir.errors import ByocirError, did_you_mean
-from byocir.runtime.explain import summary
 from byocir.runtime.package import Package
+from byocir.runtime.report_text import summary
 
 JOB = "job.json"
 GOALS = {"accuracy_loss_points", "offloaded_macs_percent"}

@@ -35,8 +35,8 @@ from byocir.rewrites.byoc.table_form import Work
 from byocir.rewrites.host.c_host import parse_c_host
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.package import Package
+from byocir.runtime.read_model import read_model
 from byocir.runtime.report_of_module import report_of
-from byocir.runtime.saved import read_model
 from byocir.runtime.time_regions import host_seconds, seconds_of
 from byocir.targets.base import Target
 from byocir.targets.hand_off_passes import is_handed_over, meaning_pipeline, partition_pipeline

@@ -33,9 +33,9 @@ from byocir.cli.steps import (
 )
 from byocir.cli.user_files import check_writable, make_folder, read_feeds, write_arrays
 from byocir.errors import ByocirError, escaped
-from byocir.runtime.explain import summary
 from byocir.runtime.package import Package
-from byocir.runtime.saved import is_saved_module
+from byocir.runtime.read_model import is_saved_module
+from byocir.runtime.report_text import summary
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -31,8 +31,8 @@ from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import PassRunner, with_care
 from byocir.runtime.host_ops import check_host_ops
 from byocir.runtime.package import Package
+from byocir.runtime.read_model import read_model
 from byocir.runtime.report import REFERENCE, Report
-from byocir.runtime.saved import read_model
 
 PACKAGE_SUFFIX = ".bpkg"
 VERIFY_INSTEAD = (

@@ -24,7 +24,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import expect_type, random_feeds
 from byocir.files import new_folder, read_whole, replaced, write_whole
 from byocir.memory import expect_memory
-from byocir.runtime.saved_module import attributes_of
+from byocir.runtime.module_members import attributes_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -16,9 +16,9 @@ from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp
 from byocir.dialects.tir import ExternOp
 from byocir.dialects.types import DYNAMIC, dtype_of, element_type_of, shape_of
 from byocir.evaluate.foreign import evaluate_foreign, mismatch, run_as_model, run_whole
-from byocir.evaluate.graph import evaluate_graph_op
-from byocir.evaluate.graph_rules import GRAPH_RULES
+from byocir.evaluate.graph_ops import evaluate_graph_op
 from byocir.evaluate.interpreter import Interpreter, Values, evaluates, rule_of
+from byocir.evaluate.numpy_rules import NUMPY_RULES
 from byocir.evaluate.region_results import unexpected_results
 from byocir.evaluate.routines import routine_of
 from byocir.evaluate.scalar import BINARY, CONVERSIONS, OTHERS, UNARY, function_of
@@ -27,7 +27,7 @@ from byocir.evaluate.scalar import BINARY, CONVERSIONS, OTHERS, UNARY, function_
 def evaluate_graph(interpreter: Interpreter, op: GraphOp, arguments: Values) -> Values:
     """Runs an op by the interpreter's engine where any gives the same bits, so that what is
     quantised next is the same integer on all hosts."""
-    if interpreter.engine is not None and type(op) not in GRAPH_RULES and op.is_exact():
+    if interpreter.engine is not None and type(op) not in NUMPY_RULES and op.is_exact():
         return run_as_model(interpreter, op, arguments)
     return evaluate_graph_op(op, list(arguments))
 

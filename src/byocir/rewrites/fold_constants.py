@@ -29,7 +29,7 @@ from byocir.dialects.graph import ConstantOp, Graph, GraphOp
 from byocir.dialects.traits import is_constant_value
 from byocir.dialects.types import dtype_of, element_type_of, nbytes, shape_of
 from byocir.errors import ByocirError
-from byocir.evaluate.graph import evaluate_graph_op
+from byocir.evaluate.graph_ops import evaluate_graph_op
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.grid import constant_array
 

@@ -39,7 +39,7 @@ from byocir.dialects.graph import (
 from byocir.dialects.graph.elementwise import BinaryOp
 from byocir.dialects.graph.unary import UnaryOp
 from byocir.dialects.types import dtype_of, element_type_of, i32, shape_of
-from byocir.evaluate.graph import evaluate_graph_op
+from byocir.evaluate.graph_ops import evaluate_graph_op
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.grid import constant_array, grid_of
 

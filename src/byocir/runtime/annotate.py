@@ -26,8 +26,8 @@ from byocir.dialects.byoc import CallOp
 from byocir.dialects.locations import names
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.handed_over import OpPlacement
-from byocir.runtime.explain import closest_miss, node_lines, summary
 from byocir.runtime.report import HOST, Report
+from byocir.runtime.report_text import closest_miss, node_lines, summary
 
 if TYPE_CHECKING:
     from onnx import ModelProto

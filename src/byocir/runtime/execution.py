@@ -8,8 +8,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from byocir.errors import ByocirError, did_you_mean
-from byocir.runtime.archive import MODULE, WEIGHTS
-from byocir.runtime.module_text import PackagedModule
+from byocir.runtime.package_file import MODULE, WEIGHTS
+from byocir.runtime.packaged_module import PackagedModule
 from byocir.runtime.report import C, Report
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from byocir.errors import ByocirError
-from byocir.runtime.archive import GOLDEN, GOLDEN_ARRAYS, as_written
+from byocir.runtime.package_file import GOLDEN, GOLDEN_ARRAYS, as_written
 
 RELATIVE, ABSOLUTE = 1e-3, 1e-4
 """Bound the distance of floats from what is meant: relative to the value, and to the outputs'

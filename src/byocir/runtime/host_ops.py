@@ -13,8 +13,8 @@ from functools import cache
 
 from byocir.dialects.byoc import Node
 from byocir.errors import ByocirError, CheckFailed, Lines, did_you_mean
-from byocir.runtime.explain import closest_miss
 from byocir.runtime.report import Report
+from byocir.runtime.report_text import closest_miss
 
 
 def check_host_ops(report: Report, allowed: Sequence[str]) -> None:

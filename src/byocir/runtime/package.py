@@ -20,10 +20,10 @@ from byocir.arguments import FLAG, TEXT, list_of
 from byocir.arguments import check as check_arguments
 from byocir.dialects.gc_pause import gc_paused
 from byocir.errors import ByocirError, did_you_mean
-from byocir.runtime.archive import as_written, read_archive, write_archive
 from byocir.runtime.execution import Blobs, Execution
 from byocir.runtime.interface import Interface, ValueType, types_of
-from byocir.runtime.module_text import PackagedModule, SavedModule
+from byocir.runtime.package_file import as_written, read_archive, write_archive
+from byocir.runtime.packaged_module import PackagedModule, SavedModule
 from byocir.runtime.report import Report
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from string import Template
 
 from byocir.dialects.byoc import FOLDED, HOST, Node
 from byocir.dialects.gc_pause import gc_paused
-from byocir.runtime.explain import by_op_type, node_lines, region_lines, summary
 from byocir.runtime.report import Region, Report
+from byocir.runtime.report_text import by_op_type, node_lines, region_lines, summary
 
 TARGET_COLOURS = ("#2f81f7", "#3fb950", "#a371f7", "#e8743b", "#1b9e9e", "#d6409f")
 COLOURS = {HOST: "#9a9a9a", FOLDED: "#d8d8d8"}

@@ -33,7 +33,7 @@ from byocir.dialects.weights import dump_weights, read_weights
 from byocir.errors import ByocirError, did_you_mean
 from byocir.request import Request
 from byocir.rewrites.pipeline import PassRunner
-from byocir.runtime.saved import read_model
+from byocir.runtime.read_model import read_model
 from byocir.targets.base import Target, target_of
 from byocir.targets.resolve_targets import attributes_of, named_target
 from byocir.tuning.executors import JobQueue

@@ -36,7 +36,7 @@ from byocir.rewrites.byoc.costs import CostTable
 from byocir.rewrites.byoc.single_composite import alone
 from byocir.rewrites.byoc.tuned import Key, Tuned, TunedTable
 from byocir.rewrites.pipeline import PassRunner, with_care
-from byocir.runtime.saved import read_model
+from byocir.runtime.read_model import read_model
 from byocir.targets.base import target_of
 from byocir.targets.resolve_targets import Targets, listed
 from byocir.targets.tuned import TakenComposite, places_in

@@ -25,7 +25,7 @@ from byocir.patterns.policy import RegionPolicy
 from byocir.rewrites.byoc.verify_regions import verify_regions
 from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import PassRunner, run_passes
-from byocir.runtime.explain import explain, summary
+from byocir.runtime.report_text import explain, summary
 from byocir.targets.hand_off_passes import meaning_pipeline
 
 CONV = Composite(

@@ -27,8 +27,8 @@ from byocir.patterns.policy import RegionPolicy
 from byocir.rewrites.byoc.verify_regions import verify_regions
 from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import PassRunner, run_passes
-from byocir.runtime.explain import explain, summary
 from byocir.runtime.export import export_project
+from byocir.runtime.report_text import explain, summary
 
 TARGET = """
 import json

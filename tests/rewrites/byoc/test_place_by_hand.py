@@ -35,8 +35,8 @@ from byocir.errors import ByocirError
 from byocir.patterns import block, composite, either, op, wildcard
 from byocir.rewrites import mark_ops
 from byocir.rewrites.byoc.place_by_hand import placement_of, set_placement
-from byocir.runtime.explain import explain, region_lines
 from byocir.runtime.report_of_module import report_of
+from byocir.runtime.report_text import explain, region_lines
 from byocir.targets.base import Point, Target
 
 LINES = ["a = relu x", "b = add a y", "c = relu b"]

@@ -12,9 +12,9 @@ from byocir.evaluate.module import evaluate, random_feeds
 from byocir.machine.calls import calls_in
 from byocir.machine.numeric_programs import hazards_of
 from byocir.patterns.target_classes import register
-from byocir.runtime.explain import summary
 from byocir.runtime.package import Package
 from byocir.runtime.page import page
+from byocir.runtime.report_text import summary
 from byocir.targets.described import functions_of
 
 

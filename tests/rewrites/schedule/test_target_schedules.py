@@ -23,7 +23,7 @@ from byocir.patterns import block, composite, op, wildcard
 from byocir.patterns.target_classes import register
 from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import run_passes
-from byocir.runtime.explain import region_lines
+from byocir.runtime.report_text import region_lines
 
 TILE = Path(__file__).parents[3] / "examples" / "tile_npu.py"
 SCRIPT = (

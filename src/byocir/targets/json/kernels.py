@@ -26,7 +26,7 @@ GRAPH_OPS: dict[str, type[GraphOp]] = {
 
 def evaluated(step: Step, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     """Computes a step of one graph op by the evaluator, which is imported when it is needed."""
-    from byocir.evaluate.graph import evaluate_graph_op
+    from byocir.evaluate.graph_ops import evaluate_graph_op
 
     return evaluate_graph_op(_op(step), inputs)
 

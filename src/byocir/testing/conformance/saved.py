@@ -20,8 +20,8 @@ from byocir.errors import ByocirError
 from byocir.files import write_whole
 from byocir.patterns.target_classes import file_of
 from byocir.rewrites.byoc.levels import levels_left, set_levels
-from byocir.runtime.saved import load_module
-from byocir.runtime.saved_module import module_types
+from byocir.runtime.module_members import module_types
+from byocir.runtime.read_model import load_module
 from byocir.targets.base import Target
 from byocir.testing.conformance.cases import Case
 from byocir.testing.conformance.score import Failure

@@ -45,9 +45,9 @@ from byocir.dialects.graph.foreign import ForeignOp, YieldOp
 from byocir.dialects.graph.resize import numbers
 from byocir.dialects.types import element_of, i8, i32, tensor, ui8
 from byocir.errors import ByocirError
-from byocir.evaluate.graph import evaluate_graph_op
-from byocir.evaluate.graph_rules import GRAPH_RULES
+from byocir.evaluate.graph_ops import evaluate_graph_op
 from byocir.evaluate.module import evaluate_function
+from byocir.evaluate.numpy_rules import NUMPY_RULES
 from byocir.frontend.onnx import export_onnx
 from byocir.frontend.onnx.reference import Reference
 
@@ -347,7 +347,7 @@ def test_average_pool_counts(include_pad: int) -> None:
 
 def test_every_op_has_a_meaning() -> None:
     for op in set(Graph.operations) - {ForeignOp, YieldOp}:
-        assert op in GRAPH_RULES or is_defined(op), op.name
+        assert op in NUMPY_RULES or is_defined(op), op.name
 
 
 def test_the_definition_of_a_repeated_op_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,8 @@ from byocir.evaluate.ports import names_of, ports_of
 from byocir.patterns.match import python_value
 from byocir.patterns.target_classes import find_installed
 from byocir.patterns.targets import targets_of
-from byocir.runtime.archive import MODULE, WEIGHTS, as_written
 from byocir.runtime.interface import Interface, SavedTarget
+from byocir.runtime.package_file import MODULE, WEIGHTS, as_written
 
 
 def texts_of(module: ModuleOp) -> dict[str, bytes]:

@@ -19,8 +19,8 @@ from byocir.dialects.locations import place
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
-from byocir.evaluate.graph_rules import GRAPH_RULES
 from byocir.evaluate.interpreter import Interpreter
+from byocir.evaluate.numpy_rules import NUMPY_RULES
 from byocir.memory import refused
 
 
@@ -28,7 +28,7 @@ def evaluate_graph_op(op: Operation, operands: Sequence[np.ndarray]) -> list[np.
     """Gives the results of a graph op for these operands, whose shapes and dtypes are the op's own.
     Integers wrap around. Raises ByocirError B107 for a constant whose values are absent, B305 for
     an op without a definition, B312 for values that it does not take, as an index out of range."""
-    rule = GRAPH_RULES.get(type(op), _by_definition)
+    rule = NUMPY_RULES.get(type(op), _by_definition)
     try:
         with refused(f"room for {op.name}", place(op.location)):
             made = rule(op, operands)

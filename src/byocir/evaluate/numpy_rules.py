@@ -423,7 +423,7 @@ def _cum_sum(op: g.CumSumOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     return (np.flip(sums, axis) if back else sums).astype(x.dtype)
 
 
-GRAPH_RULES: Mapping[type[Operation], Rule] = {
+NUMPY_RULES: Mapping[type[Operation], Rule] = {
     **RECURRENT_RULES,
     g.AveragePoolOp: _average_pool,
     g.CastOp: _cast,

@@ -17,8 +17,8 @@ from byocir.dialects.byoc import Node
 from byocir.dialects.decisions import Decision, RuleResult, Taken
 from byocir.dialects.types import i8
 from byocir.patterns import Composite, RegionPolicy, composite, constant, op, wildcard
-from byocir.runtime.explain import by_op_type, closest_miss, explain, summary
 from byocir.runtime.report import Region, Report
+from byocir.runtime.report_text import by_op_type, closest_miss, explain, summary
 from byocir.targets.base import MatchedOps
 
 

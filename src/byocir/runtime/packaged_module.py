@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from byocir.runtime.archive import as_written
 from byocir.runtime.interface import Interface
+from byocir.runtime.package_file import as_written
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -27,7 +27,7 @@ class PackagedModule:
     @property
     def interface(self) -> Interface:
         """Its inputs, outputs and targets. Raises ByocirError B302 where it has no `@main`."""
-        from byocir.runtime.saved_module import interface_of
+        from byocir.runtime.module_members import interface_of
 
         return interface_of(self.read())
 
@@ -50,7 +50,7 @@ class PackagedModule:
 
     def texts(self) -> Mapping[str, bytes]:
         """Its text and weights, by member."""
-        from byocir.runtime.saved_module import texts_of
+        from byocir.runtime.module_members import texts_of
 
         return self.unread or texts_of(self.read())
 
@@ -83,7 +83,7 @@ class SavedModule(PackagedModule):
     def read(self) -> ModuleOp:
         """Gives the module, the same one each time. Raises ByocirError B135 for texts of something
         else, B120 to B122 for those that cannot be read."""
-        from byocir.runtime.saved_module import parsed
+        from byocir.runtime.module_members import parsed
 
         with self._lock:
             if self._module is None:
