@@ -23,11 +23,11 @@ from typing import Any, cast
 
 import numpy as np
 import onnx
+from c_host import build_together
 from onnx.backend.test import loader, runner
 
 from byocir.errors import ByocirError
 from byocir.onnx_backend import Backend, BackendRep
-from byocir.runtime.native import HostProgram
 from byocir.runtime.report import REFERENCE as EVALUATOR
 from byocir.runtime.report import C
 
@@ -157,7 +157,7 @@ def _build(prepared: Sequence[BackendRep]) -> None:
     packages = [rep.package for rep in prepared if rep.package.report.host_runs_on == C]
     programs = [package.host_program(f"case{i}") for i, package in enumerate(packages)]
     with suppress(ByocirError):
-        HostProgram.build_together(programs)
+        build_together(programs)
 
 
 def _ran(case: Case, prepared: BackendRep, host: str) -> Outcome:

@@ -6,7 +6,6 @@ compiled here never comes out of a file.
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from collections.abc import Collection, Sequence
 from dataclasses import fields
@@ -45,7 +44,6 @@ from byocir.runtime.c_function import (
 from byocir.runtime.cached_plan import ArrayType, Constant, Plan, RegionCall
 from byocir.runtime.interface import Interface
 from byocir.runtime.region_code import RegionCode
-from byocir.toolchain import built_and_loaded
 from byocir.toolchain.calling import CEntry
 
 
@@ -144,46 +142,35 @@ class HostProgram:
         self, code: HostCode, interpreter: Interpreter, flags: Sequence[str] | None = None
     ) -> None:
         """Raises ByocirError B405 for code that this machine cannot run."""
-        self._code, self._interpreter = code, interpreter
+        self.code, self._interpreter = code, interpreter
         self._calls = code.calls
         self._kept: dict[Buffer, Value] = {}
         """Keeps the values of a run that C cannot hold."""
-        self._function = CFunction(
+        self.function = CFunction(
             c_program(code), code.constants, self._region, self._entries, flags
         )
 
     @property
     def arena(self) -> np.ndarray:
         """The memory in which the code works: bytes, whatever they are before a run."""
-        return self._function.arena
+        return self.function.arena
 
     @property
     def lacking(self) -> list[str]:
         """Lists what the compiler does not know, and what that means, once it built the code."""
-        return self._function.lacking
-
-    @staticmethod
-    def build_together(programs: Sequence[HostProgram]) -> None:
-        """Builds programs for one host, with names of their own, as one library: in a fraction of
-        the time that one library each takes. Raises ByocirError B401 to B404."""
-        if not programs:
-            return
-        files = joined([program._code for program in programs])
-        library = built_and_loaded("hosts", files, programs[0]._function.all_flags())
-        for program in programs:
-            program._function.library = library
+        return self.function.lacking
 
     def run(self, arrays: Sequence[Value]) -> list[Value]:
         """Gives the outputs for inputs of the types of `@main`; raises what a call raises, and
         ByocirError B303 where an index leads outside of its array."""
-        program = self._code.program
+        program = self.code.program
         given = dict(zip(program.arguments, arrays, strict=True))
         self._kept = {buffer: value for buffer, value in given.items() if buffer.place == KEPT}
         inputs = [np.ascontiguousarray(v) for b, v in given.items() if b.place != KEPT]
         places = [b for r in program.results for b in (r, r.sizes) if b and b.place != KEPT]
         outputs = {buffer: _empty(buffer.type) for buffer in places}
         try:
-            self._function(inputs, [*outputs.values()])
+            self.function(inputs, [*outputs.values()])
             made = {**self._kept, **outputs}
         finally:
             self._kept = {}
@@ -244,26 +231,6 @@ class HostProgram:
 def _is_plain(buffer: Buffer) -> bool:
     """Tells if a buffer holds an array of fixed sizes."""
     return buffer.place != KEPT and buffer.sizes is None
-
-
-def joined(codes: Sequence[HostCode]) -> dict[str, str]:
-    """Gives the files of programs with names of their own as one source that includes them: most of
-    a C compiler's time goes into beginning. Functions that two of them have are told apart."""
-    files: dict[str, str] = {}
-    lines: list[str] = []
-    for code in codes:
-        files[f"{code.name}.h"] = code.header
-        if "routine_" in code.source:  # it has types, too
-            files[f"{code.name}.c"] = code.source
-            continue
-        files[f"{code.name}.inc"] = code.source
-        own = dict.fromkeys(_FUNCTION.findall(code.source))
-        lines += [f"#define {name} {code.name}_{name}" for name in own]
-        lines += [f'#include "{code.name}.inc"', *(f"#undef {name}" for name in own)]
-    return {"hosts.c": "\n".join([*lines, ""]), **files}
-
-
-_FUNCTION = re.compile(r"^static [^;={(]*?(\w+)\(", re.MULTILINE)
 
 
 def _part(array: np.ndarray, shape: np.ndarray) -> np.ndarray:

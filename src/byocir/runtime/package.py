@@ -136,7 +136,7 @@ class Package:
 
     def host_program(self, name: str = "") -> HostProgram:
         """Gives the host's C code as a program: what `run` will call. Its names begin with `name`,
-        if one is given. For `HostProgram.build_together`."""
+        if one is given, so that one library can hold several."""
         from byocir.runtime.c_function import NAME
 
         return self._execution.running().host_program(name or NAME)

@@ -9,6 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from c_host import build_together
 from xdsl.dialects.builtin import ModuleOp
 
 import byocir
@@ -17,7 +18,6 @@ from byocir.dialects.graph.foreign import ForeignOp
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate
 from byocir.request import Request
-from byocir.runtime.native import HostProgram
 from byocir.runtime.package import Package
 from byocir.runtime.report import C, Report
 from onnx_fuzz.cases import Case
@@ -100,7 +100,7 @@ def _build(packages: Sequence[Package]) -> None:
     """Builds all at once; where that fails, each is built when it runs, and tells."""
     in_c = [package for package in packages if package.report.host_runs_on == C]
     with suppress(ByocirError):
-        HostProgram.build_together([p.host_program(f"model{i}") for i, p in enumerate(in_c)])
+        build_together([p.host_program(f"model{i}") for i, p in enumerate(in_c)])
 
 
 def _attempt(case: Case, way: str, run: Callable[[], dict[str, Any]]) -> list[Difference]:
