@@ -1,4 +1,4 @@
-"""`byocir bisect MODEL`: which step of a compilation changes what the model computes?
+"""`byocir bisect MODEL`: finds the step of a compilation that changes the model's results.
 
 Runs the whole way on seeded inputs, of a saved module what is left of it: the import of a model is
 compared with ONNX Runtime where that is installed, each pass with the one before it, generated code

@@ -120,7 +120,7 @@ def _tell(text: object) -> None:
 
 
 def _drop(stream: TextIO) -> None:
-    """Has what is left in a stream go nowhere, also with Python's last flush."""
+    """Drops all that is written to a stream from now on, also by Python's last flush."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

@@ -219,7 +219,7 @@ def _judged(
 
 
 def _tell(job: Job, judged: Judged, f32: int) -> bool:
-    """Prints what came of a model; tells if it missed a goal."""
+    """Prints the results of a model; tells if it missed a goal."""
     if len(job.models) > 1:
         print(f"\n{judged.name}")
     print(summary(judged.package.report))

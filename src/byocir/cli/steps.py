@@ -1,4 +1,4 @@
-"""What several verbs do: import, hand over, generate code, load a package, each as asked for."""
+"""The steps that several verbs take as their options ask: import, hand over, load a package."""
 
 from __future__ import annotations
 

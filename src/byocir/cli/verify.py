@@ -1,4 +1,4 @@
-"""`byocir run --verify`: are the outputs what the model means?
+"""`byocir run --verify`: compares the outputs with those that the model means.
 
 Two answers, since two things can go wrong. The compiled model must agree with the evaluator on the
 module as it is before any hand-off, where quantised meaning is settled: whatever was offloaded,

@@ -108,8 +108,8 @@ def rule_of(op: Operation) -> Rule:
 
 
 class _Room(NamedTuple):
-    """The memory of a step with arrays: the bytes of what it makes, as far as its types tell, and
-    the values that nothing needs when it is done."""
+    """The memory that one op takes: the bytes of its results, as far as their types tell, and the
+    values that no op needs once it is done."""
 
     made: int
     dead: Sequence[SSAValue]
@@ -231,8 +231,8 @@ class Interpreter:
         return [values[v] for v in last.operands]
 
     def _settle(self, op: Operation, made: Values, dead: Sequence[SSAValue]) -> None:
-        """Counts what was made, of which types do not tell all, and lets go of what nothing needs
-        any more."""
+        """Counts the bytes of an op's results, of which types do not tell all, and drops the
+        values that no later op reads."""
         for result, value in zip(op.results, made, strict=True):
             self.held.keep(result, value)
         ask_for_held(op, self.held.total)

@@ -39,8 +39,8 @@ def ask_for_results(op: Operation) -> int:
 
 
 def ask_for_held(op: Operation, nbytes: int) -> None:
-    """Raises ByocirError B140 for an op with which too many bytes would be held at once: what it
-    makes, and what is there beside it."""
+    """Raises ByocirError B140 for an op whose results, with the other values alive, would take too
+    many bytes."""
     if nbytes > _LITTLE:
         expect_memory(
             nbytes, f"what {kind_of(op)} makes and what is held beside it", place(op.location)
@@ -87,8 +87,8 @@ def _roots(value: Any) -> Iterator[np.ndarray]:
 
 
 def last_uses(block: Block) -> dict[Operation, list[SSAValue]]:
-    """Lists by op what nothing behind it in the block reads of what ops of the block made. What is
-    returned is read behind all of them; constants are there anyway."""
+    """Lists for each op the results of ops of the block that it reads as the last one. A value that
+    the block returns is in no list, nor is a constant, whose memory is not freed."""
     last: dict[SSAValue, Operation] = {}
     for op in block.ops:
         values = (value for each in op.walk() for value in each.operands) if op.regions else ()

@@ -1,4 +1,5 @@
-"""The routines that `tir.extern` calls: what each computes, and the C file that computes the same.
+"""Lists the routines that `tir.extern` calls, each in numpy and as a file of C that computes the
+same.
 
 A routine is one entry of `ROUTINES`. Its C file is in `runtime/routines/` and defines a function of
 its name that takes arrays, results and the integers in the order of `numbers`; see `routine.h`.

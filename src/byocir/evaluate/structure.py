@@ -1,5 +1,5 @@
-"""Evaluation rules of what holds programs together: functions, calls, composites, index arithmetic
-and the graph level, whose ops have an evaluator of their own."""
+"""Evaluates the ops that programs are put together of: functions, calls, composites, index
+arithmetic, and graph ops, which have an evaluator of their own."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from byocir.evaluate.scalar import BINARY, CONVERSIONS, OTHERS, UNARY, function_
 
 
 def evaluate_graph(interpreter: Interpreter, op: GraphOp, arguments: Values) -> Values:
-    """Runs an op by the interpreter's engine where any gives the same bits, so that what is
-    quantised next is the same integer on all hosts."""
+    """Runs a graph op, by the interpreter's engine where all engines give the same bits: a float
+    that is rounded to an integer next then gives the same integer on all hosts."""
     if interpreter.engine is not None and type(op) not in NUMPY_RULES and op.is_exact():
         return run_as_model(interpreter, op, arguments)
     return evaluate_graph_op(op, list(arguments))

@@ -112,7 +112,7 @@ class Package:
         return self._execution.run(feeds, check)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles hold what a file would: what runs is made anew where they are."""
+        """Gives copies and pickles the members of a package's file; compiled code is built anew."""
         blobs = {target: dict(files) for target, files in self.blobs.items()}
         return _restored, (
             dict(self._source.texts()),

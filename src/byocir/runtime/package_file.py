@@ -1,4 +1,4 @@
-"""Packages as files: what is written, and what is checked before a byte of it is believed.
+"""Writes packages to files, and checks a file before a byte of it is believed.
 
 Reading one reads the manifest and the report, and checks version, names and sizes of all members.
 The others are read, and their digests checked, when somebody asks for their bytes: to look at a

@@ -26,19 +26,19 @@ class PackagedModule:
 
     @property
     def interface(self) -> Interface:
-        """Its inputs, outputs and targets. Raises ByocirError B302 where it has no `@main`."""
+        """The inputs, outputs and targets. Raises ByocirError B302 for a module without `@main`."""
         from byocir.runtime.module_members import interface_of
 
         return interface_of(self.read())
 
     @property
     def unread(self) -> Mapping[str, bytes] | None:
-        """Its text and weights, by member, as long as nobody has read, and may have changed, the
-        module of a file; else None."""
+        """The text and weights of a module in a file, by member, until somebody reads the module
+        and may change it; None from then on."""
         return None
 
     def targets(self) -> list[TargetAttr]:
-        """Gives the targets that it names, with their options."""
+        """Gives the targets that the module names, with their options."""
         from byocir.patterns.targets import targets_of
 
         return [*targets_of(self.read())]
@@ -49,7 +49,7 @@ class PackagedModule:
         return self._module
 
     def texts(self) -> Mapping[str, bytes]:
-        """Its text and weights, by member."""
+        """Gives the module as text and weights, by member."""
         from byocir.runtime.module_members import texts_of
 
         return self.unread or texts_of(self.read())

@@ -1,4 +1,4 @@
-"""Names an exported project's parts, and writes what builds it and its weights as C."""
+"""Names the parts of an exported project, and writes its Makefile, CMakeLists.txt and weights."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Names:
         return f"{self.model}.bin"
 
     def check(self, others: Iterable[str]) -> None:
-        """Raises ByocirError B354 for what is no name, or one of these."""
+        """Raises ByocirError B354 for a model whose name C does not allow, or another file has."""
         taken = {*_OTHERS, *others}
         if _NAME.fullmatch(self.model) is None or self.model in taken:
             raise ByocirError(

@@ -65,7 +65,7 @@ class Part:
 
 
 def parts_of(package: Package, code: HostCode) -> list[Part]:
-    """Collects what each target with regions gives for a project, in the order of first calls.
+    """Collects the part of a project that each target with regions gives, in order of first calls.
     Raises ByocirError B351 for one that gives nothing, B219 where it fails."""
     owner = {region.symbol: region.target for region in package.report.regions}
     symbols: dict[str, list[str]] = {}
@@ -88,8 +88,8 @@ def names_of(parts: Sequence[Part]) -> set[str]:
 
 
 def add_programs(blob: bytearray, parts: Sequence[Part]) -> dict[str, Sequence[int]]:
-    """Appends what regions hold; where each piece begins: code and image of one on a device, the
-    data of a function with a state."""
+    """Appends the data of regions to the weights: code and image of a program, or the data of a
+    function with a state. Gives the offset of each piece, by symbol."""
     offsets: dict[str, Sequence[int]] = {}
     for part in parts:
         for symbol, pieces in part.stored.items():

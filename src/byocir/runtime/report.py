@@ -46,7 +46,7 @@ class Region:
 
     @property
     def calls(self) -> int:
-        """Its calls that are counted: one where only the run tells how many there are."""
+        """The number of the region's calls: one where only the run tells how many there are."""
         return self.turns or 1
 
 

@@ -36,7 +36,7 @@ class Change:
 
 @dataclass(frozen=True)
 class ReportDifference:
-    """All in which two reports differ; `totals` has what they share, too."""
+    """The differences between two reports; `totals` has the counts that agree, too."""
 
     totals: list[Change]
     moved: list[tuple[str, str, str]]

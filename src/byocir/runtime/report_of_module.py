@@ -85,8 +85,8 @@ def report_of(module: ModuleOp) -> Report:
 
 
 def recount(report: Report, module: ModuleOp) -> None:
-    """Counts once more what crosses, and adds what passes noted and kept on the chip, after the
-    passes that make a target's code: these may change what a call takes."""
+    """Counts again the bytes that calls hand over, since the passes that make a target's code may
+    change them, and adds these passes' notes and the values that they kept on the chip."""
     calls = [
         op for op in ops_of(module) if isinstance(op, byoc.CallOp) and op.handed_off and op.notes
     ]

@@ -23,7 +23,7 @@ from byocir.runtime.report import C, Report
 
 
 class Running:
-    """A module that runs, with what was made for that: kept from one run to the next."""
+    """A module that runs. Its host's code, once it is built, is kept from one run to the next."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Groups nodes of a report for readers: what belongs to an op, and what many nodes share."""
+"""Groups the nodes of a report for readers: those of one op, and those left for one reason."""
 
 from __future__ import annotations
 

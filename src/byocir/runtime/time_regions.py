@@ -1,4 +1,4 @@
-"""Times the code of regions, where their targets do not tell what it takes."""
+"""Times the code of regions whose targets do not tell how long it takes."""
 
 from __future__ import annotations
 

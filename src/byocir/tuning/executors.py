@@ -81,8 +81,8 @@ def _dask(address: str) -> Generator[Executor]:
 
 @dataclass
 class JobQueue(Generic[Given, Made]):
-    """Does jobs by an executor until a time; what an executor that fails had not done is done in
-    this process. `made` makes a result of its fields, as some executors send tuples."""
+    """Has an executor do jobs until a time; this process does the jobs that an executor leaves when
+    it fails. `made` makes a result of its fields, as some executors send tuples."""
 
     do: Callable[[Given], Made]
     made: Callable[..., Made]

@@ -1,4 +1,4 @@
-"""Keeps what jobs made in a file as it comes: an interrupted run goes on from there."""
+"""Writes the results of jobs to a file as they come: an interrupted run goes on from there."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Made = TypeVar("Made", bound=NamedTuple)
 
 
 class Journal(Generic[Made]):
-    """A file of what jobs made, tuples of plain data, by the digests of the jobs. `read` makes one
-    of its fields by name, and raises KeyError, TypeError or ValueError where that cannot be.
+    """A file of the results of jobs, tuples of plain data, by the jobs' digests. `read` makes one
+    from its fields by name, and raises KeyError, TypeError or ValueError where that cannot be.
     Without a path all is kept in memory alone. Raises ByocirError B112 for a file that cannot be
     written."""
 
@@ -35,7 +35,7 @@ class Journal(Generic[Made]):
         return self._known.get(digest)
 
     def add(self, digest: str, made: Made) -> None:
-        """Keeps what a job made."""
+        """Keeps the result of a job."""
         self._known[digest] = made
         if self._path is None:
             return

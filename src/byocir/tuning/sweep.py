@@ -1,4 +1,4 @@
-"""Sweeps a target's settings: compiles a model for each, and says what it costs there.
+"""Sweeps a target's settings: compiles a model for each, and tells its cost.
 
 Settings are options of the target or, where it has one, parts of its configuration
 (`Target.varied`). Costs are cycles and energy of its programs, as it tells them

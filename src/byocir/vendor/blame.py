@@ -32,9 +32,9 @@ class Blame:
 def blame(
     kind: type, function: Callable[..., Any] | None, error: BaseException, *, is_known: bool
 ) -> Blame:
-    """Finds who is to blame for what a method of class `kind` raised. The user is where code of the
-    user's was running, or the class is the user's and the method, too, or the error `is_known` to
-    be a fault of such classes; else byocir is."""
+    """Finds who is to blame for an error that a method of class `kind` raised. The user is where
+    code of the user's was running, or the class is the user's and the method, too, or the error
+    `is_known` to be a fault of such classes; else byocir is."""
     ours, users, below = "", "", ""
     for frame, line in _lines(error):
         package, module = _package(frame.f_globals.get("__name__", "")), frame.f_globals["__name__"]

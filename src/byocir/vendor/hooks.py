@@ -1,5 +1,5 @@
-"""Calls of what a target does: mistakes of its own code are told as its own, with the place, and
-byocir's as ours."""
+"""Calls the hooks of targets. An error in a target's code is told as the target's, with its place;
+one of byocir's as an internal error."""
 
 from __future__ import annotations
 

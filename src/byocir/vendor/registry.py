@@ -32,7 +32,7 @@ _of_thread = _OfThread()
 
 
 def give(name: str, kind: Any) -> None:
-    """Makes a target known in this process by its name; in this thread before what others give."""
+    """Makes a target known in this process by its name; this thread finds its own targets first."""
     _given[name] = _of_thread.given[name] = kind
 
 
@@ -53,8 +53,8 @@ def given(name: str) -> Any | None:
 
 @contextmanager
 def forgetting(*, afresh: bool = False) -> Generator[None]:
-    """Forgets in the end what was given meanwhile, by this thread and others; `afresh` begins as a
-    process to which nothing was given. What was given before is known again after it."""
+    """Forgets at its end the targets that became known inside it, by this thread and others, and
+    knows those from before again. `afresh` begins without any, as a new process does."""
     known = (_given, _of_thread.given, _dialects)
     before = [dict(each) for each in known]
     if afresh:

@@ -118,7 +118,7 @@ class VTAConfig:
 
     @staticmethod
     def from_dict(values: Mapping[str, object]) -> VTAConfig:
-        """Build from the keys of ``vta_config.json``. The nine ``LOG_`` keys must be there. TARGET,
+        """Builds from keys of ``vta_config.json``. The nine ``LOG_`` keys must be there. TARGET,
         one of upstream's, says what the machine has, without it that of "sim"; ALU_MUL and
         ACC_8BIT, true or false, say otherwise. HW_VER is not used. Raises VTAError V004."""
         if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -140,7 +140,7 @@ class VTAConfig:
 
     @staticmethod
     def from_json(path: str | Path) -> VTAConfig:
-        """Read a ``vta_config.json``; raises VTAError V006 for a file that is no JSON object with
+        """Reads a ``vta_config.json``; raises VTAError V006 for a file that is no JSON object with
         each key once, and V004 for one that describes no VTA."""
         try:
             text = read_whole(path).decode()

@@ -75,7 +75,7 @@ class Traffic:
 
 
 def traffic(decoded: Decoded) -> Traffic:
-    """Count what the energy model prices; instructions are fetched from DRAM, too."""
+    """Counts the events that cost energy; instructions are fetched from DRAM, too."""
     opcode, columns, config = decoded.opcode, decoded.columns, decoded.config
     steps = loop_steps(decoded)
     alu = opcode == Opcode.ALU

@@ -115,7 +115,7 @@ def is_available() -> bool:
 
 
 def require(config: VTAConfig) -> None:
-    """Raise VTAError V207 or ByocirError B401 to B404 unless the engine can run ``config``."""
+    """Raises VTAError V207 or ByocirError B401 to B404 unless the engine can run ``config``."""
     check_widths(config)
     core()
 
@@ -174,7 +174,7 @@ def native_stream(
 
 
 class NativeMachine:
-    """Scratchpads, DRAM and the core that works on them; what ``Machine`` is in numpy.
+    """Scratchpads, DRAM and the core in C that works on them: ``Machine``, but fast.
 
     ``dram`` (uint8 [B]) is copied; read the result from ``machine.dram``. With ``check``,
     scratchpads start with garbage, and reading an element that was never written is an error.
@@ -193,7 +193,7 @@ class NativeMachine:
         weakref.finalize(self, core().vta_device_close, self._handle)
 
     def run(self, stream: NativeStream) -> None:
-        """Execute a stream that the core accepts, encoded for the same config, in its order.
+        """Executes a stream that the core accepts, encoded for the same config, in its order.
 
         Raises VTAError V2xx when an access leaves a memory; then all earlier instructions have run.
         """
@@ -204,7 +204,7 @@ class NativeMachine:
             self._refuse(stream, fault)
 
     def run_in_order(self, insns: NDArray[np.uint8]) -> None:
-        """Execute a stream (uint8 [N, 16]) in program order, ignoring tokens and FINISH."""
+        """Executes a stream (uint8 [N, 16]) in program order, ignoring tokens and FINISH."""
         insns = as_stream(insns)
         stream = NativeStream(insns, self.config)
         if stream.fault:
@@ -221,7 +221,7 @@ class NativeMachine:
         return elements
 
     def write(self, memory: Memory, first: int, elements: ArrayLike) -> None:
-        """Set elements from ``first`` on, given in the layout that ``read`` returns.
+        """Sets elements from ``first`` on, given in the layout that ``read`` returns.
 
         Raises ValueError for elements that do not fit the scratchpad.
         """
@@ -232,7 +232,7 @@ class NativeMachine:
         core().vta_device_write(self._handle, memory, first, len(values), values.ctypes.data)
 
     def _refuse(self, stream: NativeStream, fault: _Fault) -> None:
-        """Raise what the numpy engine says about the instruction that the core refused."""
+        """Raises the numpy engine's error for the instruction that the core refused."""
         machine = Machine(self.dram, self.config, check=self._check)
         for memory in LAYOUTS:
             machine.write(memory, self._written(memory), self.read(memory)[self._written(memory)])

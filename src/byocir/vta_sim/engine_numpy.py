@@ -39,11 +39,11 @@ class InitCheck:
         self._flags = {memory: np.zeros(config.depth(memory), np.bool_) for memory in pads}
 
     def mark(self, memory: Memory, index: NDArray[np.int64] | slice) -> None:
-        """Note a write of the elements at ``index``."""
+        """Notes a write of the elements at ``index``."""
         self._flags[Memory.ACC if memory == Memory.ACC_8BIT else memory][index] = True
 
     def require(self, insn: Instruction, memory: Memory, index: NDArray[np.int64] | slice) -> None:
-        """Raise VTAError V205 if an element at ``index`` (1-D) was never written."""
+        """Raises VTAError V205 if an element at ``index`` (1-D) was never written."""
         flags = self._flags[memory]
         seen = flags[index]
         if seen.all():
@@ -85,7 +85,7 @@ class Plans:
         return self._plans.get(key)
 
     def keep(self, key: tuple[object, ...], plan: Parts) -> None:
-        """Keep ``plan`` if there is room."""
+        """Keeps ``plan`` if there is room."""
         size = sum(0 if isinstance(part, slice) else part.nbytes for part in plan)
         if size <= self._room:
             self._plans[key] = plan
@@ -93,7 +93,7 @@ class Plans:
 
 
 def as_dram(dram: object) -> NDArray[np.uint8]:
-    """Check a DRAM image and return it; raises VTAError V002 unless it is uint8 [B]."""
+    """Checks a DRAM image and returns it; raises VTAError V002 unless it is uint8 [B]."""
     if not isinstance(dram, np.ndarray):
         raise VTAError("V002", "a numpy array as dram", type(dram).__name__)
     image = cast("NDArray[np.uint8]", dram)
@@ -104,7 +104,7 @@ def as_dram(dram: object) -> NDArray[np.uint8]:
 
 
 def check_widths(config: VTAConfig) -> None:
-    """Raise VTAError V207 for a config whose numbers the engines do not compute."""
+    """Raises VTAError V207 for a config whose numbers the engines do not compute."""
     if not computes(config):
         raise VTAError("V207", "8-bit inputs and weights, 32-bit accumulators", config.name)
 
@@ -147,25 +147,25 @@ class Machine:
         }
 
     def step(self, insn: Instruction) -> None:
-        """Execute one instruction, which ``check_form`` accepts; tokens are not looked at.
+        """Executes one instruction, which ``check_form`` accepts; tokens are not looked at.
 
         Raises VTAError V2xx when an access leaves a memory, before anything is changed.
         """
         self._execute[insn.opcode](insn)
 
     def run(self, insns: Iterable[Instruction]) -> None:
-        """Execute instructions in the order given."""
+        """Executes instructions in the order given."""
         for insn in insns:
             self._execute[insn.opcode](insn)
 
     def run_in_order(self, insns: NDArray[np.uint8]) -> None:
-        """Execute a stream (uint8 [N, 16]) in program order, ignoring tokens and FINISH."""
+        """Executes a stream (uint8 [N, 16]) in program order, ignoring tokens and FINISH."""
         decoded = decode(insns, self.config)
         check_form(decoded)
         self.run(decoded.instructions())
 
     def write(self, memory: Memory, index: Span, elements: NDArray[Any]) -> None:
-        """Set the elements at ``index`` of UOP, INP, WGT or ACC, given in the layout of DRAM."""
+        """Sets the elements at ``index`` of UOP, INP, WGT or ACC, given in the layout of DRAM."""
         target = self.elements(memory)
         target[index] = elements.swapaxes(-1, -2) if memory == Memory.WGT else elements
         if self._written is not None:

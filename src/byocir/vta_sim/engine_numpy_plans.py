@@ -136,7 +136,7 @@ def plan_gemm(nest: StepNest, config: VTAConfig) -> Iterator[GemmBlock]:
 
 
 def _blocks(dst: Index, src: Index, wgt: Index, config: VTAConfig) -> Iterator[GemmBlock]:
-    """Join accumulators whose lists of weights agree; ``src`` and ``wgt`` are [len(dst), K]."""
+    """Joins accumulators whose lists of weights agree; ``src`` and ``wgt`` are [len(dst), K]."""
     if (wgt == wgt[0]).all():
         yield _block(dst[None], src[None], wgt[:1], config)
         return
@@ -151,7 +151,7 @@ def _blocks(dst: Index, src: Index, wgt: Index, config: VTAConfig) -> Iterator[G
 
 
 def _classes(rows: Index) -> tuple[Index, Index]:
-    """Number the distinct rows: the number of each row, and where each number occurs first."""
+    """Numbers the distinct rows: the number of each row, and where each number occurs first."""
     numbers: dict[bytes, int] = {}
     packed: list[bytes] = np.ascontiguousarray(rows).view(f"S{rows.shape[1] * 8}").ravel().tolist()
     member = np.array([numbers.setdefault(row, len(numbers)) for row in packed], np.int64)
@@ -159,7 +159,7 @@ def _classes(rows: Index) -> tuple[Index, Index]:
 
 
 def _block(dst: Index, src: Index, wgt: Index, config: VTAConfig) -> GemmBlock:
-    """Spell elements as BATCH rows; keep one ``src`` if all C products read the same inputs."""
+    """Spells elements as BATCH rows; keeps one ``src`` if all C products read the same inputs."""
     if (src == src[:1]).all():
         src = src[:1]
     batch = np.arange(config.batch)

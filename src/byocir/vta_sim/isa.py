@@ -56,7 +56,7 @@ RAW = ".insn"
 def encode(
     kind: Opcode | str, *, config: VTAConfig = DEFAULT_CONFIG, **values: int
 ) -> NDArray[np.uint8]:
-    """Encode one instruction as uint8 [16]; fields not given are 0.
+    """Encodes one instruction as uint8 [16]; fields not given are 0.
 
     ``kind`` is an Opcode or its lower-case name. Raises VTAError V107 for a kind or a field that
     does not exist and for a value out of its field's range.
@@ -91,7 +91,7 @@ def _integer(value: object, name: str) -> int:
 def encode_columns(
     opcode: ArrayLike, columns: Mapping[str, ArrayLike], config: VTAConfig = DEFAULT_CONFIG
 ) -> NDArray[np.uint8]:
-    """Encode N instructions at once as uint8 [N, 16]: the inverse of ``decode``.
+    """Encodes N instructions at once as uint8 [N, 16]: the inverse of ``decode``.
 
     ``opcode`` [N]; each column holds integers [N], or one for all; those not given are 0. Raises
     VTAError V102 for an opcode and V107 for a column that does not exist, for a value that does
@@ -166,7 +166,7 @@ def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
 def encode_uops(
     dst: ArrayLike, src: ArrayLike, wgt: ArrayLike = 0, config: VTAConfig = DEFAULT_CONFIG
 ) -> NDArray[np.uint32]:
-    """Encode micro-ops; the arguments broadcast to one shape.
+    """Encodes micro-ops; the arguments broadcast to one shape.
 
     Raises VTAError V107 for an index that does not fit or is no integer, and for shapes that do
     not broadcast.
@@ -192,7 +192,7 @@ def encode_uops(
 def decode_uops(
     uops: NDArray[np.uint32], config: VTAConfig = DEFAULT_CONFIG
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Split micro-ops into (dst, src, wgt) index arrays of the same shape. Raises VTAError V107
+    """Splits micro-ops into (dst, src, wgt) index arrays of the same shape. Raises VTAError V107
     for an array of anything but integers."""
     wide = _integers(uops, "micro-ops")
     dst, src, wgt = ((wide >> slot.shift) & slot.mask for slot in uop_slots(config))
@@ -252,7 +252,7 @@ class Decoded:
 
 
 def as_stream(insns: object) -> NDArray[np.uint8]:
-    """Check an instruction array and return it as contiguous uint8 [N, 16].
+    """Checks an instruction array and returns it as contiguous uint8 [N, 16].
 
     A flat uint8 array of whole instructions is taken too. Raises VTAError V001 (dtype, shape) and
     V101 (bytes that are no whole instructions).
@@ -273,7 +273,7 @@ def as_stream(insns: object) -> NDArray[np.uint8]:
 
 
 def decode(insns: NDArray[np.uint8], config: VTAConfig = DEFAULT_CONFIG) -> Decoded:
-    """Decode uint8 [N, 16] into columns. Raises VTAError V001, V101, V102 (invalid opcode)."""
+    """Decodes uint8 [N, 16] into columns. Raises VTAError V001, V101, V102 (invalid opcode)."""
     stream = as_stream(insns)
     words = stream.view("<u8")
     opcode = (words[:, 0] & 7).astype(np.uint8)

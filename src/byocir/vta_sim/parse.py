@@ -90,25 +90,25 @@ class _Line:
         return f"{self.source}:{self.number}:{column}: {shown_line(self.text)}"
 
     def fail(self, expected: str, found: str = "", offset: int = 0) -> NoReturn:
-        """Refuse the next part, or what the caller says was found ``offset`` characters later."""
+        """Refuses the next part, or the one that was ``found`` ``offset`` characters later."""
         part = self.peek()
         seen = found or (shown(part) if part else "the end of the line")
         raise VTAError("V108", expected, seen, self.where(self.at, offset))
 
     def expect(self, part: str, expected: str) -> None:
-        """Take one part."""
+        """Takes one part."""
         if self.peek() != part:
             self.fail(expected)
         self.at += 1
 
     def one(self, what: str, offset: int = 0) -> None:
-        """Refuse the second of what may stand once."""
+        """Refuses the second of a part that may stand once."""
         if what in self.seen:
             self.fail(f"{what} once", "it again", offset)
         self.seen.add(what)
 
     def put(self, slot: Slot, value: int, what: str) -> None:
-        """Fill a field with what the next part says; raises VTAError V107 if it does not fit."""
+        """Fills a field with the next part's value; raises VTAError V107 if it does not fit."""
         if not slot.fits(value):
             slot.check(value, what, self.where(self.at))
         self.words[slot.field.word] |= (value & slot.mask) << slot.shift

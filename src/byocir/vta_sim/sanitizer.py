@@ -1,4 +1,4 @@
-"""Hazards of a stream: what its tokens leave to chance, and what it does that no run can get right.
+"""Finds the hazards of a stream: accesses that its tokens leave unordered, and mistakes of any run.
 
 Load, compute and store run side by side. Queues and tokens fix a partial order (``token_order``);
 two instructions of different modules that touch the same element, one of them writing, must be

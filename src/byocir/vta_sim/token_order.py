@@ -67,7 +67,7 @@ def route(decoded: Decoded) -> NDArray[np.uint8]:
 
 
 def check_form(decoded: Decoded) -> None:
-    """Raise VTAError V103-V106 for the first instruction that no module accepts as it stands.
+    """Raises VTAError V103-V106 for the first instruction that no module accepts as it stands.
 
     A STORE with x_size 0 carries tokens only: its other fields are not looked at, as upstream.
     """
@@ -139,7 +139,7 @@ def link(decoded: Decoded) -> Links:
 
 
 def check_finish(decoded: Decoded, links: Links) -> None:
-    """Require one FINISH that runs after everything else, whatever the interleaving.
+    """Requires one FINISH that runs after everything else, whatever the interleaving.
 
     Raises VTAError V303 (none), V304 (compute instructions after it), V302 (tokens left over) and
     V305 (a queue whose end is not ordered before FINISH). With balanced tokens, a queue is wholly

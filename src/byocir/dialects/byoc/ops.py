@@ -331,7 +331,7 @@ class CallOp(IRDLOperation):
 
 @irdl_op_definition
 class BeginOp(IRDLOperation):
-    """A value on its way to what is marked for a target by hand, e.g.
+    """Hands a value to ops that are marked for a target by hand, e.g.
     `%b = byoc.begin "vta" %x : tensor<4xi8>` or `byoc.begin "vta" group "stem" %x : …`."""
 
     T: ClassVar = VarConstraint("T", AnyAttr())
@@ -348,7 +348,7 @@ class BeginOp(IRDLOperation):
 
 @irdl_op_definition
 class EndOp(IRDLOperation):
-    """A value on its way out of what is marked for a target by hand, e.g.
+    """Hands a value out of ops that are marked for a target by hand, e.g.
     `%e = byoc.end "vta" %y : tensor<4xi8>`. What lies between begins and ends is the target's. Ops
     of a group share regions with each other and with no other ops."""
 

@@ -42,7 +42,7 @@ class StreamWork:
 
     @property
     def costs(self) -> Costs:
-        """The same as lists: results are there at the end, and reads share one channel."""
+        """The costs as lists: results are there at the end, and reads share one channel."""
         columns = (self.busy, self.lead, self.beats, self.rank)
         zeros = [0] * len(self.busy)
         return Costs(*(column.tolist() for column in columns), channel=zeros, latency=zeros)
