@@ -10,6 +10,7 @@ from collections import Counter
 import numpy as np
 import onnx
 import pytest
+from c_host import build_together
 from host_models import attention, depthwise_net, model_of
 from onnx import TensorProto, helper
 
@@ -19,7 +20,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
 from byocir.rewrites.host.c_host import CHost, c_host_of
 from byocir.runtime.c_function import FLAGS
-from byocir.runtime.native import HostProgram, host_code, made_for
+from byocir.runtime.native import host_code, made_for
 from byocir.runtime.report_text import summary
 from byocir.toolchain import x86_64_features, x86_64_level
 from byocir.toolchain.cpu import fitting
@@ -341,7 +342,7 @@ def test_many_packages_are_built_as_one_library(monkeypatch, tmp_path):
         model_of([helper.make_node(op, ["x"], ["y"])], {"x": (2, 3)}, ["y"]) for op in operators
     ]
     packages = [byocir.compile(model, targets=[], host="c{cpu=generic}") for model in models]
-    HostProgram.build_together([p.host_program(f"model{i}") for i, p in enumerate(packages)])
+    build_together([p.host_program(f"model{i}") for i, p in enumerate(packages)])
     x = np.array([[1, -2, 3], [0, 5, -1]], np.float32)
     for package, model in zip(packages, models, strict=True):
         expected = byocir.compile(model, targets=[]).run({"x": x})["y"]
