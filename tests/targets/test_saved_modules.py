@@ -22,7 +22,6 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
 from byocir.rewrites.pipeline import run_passes
 from byocir.targets.json import Json
-from byocir.vendor import registry
 
 ROOT = Path(__file__).parents[2]
 TOY = ROOT / "examples" / "toy_npu.py"
@@ -81,22 +80,19 @@ def test_a_saved_module_compiles_later_to_the_same_package(
         assert np.array_equal(loaded.run(feeds)[name], expected_array)
 
 
-def test_without_its_target_it_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_without_its_target_it_is_one_message(tmp_path: Path):
     module = byocir.import_onnx(DIGITS / "digits_f32.onnx", shapes=SHAPES)
-    with registry.forgetting():
-        byocir.partition(module, str(TOY))
-        byocir.compile(module).save(tmp_path / "p.bpkg")
-    assert main(["compile", str(save(module, tmp_path))]) == 1
-    out, said = capsys.readouterr()
-    assert out == ""
-    assert "error[B210]: unknown target 'npu'" in said
-    assert "the module names it" in said
-    assert "choose from" not in said
-    assert "given with --target npu.py:Npu" in said
-    assert main(["run", str(tmp_path / "p.bpkg")]) == 1
-    out, said = capsys.readouterr()
-    assert out == ""
-    assert "given with --target npu.py:Npu" in said
+    byocir.partition(module, str(TOY))
+    run = cli(tmp_path, "compile", str(save(module, tmp_path)))
+    assert (run.returncode, run.stdout) == (1, "")
+    assert "error[B210]: unknown target 'npu'" in run.stderr
+    assert "the module names it" in run.stderr
+    assert "choose from" not in run.stderr
+    assert "given with --target npu.py:Npu" in run.stderr
+    byocir.compile(module).save(tmp_path / "p.bpkg")
+    run = cli(tmp_path, "run", str(tmp_path / "p.bpkg"))
+    assert (run.returncode, run.stdout) == (1, "")
+    assert "given with --target npu.py:Npu" in run.stderr
 
 
 @pytest.fixture(scope="module")

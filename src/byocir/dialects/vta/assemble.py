@@ -19,7 +19,7 @@ from byocir.dialects.tir import AllocOp, ConstantOp, FillOp
 from byocir.dialects.types import dtype_of, element_type_of, nbytes, shape_of
 from byocir.dialects.vta.base import InstructionOp
 from byocir.dialects.vta.program import PortAttr, ProgramOp, SpanAttr
-from byocir.dialects.vta.transfer import StoreOp, TransferOp
+from byocir.dialects.vta.transfer import LoadOp, StoreOp, TransferOp
 from byocir.dialects.vta_config import config_of
 from byocir.errors import ByocirError
 from byocir.vta_sim import Memory, VTAConfig, encode_columns
@@ -41,12 +41,13 @@ class Assembled:
     addresses: Mapping[SSAValue, int]
 
 
-def assembled(function: FuncOp) -> Assembled:
+def assembled(function: FuncOp, *, needs_weights: bool = True) -> Assembled:
     """Gives the bytes of a function that holds only instructions, constants and DRAM buffers.
 
     Constants, and what is filled before the first instruction, come first in DRAM, then arguments,
     then buffers, each aligned to the largest element of a scratchpad. Raises ByocirError B336 for
-    another op.
+    another op, and B107 for constants without values: for micro-ops alone if it needs no weights,
+    which then are 0.
     """
     config, body = config_of(function), function.body.block
     ops = list(body.ops)
@@ -55,7 +56,8 @@ def assembled(function: FuncOp) -> Assembled:
         if not isinstance(op, InstructionOp | ConstantOp | AllocOp | FillOp | ReturnOp):
             raise _not_straight(function, f"found {op.name}")
     layout = _Layout(config)
-    image = _place_known([op for op in ops if isinstance(op, ConstantOp | FillOp)], layout)
+    known = [op for op in ops if isinstance(op, ConstantOp | FillOp)]
+    image = _place_known(known, layout, None if needs_weights else _micro_ops(instructions))
     buffers = [op.result for op in ops if isinstance(op, AllocOp)]
     for value in [*body.args, *buffers]:
         if value not in layout.addresses:
@@ -112,8 +114,21 @@ class _Layout:
         return address
 
 
-def _place_known(ops: Iterable[ConstantOp | FillOp], layout: _Layout) -> NDArray[np.uint8]:
-    """Gives the image that holds the constants, of which equal ones share an address, and fills."""
+def _micro_ops(instructions: Iterable[InstructionOp]) -> set[Attribute]:
+    """Gives the constants that are loaded as micro-ops."""
+    return {
+        op.source.owner.value
+        for op in instructions
+        if isinstance(op, LoadOp) and op.memory_id is Memory.UOP
+        if op.source is not None and isinstance(op.source.owner, ConstantOp)
+    }
+
+
+def _place_known(
+    ops: Iterable[ConstantOp | FillOp], layout: _Layout, needed: set[Attribute] | None
+) -> NDArray[np.uint8]:
+    """Gives the image that holds the constants, of which equal ones share an address, and fills;
+    zeros for those without values that are not `needed`, where this tells which are."""
     seen: dict[Attribute, int] = {}
     pieces: list[tuple[int, NDArray[np.uint8]]] = []
     for op in ops:
@@ -124,7 +139,8 @@ def _place_known(ops: Iterable[ConstantOp | FillOp], layout: _Layout) -> NDArray
             layout.addresses[op.result] = seen[op.value]
             continue
         address = seen[op.value] = layout.place(op.result)
-        pieces.append((address, op.value.data.values().reshape(-1).view(np.uint8)))
+        if needed is None or op.value in needed or op.value.data.present:
+            pieces.append((address, op.value.data.values().reshape(-1).view(np.uint8)))
     image = np.zeros(layout.end if pieces else 0, np.uint8)
     for address, data in pieces:
         image[address : address + data.size] = data

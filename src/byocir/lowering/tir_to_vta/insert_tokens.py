@@ -56,7 +56,8 @@ def tokens_of(step: OrderedStep) -> set[str]:
 
 
 def _insert_tokens(function: FuncOp) -> None:
-    block, stream, ordering = function.body.block, assembled(function), vta_ordering()
+    block, ordering = function.body.block, vta_ordering()
+    stream = assembled(function, needs_weights=False)
     ops, decoded = stream.instructions, decode(stream.insns, config_of(function))
     conflicts = TouchedMemories(decoded, stream.image, stream.size).conflicts()
     for op, before in zip(ops, conflicts, strict=True):
