@@ -18,6 +18,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region
 
 from byocir.dialects.array import Array
+from byocir.dialects.context import load_context
 from byocir.dialects.graph import (
     AddOp,
     AveragePoolOp,
@@ -50,6 +51,7 @@ from byocir.evaluate.module import evaluate_function
 from byocir.evaluate.numpy_rules import NUMPY_RULES
 from byocir.frontend.onnx import export_onnx
 from byocir.frontend.onnx.reference import Reference
+from byocir.rewrites.pipeline import run_passes
 
 seeds = st.integers(0, 2**32 - 1)
 Constants = dict[int, np.ndarray]
@@ -250,6 +252,26 @@ def test_the_nearest_of_a_part_is_copied() -> None:
     function = function_of(ResizeOp, [x], (), **properties)
     (found,) = evaluate_function(ModuleOp([function]), "main", [x])
     np.testing.assert_array_equal(found, np.array([[np.nan, 3, 7, 7]], np.float32))
+
+
+@pytest.mark.parametrize("passes", ["", "convert-graph-to-tir"])
+def test_elements_that_weigh_nothing_do_not_spread(passes: str) -> None:
+    """Every second element of seven, as the rule takes them and as the definition does."""
+    x = np.array([[1, np.inf, 3, np.nan, 5, -np.inf, 7]], np.float32)
+    properties = {
+        "sizes": [1, 4],
+        "mode": "cubic",
+        "coordinate_transformation_mode": "align_corners",
+        "nearest_mode": "floor",
+        "cubic_coeff_a": -0.75,
+        "exclude_outside": 0,
+        "extrapolation_value": 0.0,
+        "antialias": 0,
+    }
+    module = ModuleOp([function_of(ResizeOp, [x], (), **properties)])
+    run_passes(module, load_context(), passes)
+    (found,) = evaluate_function(module, "main", [x])
+    np.testing.assert_array_equal(found, x[:, ::2])
 
 
 @pytest.mark.parametrize("sizes", [(0, 2, 3), (1, 0, 3), (1, 2, 0)])

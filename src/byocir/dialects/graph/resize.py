@@ -127,14 +127,11 @@ def _along_nearest(emit: Emitter, op: ResizeOp, value: SSAValue, axis: int) -> S
 
 
 def _interpolated(emit: Emitter, op: ResizeOp, value: SSAValue, axis: int) -> SSAValue:
-    """Computes each element as a weighted sum of those that count."""
+    """Computes each element as the weighted sum of its taps."""
     found, size = taps_along(op, axis), shape_of(value.type)[axis]
     if found is None:
         return value
-    counts = found.weights.any(
-        axis=0
-    )  # of each tap: where none of its weights does, it is left out
-    indices, weights = found.indices[:, counts], found.weights[:, counts]
+    indices, weights = found.indices, found.weights
     if np.array_equal(indices, np.arange(size)[:, None]) and np.all(weights == 1):
         return value
     element = element_type_of(op.input.type)
@@ -196,7 +193,9 @@ def taps_along(op: ResizeOp, axis: int) -> Taps | None:
     if op.exclude_outside.value.data and op.mode.data != "nearest":
         weights = np.where((indices < 0) | (indices >= size), 0.0, weights)
         weights = weights / weights.sum(axis=1, keepdims=True)
-    return Taps(np.clip(indices, 0, size - 1), weights, beyond)
+    # A tap that weighs nothing anywhere is left out: 0 times an infinity would be NaN.
+    counts = weights.any(axis=0) | (made == 0)
+    return Taps(np.clip(indices, 0, size - 1)[:, counts], weights[:, counts], beyond)
 
 
 def _taps(
