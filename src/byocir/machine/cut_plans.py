@@ -185,10 +185,8 @@ def least_cycles(
     shape = np.broadcast_shapes(*(each.shape for each in extents))
     least, units = np.full(shape, inf), list[str]()
     of = np.zeros(shape, np.int64)
-    key, some = (
-        machine.number_of(pattern_key(block)),
-        [2 if np.any(each > 1) else 1 for each in extents],
-    )
+    key = machine.number_of(pattern_key(block))
+    some = [2 if np.any(each > 1) else 1 for each in extents]
     for kept in _choices(machine, block, some, None):
         ones = tuple(2 if i in kept else 1 for i in range(len(extents)))
         live = reduce(np.logical_and, (extents[i] > 1 for i in kept), _ALL)

@@ -103,7 +103,7 @@ class BlockPacker:
         self.summed = self._summed_channel()
         self.iterators: list[IteratorAttr] = []
         self.dims = [AffineExpr.constant(0)] * len(op.extents)
-        """What the iterators are in those of the packed block."""
+        """The iterators as sums of those of the packed block: c → 16 * c + l."""
         for i in op.parallels:
             self._count(i)
         self.places = [

@@ -25,7 +25,7 @@ from byocir.rewrites.schedule.blocks import reads_old
 
 
 def in_order(blocks: Sequence[BlockOp]) -> list[BlockOp]:
-    """Blocks of one function, each behind those that make what it reads."""
+    """Sorts blocks of one function, each behind those that make what it reads."""
     found: dict[Operation, BlockOp] = {}
     given = set[Operation](blocks)
 
@@ -85,6 +85,9 @@ class Stage:
 
 
 def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
+    """Gives each block the cheapest instruction that its neighbours can feed, and adds the copy
+    that brings the last result towards main memory. Raises ByocirError B271 for a block that no
+    instruction does."""
     stages: list[Stage] = []
     places: dict[SSAValue, int] = {}
     for block in blocks:
