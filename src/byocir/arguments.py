@@ -23,7 +23,7 @@ class ArgumentKind(NamedTuple):
     example: str = ""
 
     def or_none(self) -> ArgumentKind:
-        """This, or None."""
+        """Gives the kind that also accepts None."""
 
         def holds(value: Any) -> bool:
             return value is None or self.holds(value)
@@ -44,7 +44,7 @@ def check(**given: tuple[Any, ArgumentKind]) -> None:
 
 
 def shown(value: Any) -> str:
-    """Gives a value in few words: plain ones as they are, others by their type."""
+    """Words a value for a message: plain ones as they are, others by their type."""
     if value is None or isinstance(value, bool | int | float | str):
         text = repr(value)
         return text if len(text) <= SHORT else f"{text[: SHORT - 4]}…'"
@@ -59,7 +59,7 @@ def shown(value: Any) -> str:
 
 
 def instance_of(words: str, *types: type) -> ArgumentKind:
-    """Gives an instance of one of these classes."""
+    """Makes the kind of instances of one of these classes."""
 
     def holds(value: Any) -> bool:
         return isinstance(value, types)
@@ -68,7 +68,9 @@ def instance_of(words: str, *types: type) -> ArgumentKind:
 
 
 def list_of(words: str, kind: type, example: str = "") -> ArgumentKind:
-    """Gives a list, a tuple or a set of these alone; a string is none."""
+    """Makes the kind of lists, tuples and sets that hold nothing but these; a string is none of
+    them.
+    """
 
     def holds(value: Any) -> bool:
         is_list = isinstance(value, list | tuple | set | frozenset)
@@ -78,7 +80,7 @@ def list_of(words: str, kind: type, example: str = "") -> ArgumentKind:
 
 
 def names_to(words: str, example: str, *types: type) -> ArgumentKind:
-    """Gives a mapping of strings to values of these classes."""
+    """Makes the kind of mappings from strings to values of these classes."""
 
     def holds(value: Any) -> bool:
         if not isinstance(value, Mapping):

@@ -1,8 +1,10 @@
-"""The driver: import, passes, hand-offs, code generation, package. Every step is a named pass.
+"""The driver of a compilation runs import, passes, hand-offs, code generation and packaging. Every
+step is a named pass.
 
 What partitions a module is in `byocir.targets.hand_off_passes`; then come each target's own passes,
 and its code generator. What is left in `@main` runs in the evaluator, or as C after the passes of
-`host_pipeline`."""
+`host_pipeline`.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +124,7 @@ def partition(
 
 
 def _partition(module: ModuleOp, targets: Targets, request: Request, runner: PassRunner) -> Report:
-    """Does what `partition` says, for `targets` in place of the request's."""
+    """Partitions a module as `partition` does, for `targets` in place of those of the request."""
     check(module=(module, MODULE))
     ask_for_program(module)
     passes = _passes(module, targets, request)
@@ -132,7 +134,9 @@ def _partition(module: ModuleOp, targets: Targets, request: Request, runner: Pas
 
 
 def _passes(module: ModuleOp, targets: Targets, request: Request) -> Sequence[ModulePass]:
-    """Gives the passes that partition a module, which is told where nodes are placed by hand."""
+    """Gives the passes that partition a module, and writes into the module which nodes a user
+    placed by hand.
+    """
     if request.placement:
         set_placement(module, request.placement)
     costs = request.cost_table()
@@ -140,8 +144,9 @@ def _passes(module: ModuleOp, targets: Targets, request: Request) -> Sequence[Mo
 
 
 def _reported(module: ModuleOp, request: Request) -> Report:
-    """Gives the report of a partitioned module, once it has tuned schedules. Raises ByocirError
-    B101, B264."""
+    """Gives the report of a partitioned module, after it was given the tuned schedules of the
+    request, if there are any. Raises ByocirError B101, B264.
+    """
     table = request.tuned_table()
     notes = follow_tuned(module, table) if table is not None else []
     report = report_of(module)
@@ -192,7 +197,9 @@ def export_onnx(
 
 
 def _partitioned(module: ModuleOp, passes: Sequence[ModulePass], *, keep: bool) -> ModuleOp | None:
-    """Partitions a module; gives it as the first hand-off left it, if that is to be kept."""
+    """Partitions a module in place. With `keep` it gives a copy of the module as it was after the
+    hand-off at graph level, before anything was lowered; else None.
+    """
     lowering = [pass_.name for pass_ in passes].index(LOWERING)
     context = load_context()
     run_passes(module, context, passes[:lowering])
@@ -332,8 +339,8 @@ def generate(
 
 
 def _marking(runner: PassRunner, ran: Sequence[str], split: Sequence[str]) -> PassRunner:
-    """Gives the runner, which marks in the modules that it shows which passes have run to make
-    code.
+    """Gives a runner like this one that, before it shows a module to `after_pass`, notes in it
+    which passes have run to make code.
     """
     show, ran = runner.after_pass, [*ran]
     if show is None:
@@ -348,7 +355,9 @@ def _marking(runner: PassRunner, ran: Sequence[str], split: Sequence[str]) -> Pa
 
 
 def _host_code(module: ModuleOp, report: Report) -> HostCode | None:
-    """Gives the code of @main, if what it takes, and in memory what it does, has a form in C."""
+    """Gives the C code of @main. Where its arguments, or ops of a function in memory, have no form
+    in C, gives None and tells so in the report.
+    """
     try:
         return host_code(module)
     except NoC as error:
@@ -366,8 +375,9 @@ def host_pipeline(host: CHost) -> str:
 
 
 def _emitted(target: Target, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
-    """Runs a target's `emit`; raises ByocirError B218 for what a package cannot hold, B219 where
-    a target from outside fails."""
+    """Runs a target's `emit`. Raises ByocirError B218 for blobs that a package cannot hold, B219
+    where the code of a target from outside fails.
+    """
     made: Any = ask(target, "emit", module, symbols)
     blobs: dict[Any, Any] = {**made} if hasattr(made, "keys") else {}
     wrong = [
@@ -387,14 +397,14 @@ def _emitted(target: Target, module: ModuleOp, symbols: Sequence[str]) -> Mappin
 
 
 def _is_plain(name: object) -> bool:
-    """Tells if a package can hold a member of this name."""
+    """Tells if a name is one that a member of a package may have."""
     if not isinstance(name, str) or not name.isprintable():
         return False
     return name not in ("", ".", "..") and not set(name) & set("/\\")
 
 
 def _declare(module: ModuleOp, symbols: Sequence[str]) -> None:
-    """Code was generated: what remains of a region function is its declaration."""
+    """Replaces each region function for which there is code by its declaration."""
     calls = {c.callee.root_reference.data: c for c in module.walk() if isinstance(c, CallOp)}
     for op in list(module.body.block.ops):
         name = op.properties.get("sym_name")

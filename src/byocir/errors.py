@@ -29,18 +29,23 @@ well."""
 
 
 class Lines(str):
-    """Several lines of a message, a list of places, say: the line ends are ours."""
+    """A text of several lines, such as a list of places, whose line ends byocir wrote itself:
+    messages show them as they are.
+    """
 
     @staticmethod
     def of(lines: Iterable[str], indent: int = 8) -> Lines:
-        """Joins these lines, each of them fit to be shown, the second and further ones indented."""
+        """Joins lines, each made printable and cut to a length that can be shown; all but the first
+        are indented.
+        """
         return Lines(("\n" + " " * indent).join(shortened(printable(line), MOST) for line in lines))
 
 
 def printable(text: str) -> str:
-    """Gives a text as messages show it, on one line: what a user wrote or a file holds may have
+    """Gives a text on one line, as messages show it. What a user wrote or a file holds may have
     characters that end lines, move the cursor or turn the direction of writing, and names of any
-    length."""
+    length.
+    """
     if isinstance(text, Lines):
         return text
     return _with_short_words(escaped(_with_short_words(text)))
@@ -60,8 +65,9 @@ def escaped(text: str) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """Gives a text without its middle if it is longer than this; of files and names both ends
-    tell."""
+    """Cuts the middle out of a text that is longer than this: the ends of a file's path or of a
+    name tell most.
+    """
     if len(text) <= limit:
         return text
     end = limit // 3
@@ -69,7 +75,9 @@ def shortened(text: str, limit: int) -> str:
 
 
 def fitted(*texts: str) -> list[str]:
-    """Message, place and help as they are shown, together no longer than `MOST`."""
+    """Gives message, place and help as they are shown: each is shortened where all together are
+    longer than `MOST`.
+    """
     texts = tuple(map(printable, texts))
     if sum(len(text) for text in texts if not isinstance(text, Lines)) <= MOST:
         return [*texts]
@@ -94,11 +102,13 @@ class ByocirError(Exception):
         return self.render()
 
     def at(self, where: str) -> None:
-        """Says where it was found, unless that is known."""
+        """Sets the place of the error, unless it has one already."""
         self.where = self.where or shortened(printable(where), SHARES[1])
 
     def within(self, what: str) -> None:
-        """Says to what the place belongs where it was found."""
+        """Adds to the place of the error what that place is a part of: "line 3" → "line 3,
+        model.onnx".
+        """
         self.where = shortened(printable(f"{self.where}, {what}"), SHARES[1])
 
     def render(self) -> str:
@@ -112,12 +122,13 @@ class ByocirError(Exception):
 
 
 class CheckFailed(ByocirError):
-    """Raised where a computed result is not what it must be: exit code 3 instead of 1."""
+    """Says that a computed result is not what it must be: the exit code is 3 instead of 1."""
 
 
 class OwnMistake(ByocirError):
-    """Raised where byocir's part of a target, or a library that this calls, fails: a mistake of
-    ours, exit code 70 instead of 1. Its cause is the error itself."""
+    """Says that byocir's part of a target, or a library that it calls, failed: a mistake of ours,
+    so the exit code is 70 instead of 1. Its cause is the error itself.
+    """
 
 
 SHOWN = 12
@@ -125,8 +136,9 @@ SHOWN = 12
 
 
 def did_you_mean(name: str, choices: Sequence[str]) -> str:
-    """Gives a help line for a mistyped name: the nearest choice, those that hold it, one it
-    begins with, or the first few."""
+    """Words the help line for a mistyped name: it names the nearest choice, else the choices that
+    contain the name, else one that the name begins with, else the first few of all.
+    """
     import difflib
 
     close = difflib.get_close_matches(name, choices, n=1)

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and read if there is room for them."""
+"""Writes files whole or not at all, and reads them only if there is room in memory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ CHUNK = 2**24
 
 @contextmanager
 def replaced(path: str | Path) -> Generator[BinaryIO]:
-    """Opens a file to write, which takes the place of the one at a path when all is written:
-    whatever fails before, what was there stays. Places that are no regular files, as pipes, and
-    those in folders where no other file can be made are written to as they are. Raises OSError."""
+    """Opens a file for writing that takes the place of the one at a path once all is written:
+    whatever fails before that, the old file stays. Places that are no regular files, such as pipes,
+    and places in folders where no other file can be made are written directly. Raises OSError.
+    """
     place = Path(os.path.realpath(path))
     scratch = place.with_name(f".{place.name}.{os.getpid()}.{get_ident()}")
     opened = _opened(scratch) if place.is_file() or not place.exists() else None
@@ -43,9 +44,10 @@ def replaced(path: str | Path) -> Generator[BinaryIO]:
 
 @contextmanager
 def new_folder(path: str | Path) -> Generator[Path]:
-    """Makes a folder to write into, of which all is there in the end or nothing: one that is there
-    already, and is empty, is emptied again where something fails, another only takes its place when
-    all is written. Raises OSError."""
+    """Makes a folder and has it hold in the end either all that is written into it, or nothing. An
+    empty folder that is there already is emptied again where something fails; any other only takes
+    its place when all is written. Raises OSError.
+    """
     place = Path(os.path.realpath(path))
     is_there = place.exists()
     scratch = place
@@ -80,8 +82,9 @@ def _opened(scratch: Path) -> BinaryIO | None:
 
 
 def read_whole(path: str | Path) -> bytes:
-    """Reads the bytes of a file. Raises OSError, and ByocirError B140 before more is read than the
-    limit on memory allows, be it a device without an end."""
+    """Reads the bytes of a file. Raises OSError; raises ByocirError B140 before more is read than
+    the limit on memory allows, even from a device that has no end.
+    """
     with open(path, "rb") as file:
         return read_all(file, str(path))
 

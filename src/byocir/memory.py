@@ -37,8 +37,9 @@ _given: ContextVar[int | None] = ContextVar("max_bytes", default=None)
 
 @contextmanager
 def limit_memory(nbytes: int | str) -> Generator[None]:
-    """Refuses, inside of a `with`, what would take more bytes than this: a number, or a text such
-    as "512M". Other threads have a limit of their own. Raises ByocirError B141."""
+    """Inside of a `with`, refuses whatever would take more bytes than this: a number, or a text
+    such as "512M". Other threads have a limit of their own. Raises ByocirError B141.
+    """
     token = _given.set(read_bytes(str(nbytes)))
     try:
         yield
@@ -47,7 +48,9 @@ def limit_memory(nbytes: int | str) -> Generator[None]:
 
 
 def max_bytes() -> int:
-    """Gives the limit. Raises ByocirError B141 for a variable of the environment that is none."""
+    """Gives the limit on memory, in bytes. Raises ByocirError B141 where the environment variable
+    that sets it holds no size.
+    """
     given = _given.get()
     if given is not None:
         return given
@@ -79,7 +82,9 @@ def expect_memory(nbytes: int, what: str, where: str = "") -> None:
 
 @contextmanager
 def refused(what: str, where: str = "") -> Generator[None]:
-    """Raises ByocirError B140 for memory that there is not, though the limit allows it."""
+    """Raises ByocirError B140 where the system has no memory left, though the limit would allow
+    it.
+    """
     try:
         yield
     except MemoryError as error:
@@ -102,21 +107,21 @@ def half_of_memory() -> int:
 
 
 def _of_machine() -> Iterable[int]:
-    """Gives the memory that is built in."""
+    """Gives the bytes of memory that are built into the machine."""
     with suppress(AttributeError, ValueError, OSError):  # not on Windows
         yield os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     yield sys.maxsize
 
 
 def _of_container() -> Iterable[int]:
-    """Gives the limits of control groups."""
+    """Gives the limits, in bytes, that control groups of a container set."""
     for path in CONTAINER:
         with suppress(OSError, ValueError), open(path, encoding="ascii") as file:
             yield int(file.read())
 
 
 def _of_process() -> Iterable[int]:
-    """Gives the limits that a shell has set."""
+    """Gives the limits, in bytes, that a shell has set for the process (`ulimit`)."""
     try:
         import resource
     except ImportError:  # on Windows

@@ -52,7 +52,9 @@ class Request:
 
     @property
     def too_late(self) -> list[str]:
-        """The names of the arguments given that a partitioned module no longer heeds."""
+        """The names of the arguments that were given and that a partitioned module no longer takes
+        into account.
+        """
         own = {"placement": self.placement, "objective": self.objective, "costs": self.costs}
         levels = [] if self.at_all_levels else ["levels"]
         return [*levels, *(name for name, value in own.items() if value), *self.options]

@@ -1,4 +1,4 @@
-"""The pattern language: one matcher, one trail of reasons, both levels.
+"""The pattern language has one matcher and one trail of reasons for both levels.
 
 ```python
 from byocir.patterns import composite, constant, op, optional, optional_operand, wildcard

@@ -1,4 +1,6 @@
-"""Block patterns: computations of the tensor level, up to loop order, operand order and names."""
+"""Matches computations of the tensor level: blocks, whatever the order of their loops and operands
+and the names of their iterators.
+"""
 
 from __future__ import annotations
 
@@ -79,8 +81,8 @@ def block(
     out: str | None = None,
 ) -> Pattern: ...
 def block(iterators: str, *parts: Any, init: Init = None, out: str | None = None) -> Pattern:
-    """Gives a block: iterators, the accesses of its inputs, and last its body `(acc, *inputs) ->
-    value`.
+    """Makes a pattern of a block from its iterators, the accesses of its inputs and, last, its body
+    `(acc, *inputs) -> value`.
 
     ```python
     block("m n | k", a["m k"], b["n k"], lambda acc, x, y: acc + x.to(i32) * y.to(i32))
@@ -116,7 +118,9 @@ def block(iterators: str, *parts: Any, init: Init = None, out: str | None = None
 
 
 def _check_numbers(given: Mapping[str, Sequence[Any]]) -> None:
-    """Raises ValueError for what is neither None nor a number or, to start from, a pattern."""
+    """Raises ValueError for a pad or a start that is no number: None, the name of a pad and a
+    pattern to start from are fine, too.
+    """
     for name, values in given.items():
         for value in values:
             started = name == "init" and isinstance(value, Pattern)
@@ -126,7 +130,7 @@ def _check_numbers(given: Mapping[str, Sequence[Any]]) -> None:
 
 
 class BlockPattern(Pattern):
-    """A `tir.block` that computes this, however its loops and operands are ordered."""
+    """Matches a `tir.block` that computes this, however its loops and operands are ordered."""
 
     def __init__(
         self,
@@ -179,8 +183,10 @@ class BlockPattern(Pattern):
 
     @cached_property
     def tells_offsets(self) -> bool:
-        """Tells if it may depend on the constants that a block's indices add, beyond that they are
-        zero or not: where it has a number there itself, or the same unknown twice."""
+        """Tells if a match may depend on the value of a constant that an index adds, and not just
+        on whether there is one: where an index of the pattern has a number there itself, or two
+        have the same unknown.
+        """
         forms = [part for index in (self.out, *self.indices) for part in index]
         affine = [part for part in forms if isinstance(part, Affine)]
         unknowns = [part.unknown[1] for part in affine if part.unknown is not None]
@@ -244,7 +250,8 @@ class BlockPattern(Pattern):
         self, op: tir.BlockOp, forms: Sequence[Any], alike: Alike
     ) -> Kept[tuple[tuple[int, ...], Kept[tuple[NamedIterators, Numbers]]]]:
         """Gives the orders of the operands in which the body fits, and for each the ways in which
-        the iterators do, the same for all blocks with the same content."""
+        the iterators do. They are found once for all blocks with the same content.
+        """
         key = (self, alike.number(op))
         if key not in alike.orders:
             found = (
@@ -257,8 +264,9 @@ class BlockPattern(Pattern):
     def _places(
         self, op: tir.BlockOp, order: tuple[int, ...], numbers: Numbers, forms: Sequence[Any]
     ) -> Iterator[tuple[NamedIterators, Numbers]]:
-        """Gives the ways in which a block's iterators fit with its operands in this order, with all
-        numbers that the pattern names."""
+        """Gives the ways in which the pattern's iterators fit a block whose operands are in this
+        order, each with all numbers that the pattern names.
+        """
         pads = self._named_pads(op, order)
         for space, unknowns in self._match_maps(op, order, forms):
             yield space, {**numbers, **unknowns, **pads}
@@ -270,7 +278,9 @@ class BlockPattern(Pattern):
         return indices_differ(op, [read.index for read in self.reads], self.result)
 
     def _orders(self, op: tir.BlockOp) -> Iterator[tuple[tuple[int, ...], Numbers]]:
-        """Gives the orders of the operands in which the body fits, with the numbers it binds."""
+        """Gives the orders of the operands in which the body fits, each with the numbers that it
+        binds.
+        """
         whole = op.whole
         for order in permutations(range(len(self.reads))):
             placed = zip(order, self.reads, strict=True)
@@ -281,7 +291,9 @@ class BlockPattern(Pattern):
 
     def _is_shaped_like(self, op: tir.BlockOp, forms: Sequence[Any]) -> bool:
         """Tells if a block reads and writes as this pattern does, whatever it computes. Every
-        elementwise block is shaped like an elementwise pattern, which tells nothing."""
+        elementwise block is shaped like an elementwise pattern, so that this tells nothing for
+        those.
+        """
         if not self.iterators.parallel and not self.iterators.reduction_groups:
             return False
         orders = permutations(range(len(self.reads)))
@@ -307,8 +319,9 @@ class BlockPattern(Pattern):
                 yield space, {**defaults, **unknowns}
 
     def _pads(self, op: tir.BlockOp, order: Sequence[int]) -> str:
-        """Says how the numbers read outside the arrays differ; empty if they agree. A block may do
-        without the pad of a pattern: then all it reads is inside."""
+        """Says how the numbers that are read outside the arrays differ from the pattern's; empty if
+        they agree. A block may lack a pad that the pattern has: then all that it reads is inside.
+        """
         pads = op.pad_values
         for read, operand in zip(self.reads, order, strict=True):
             pad = pads[operand]
@@ -326,9 +339,10 @@ class BlockPattern(Pattern):
         forms: Sequence[Sequence[FloorIndex]],
         space: NamedIterators,
     ) -> str:
-        """Says which iterator that stands alone in an index reads beyond the array, or one of a
-        group not all of its dimension; empty if none does. Only windows, `(h*s + r - p)`, read
-        beyond."""
+        """Names an index that reads other elements than the pattern allows; empty if none does. An
+        iterator that stands alone in an index must stay inside the array, and one of a group must
+        run over the whole dimension. Only windows, `(h*s + r - p)`, may read beyond.
+        """
         name_of = {i: name for name, i in space.names.items()}
         for read, index, operand in zip(self.reads, self.indices, order, strict=True):
             windows = {name for part in index for name in window_of(part)}
@@ -347,7 +361,9 @@ class BlockPattern(Pattern):
         return ""
 
     def _named_pads(self, op: tir.BlockOp, order: Sequence[int]) -> Numbers:
-        """Gives the numbers read outside the operands where the pattern names them."""
+        """Gives the numbers that the block reads outside its operands, by the names that the
+        pattern has for them.
+        """
         pads = [(read.pad, op.pad_values[i]) for read, i in zip(self.reads, order, strict=True)]
         return {
             name: python_value(pad)
@@ -389,8 +405,9 @@ class BlockPattern(Pattern):
 
 
 def _with_start(state: State, start: Operation | None) -> State:
-    """Adds the fill that a result starts from to the match. A fill of a buffer is a step of it;
-    that of a tensor is copied as constants are, for several blocks may start from the same."""
+    """Adds the fill that a result starts from to the match: in buffer form as one of its ops, on
+    tensors as a constant, which is copied, for several blocks may start from the same.
+    """
     if not isinstance(start, tir.EmptyOp | tir.FillOp):
         return state
     return state.with_constant(start) if start.results else state.with_op(start)

@@ -59,7 +59,9 @@ class Composite:
             self.rules.append(SYMMETRIC_ALONE)
 
     def _check(self) -> None:
-        """Refuses what would match nothing, or everything."""
+        """Raises ByocirError B200 for a name that is none and for patterns that would match
+        nothing, or everything.
+        """
         if not isinstance(cast(Any, self.name), str) or not all(self.name.split(".")):
             raise ByocirError(
                 "B200", f"expected a composite to have a name like 'npu.conv', found {self.name!r}"
@@ -79,7 +81,9 @@ class Composite:
                 )
 
     def of_target(self, target: str) -> Composite:
-        """This composite as a target that lists it calls it: "conv" is "npu.conv" for npu."""
+        """Gives this composite under the name that it has for a target which lists it: "conv"
+        becomes "npu.conv" for npu.
+        """
         if "." in self.name:
             return self
         found = self._of_target.get(target)
@@ -87,7 +91,9 @@ class Composite:
         return found or self._of_target.setdefault(target, self.renamed(f"{target}.{self.name}"))
 
     def renamed(self, name: str) -> Composite:
-        """Gives the same patterns and rules, also those added later, under another name."""
+        """Gives a composite with the same patterns and rules, those added later included, under
+        another name.
+        """
         made = Composite(name, self.patterns, glue=self.glue, zero_points=self.zero_points)
         made.rules = self.rules
         return made
@@ -114,8 +120,9 @@ class Composite:
         holds: Iterable[Any] = (),
         fails: Iterable[Any] = (),
     ) -> Any:
-        """Decorator: `check(match) -> (holds, seen)`; its docstring is the rule users read. `fix`
-        is what a user can do where it fails: a sentence, or a function of the match.
+        """Decorator: adds the rule `check(match) -> (holds, seen)`, whose docstring is the sentence
+        that users read. `fix` says what a user can do where it fails: a sentence, or a function of
+        the match.
 
         `vary` tells generators of tests (`byocir.testing.matching`, `near_miss`) what the rule
         looks at, a size (`"w.shape[1]"`) or an attribute (`"conv.group"`), with values for which it
@@ -133,14 +140,16 @@ class Composite:
 
     @cached_property
     def level(self) -> str:
-        """ "tensor" when the pattern has blocks, copies or others of its ops, else "graph"."""
+        """The level that the pattern is for: "tensor" if it has blocks, copies or other ops of that
+        level, else "graph".
+        """
         names = (name for pattern in self.walk() for name in pattern.root_names())
         tensor = any(name.startswith("tir.") for name in names)
         return "tensor" if tensor else "graph"
 
     @cached_property
     def root_names(self) -> frozenset[str]:
-        """Names of the ops at which the pattern can begin."""
+        """The names of the ops at which the pattern can begin."""
         return frozenset[str]().union(*(pattern.root_names() for pattern in self.patterns))
 
     @cached_property
@@ -161,10 +170,11 @@ class Composite:
             pending.extend(pattern.children())
 
     def matched_in(self, composite: CompositeOp) -> Match | None:
-        """Matches the pattern against the body of a composite that it made once more. So code
-        generators read sizes, strides and the iterators of each name. Gives None where the body was
-        rewritten into something that the pattern does not match. Inputs may be constants that were
-        bound, and constants inputs that are passed in, whose numbers are not known here."""
+        """Matches the pattern once more, against the body of a composite that it made, so that code
+        generators can read sizes, strides and the iterators of each name. Gives None where the body
+        was rewritten into something that the pattern does not match. A pattern's inputs may have
+        become constants in the body, and its constants inputs, whose numbers are not known here.
+        """
         body = [op for op in composite.body.block.ops if not isinstance(op, YieldOp)]
         work = {op for op in body if not is_constant(op)}
         passed = [composite.body.block.args[i] for i in composite.passed]
@@ -180,11 +190,12 @@ class Composite:
         blocked: Blocked = lambda state: "",
         alike: Alike | None = None,
     ) -> Attempt:
-        """Tries every alternative at this op, in order; all rules of a structural match are
-        evaluated. Gives the first that fits, else the first structural match, else how far the
-        others came. `blocked` tells why a match is out of question for reasons of its own; attempts
-        on a module that does not change may share what is `alike`. Raises ByocirError B202 for a
-        rule or a test that fails, B206 for a block's body that does."""
+        """Tries every alternative at this op, in order, and evaluates all rules where the structure
+        fits. Gives the first alternative that fits with its rules, else the first whose structure
+        fits, else how far the others came. `blocked` says why a match cannot be taken for reasons
+        outside the pattern; attempts on a module that does not change may share `alike`. Raises
+        ByocirError B202 for a rule or a test that fails, B206 for a block's body that does.
+        """
         try:
             with _nested(self.name):
                 return self._attempt(root, blocked, alike or Alike())
@@ -195,8 +206,10 @@ class Composite:
             raise ByocirError(error.code, told, where=error.where, help=error.help) from error
 
     def outlined(self, op: Operation, alike: Alike) -> tuple[object, int] | None:
-        """Gives the key of what this composite finds out about blocks with the outline of an op;
-        None for other ops, and where its patterns tell more offsets apart than outlines do."""
+        """Gives the key under which findings of this composite hold for all blocks with the same
+        outline as an op. None for other ops, and where its patterns tell offsets apart that an
+        outline leaves out.
+        """
         if self._tells_offsets or not isinstance(op, tir.BlockOp):
             return None
         return self, alike.outline(op)
@@ -235,8 +248,9 @@ class Composite:
     def states(
         self, root: Operation, progress: Progress, passed: Iterable[SSAValue] = ()
     ) -> Iterator[State]:
-        """Gives the ways in which the patterns fit at this op, rules not asked; `passed` are values
-        that stand for constants."""
+        """Gives the ways in which the patterns fit at this op, without asking the rules; `passed`
+        are values that stand for constants.
+        """
         value = next(iter(produced(root)), None)
         if value is None:
             progress.miss(State(root.parent), f"expected an op with a result, found {root.name}")
@@ -250,7 +264,9 @@ class Composite:
 
 @contextmanager
 def _nested(name: str) -> Generator[None]:
-    """Patterns are walked by recursion: raises ByocirError B200 for what nests too deep."""
+    """Raises ByocirError B200, inside of a `with`, for a pattern so deep that walking it by
+    recursion fails.
+    """
     try:
         yield
     except RecursionError as error:
@@ -264,8 +280,9 @@ def _nested(name: str) -> Generator[None]:
 def composite(
     name: str, *, glue: bool = False, zero_points: bool = False
 ) -> Callable[[Callable[[], Any]], Composite]:
-    """Decorator: the function gives the pattern, or a tuple of alternatives. `glue` and
-    `zero_points` are as in `Composite`."""
+    """Decorator: makes a composite of a function that gives a pattern, or a tuple of alternatives.
+    `glue` and `zero_points` are as in `Composite`.
+    """
 
     def build(function: Callable[[], Any]) -> Composite:
         patterns = _made(name, function)
@@ -320,8 +337,9 @@ def supports(
 
 @dataclass(frozen=True)
 class Attempt:
-    """The trial of one pattern at one place: a match that its rules took, or how far it came and
-    why not."""
+    """The outcome of trying one composite at one op: a match that its rules accept, or how far it
+    came and why not further.
+    """
 
     composite: Composite
     root: Operation
@@ -335,5 +353,5 @@ class Attempt:
 
     @property
     def fits(self) -> bool:
-        """All ops matched, all rules hold and the match may become a composite."""
+        """Tells if all ops matched, all rules hold and the match may become a composite."""
         return self.match is not None and not self.reason

@@ -1,4 +1,4 @@
-"""Edges of the program as patterns see them: who produced a value, who uses it.
+"""Gives the edges of a program as patterns see them: who produced a value, and who uses it.
 
 For tensors these are SSA's own edges. For memrefs the producer is the one earlier op of the same
 block that writes the whole buffer with no other write between; where there is none, the reason is
@@ -29,7 +29,9 @@ class Producer:
         return self.reason if self.op is None else self.op.name
 
     def node(self, value: SSAValue) -> Operation | SSAValue:
-        """Identifies the value: for a buffer by its last write, as each write gives it another."""
+        """Identifies the value that is read: a tensor by itself, a buffer by the op that wrote it
+        last, as each write makes another value of it.
+        """
         in_buffer = isinstance(value.type, MemRefType) and self.op is not None
         return self.op if in_buffer and self.op is not None else value
 
@@ -50,7 +52,9 @@ def producer_of(value: SSAValue) -> Producer:
 
 
 def produced(op: Operation) -> list[SSAValue]:
-    """Gives the values that an op gives: its results or, in buffer form, the memrefs it writes."""
+    """Lists the values that an op makes: its results or, in buffer form, the memrefs that it
+    writes.
+    """
     return list(op.results) or written(op)
 
 
@@ -74,18 +78,21 @@ def escapes(value: SSAValue, writer: Operation) -> bool:
 
 
 def written(op: Operation) -> list[SSAValue]:
-    """Gives the memrefs that an op or one inside it may write."""
+    """Lists the memrefs that an op, or one inside it, may write."""
     return [v for inner in _accessing(op) for v in _written(inner)]
 
 
 def read(op: Operation) -> list[SSAValue]:
-    """Gives the memrefs that an op or one inside it may read. A block reads an out only if its body
-    uses it."""
+    """Lists the memrefs that an op, or one inside it, may read. A block reads an out only if its
+    body uses it.
+    """
     return [v for inner in _accessing(op) for v in _read(inner)]
 
 
 def _accessing(op: Operation) -> Iterator[Operation]:
-    """Gives the op and the ops inside it that can access memory; the body of a block cannot."""
+    """Lists an op and the ops inside it that can access memory; those in the body of a block
+    cannot.
+    """
     yield op
     if not isinstance(op, tir.BlockOp):
         for region in op.regions:

@@ -1,4 +1,4 @@
-"""Patterns and rules as a document for users, made from the very objects that match.
+"""Writes patterns and rules as a document for users, from the very objects that match.
 
 A pattern is written as lines, inputs first, one for each of its ops:
 
@@ -56,7 +56,7 @@ def pattern_lines(pattern: Pattern) -> list[str]:
 
 
 class _Writer:
-    """Writes each pattern object once and gives it a name."""
+    """Writes each pattern object once, and gives it a name where it is used again."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -77,7 +77,7 @@ class _Writer:
         return self._names[id(pattern)]
 
     def _text(self, pattern: Pattern) -> str:
-        """Gives one op, without a name where it stands for itself."""
+        """Writes what a pattern matches, with its operands by their names."""
         if isinstance(pattern, AlternativesPattern):
             return " | ".join(self._alternative(each) for each in pattern.alternatives)
         if isinstance(pattern, OpPattern):
@@ -103,7 +103,7 @@ class _Writer:
         return type(pattern).__name__
 
     def _alternative(self, pattern: Pattern) -> str:
-        """Gives an alternative that is used nowhere else is written in place."""
+        """Writes an alternative in place, unless it is a leaf or has a name."""
         leaf = isinstance(pattern, WildcardPattern | ConstantPattern)
         if leaf or id(pattern) in self._names or pattern.label is not None:
             return self.name(pattern)

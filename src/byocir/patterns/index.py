@@ -1,4 +1,4 @@
-"""Iterators and indices of block patterns, as text.
+"""Parses the iterators and indices of block patterns, and matches them against those of blocks.
 
 Iterators: `"n o h w | c r s"`, parallel ones before the bar, reductions after. `*i` stands for a
 group: iterators, none or more, that no name stands for. Several groups are told apart by what they
@@ -52,7 +52,7 @@ class Iterators:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """All groups."""
+        """The names of all groups, parallel ones first."""
         return (*self.parallel_groups, *self.reduction_groups)
 
     @property
@@ -62,7 +62,9 @@ class Iterators:
     @staticmethod
     @lru_cache(maxsize=1024)
     def parse(text: str) -> Iterators:
-        """Raises ValueError for text that declares no iterator, or one twice."""
+        """Parses the text of a block's iterators. Raises ValueError for text that declares no
+        iterator, or one twice.
+        """
         before, _, after = text.partition("|")
         (parallel, groups), (reduction, reduced) = _declared(before), _declared(after)
         names = [*parallel, *groups, *reduction, *reduced]
@@ -91,8 +93,9 @@ def grouped(name: str) -> str:
 
 @dataclass(frozen=True)
 class Affine:
-    """`sum(coefficient * iterator) + constant`, divided and rounded down; a coefficient, divisor or
-    constant may be an unknown, the last with a sign."""
+    """The index `(sum(coefficient * iterator) + constant) floordiv divisor`; a coefficient, a
+    divisor or a constant may be an unknown, the last with a sign.
+    """
 
     terms: tuple[tuple[str, int | str], ...]
     constant: int = 0
@@ -102,7 +105,9 @@ class Affine:
 
 @dataclass(frozen=True)
 class Group:
-    """All iterators of a group in their order or, when `broadcast`, some of them and zeros."""
+    """A part of an index that stands for all iterators of a group in their order or, when
+    `broadcast`, for some of them and zeros.
+    """
 
     name: str
     broadcast: bool
@@ -113,7 +118,9 @@ Index = tuple[Affine | Group, ...]
 
 @lru_cache(maxsize=1024)
 def parse_index(text: str, iterators: Iterators) -> Index:
-    """Raises ValueError, saying what was expected, for anything but the forms above."""
+    """Parses the text of an index. Raises ValueError, saying what was expected, for anything but
+    the forms above.
+    """
     index = tuple(_parse_token(token, iterators) for token in _TOKEN.findall(text))
     groups = [part.name for part in index if isinstance(part, Group)]
     if len(set(groups)) < len(groups):
@@ -122,15 +129,16 @@ def parse_index(text: str, iterators: Iterators) -> Index:
 
 
 def coefficients(index: Index) -> frozenset[str]:
-    """Gives the unknowns of an index that stand before an iterator, or divide."""
+    """Gives the names of the unknowns that multiply an iterator in an index, or divide."""
     affine = [part for part in index if isinstance(part, Affine)]
     numbers = [n for part in affine for n in (*(c for _, c in part.terms), part.divisor)]
     return frozenset(n for n in numbers if isinstance(n, str))
 
 
 def window_of(part: Affine | Group) -> set[str]:
-    """Gives the iterators of an index that may reach beyond its dimension: all but those that stand
-    alone, as `c` does."""
+    """Gives the iterators of an index that may reach beyond its dimension: all but one that stands
+    alone, as `c` does.
+    """
     names = [] if isinstance(part, Group) else [name for name, _ in part.terms]
     return set() if part == Affine(tuple((name, 1) for name in names[:1])) else {*names}
 
@@ -186,8 +194,8 @@ def _number_or_name(text: str) -> int | str:
 
 @dataclass(frozen=True)
 class NamedIterators:
-    """A block's iteration space as a pattern sees it: which of its iterators stands for which name,
-    and which are in which group, in order.
+    """A block's iteration space as a pattern sees it: which iterator stands for which name, and
+    which are in which group, in order.
 
     `extents` are the block's, then ones for iterators that it does not have. Iterators of extent 1
     that no name stands for may be left out.
@@ -202,16 +210,18 @@ Unknowns = Mapping[str, int]
 
 
 class FloorIndex(NamedTuple):
-    """The index of a dimension: a linear form divided by a number, which mostly is 1, and rounded
-    down."""
+    """The index into one dimension: a linear form divided by a number, which mostly is 1, and
+    rounded down.
+    """
 
     form: Linear[int]
     divisor: int
 
 
 def forms_of(map_: AffineMap) -> list[FloorIndex] | None:
-    """Gives the index forms of a map, one per dimension; None where one is neither linear nor such
-    divided by a number."""
+    """Gives the indices of a map in that form, one for each dimension; None where one of them has
+    another form.
+    """
     forms: list[FloorIndex] = []
     for expr in map_.results:
         divided, divisor = division_of(expr) if is_quotient(expr) else (expr, 1)
@@ -223,7 +233,9 @@ def forms_of(map_: AffineMap) -> list[FloorIndex] | None:
 
 
 def rank_fits(index: Index, forms: Sequence[FloorIndex], *, grouped: bool) -> bool:
-    """Tells if so many dimensions can be an index: those of groups come beside the named ones."""
+    """Tells if an array of so many dimensions can be read at an index: groups may stand for any
+    number of dimensions beside the named ones.
+    """
     named = sum(isinstance(part, Affine) for part in index)
     return len(forms) >= named if grouped else len(forms) == named
 
@@ -232,7 +244,8 @@ def match_index(
     index: Index, forms: Sequence[FloorIndex], space: NamedIterators, unknowns: Unknowns
 ) -> Unknowns | None:
     """Unifies an index with a block's index forms, one per dimension; gives the unknowns bound so
-    far, or None."""
+    far, or None.
+    """
     pending = tuple(part for part in index if isinstance(part, Affine))
     groups = tuple(part for part in index if isinstance(part, Group))
     return _match_dimensions(pending, groups, (), forms, space, unknowns)
@@ -246,8 +259,10 @@ def _match_dimensions(
     space: NamedIterators,
     unknowns: Unknowns,
 ) -> Unknowns | None:
-    """Each dimension is the next named part, an iterator of a group or, beside groups, of size one;
-    `members` are the groups' iterators so far."""
+    """Unifies the dimensions from the first of `forms` on. Each is the next named part, else an
+    iterator of a group or, where there are groups, of size one; `members` are the iterators of
+    groups that were met before.
+    """
     if not forms:
         complete = not pending and all(_is_complete(group, members, space) for group in groups)
         return unknowns if complete else None
@@ -275,7 +290,9 @@ def _is_member(live: Mapping[int, int], groups: Sequence[Group], space: NamedIte
 
 
 def _is_complete(group: Group, members: Sequence[int], space: NamedIterators) -> bool:
-    """Tells if the group's iterators are all among these, each once and in order."""
+    """Tells if the iterators of a group are all among `members`, each once and in order; of a group
+    that broadcasts some may be missing.
+    """
     wanted = space.groups[group.name]
     found = [i for i in members if i in wanted]
     needed = {i for i in wanted if space.extents[i] > 1 and not group.broadcast}
@@ -283,7 +300,9 @@ def _is_complete(group: Group, members: Sequence[int], space: NamedIterators) ->
 
 
 def _live(form: Linear[int], space: NamedIterators) -> dict[int, int]:
-    """Gives the terms without unit iterators that no name stands for."""
+    """Gives the coefficients of a form by iterator, without iterators of extent 1 that no name
+    stands for.
+    """
     named = {*space.names.values(), *(i for group in space.groups.values() for i in group)}
     return {i: c for i, c in form.terms if i in named or space.extents[i] > 1}
 

@@ -1,4 +1,4 @@
-"""Knobs: numbers and words that a target leaves open, and the values they can have.
+"""Describes knobs: numbers and words that a target leaves open, and the values they can have.
 
 A script has holes for them, `m, = tile(gemm, m={tile_m})`, which are filled in. Where a target has
 no script, what was chosen is text, too, `unroll = 4; order = 'mn'`, which `knobs_of` reads.
@@ -32,7 +32,9 @@ Value = int | str
 
 @dataclass(frozen=True)
 class KnobChoices:
-    """All ways to fill a script's holes, or to set knobs where there is no script."""
+    """All ways to fill the holes of a script or, where there is no script, to set a target's
+    knobs.
+    """
 
     script: str
     knobs: Mapping[str, Sequence[Value]]
@@ -43,7 +45,7 @@ class KnobChoices:
         return prod(len(values) for values in self.knobs.values())
 
     def text(self, chosen: Mapping[str, Value]) -> str:
-        """Spells one way: the script without holes, or the knobs."""
+        """Spells one of the ways: the script with its holes filled, or the knobs as assignments."""
         if not self.script:
             return knobs_text(chosen)
         return _HOLE.sub(lambda hole: str(chosen[hole[1]]), self.script)
@@ -60,8 +62,9 @@ class KnobChoices:
 
 
 def space_of(target: Any, composite: CompositeOp, script: str | None) -> KnobChoices:
-    """Gives the ways that a target leaves open for a composite, of which it gives this script.
-    Raises ByocirError B265."""
+    """Asks a target for the knobs of a composite, and gives the ways to set them, or to fill the
+    holes of the script that it gave. Raises ByocirError B265.
+    """
     given: Any = ask(target, "knobs", composite)
     if not isinstance(given, Mapping):
         raise _wrong(target, "a mapping of names to values", type(given).__name__)
@@ -82,7 +85,7 @@ def space_of(target: Any, composite: CompositeOp, script: str | None) -> KnobCho
 
 
 def knobs_text(chosen: Mapping[str, Value]) -> str:
-    """Spells knobs as assignments."""
+    """Spells knobs as a text of assignments."""
     return "; ".join(f"{name} = {value!r}" for name, value in chosen.items())
 
 
@@ -94,7 +97,7 @@ def knobs_of(composite: CompositeOp) -> dict[str, Value]:
 
 
 def read_knobs(schedule: StringAttr | None) -> dict[str, Value] | None:
-    """Reads the knobs of a text; None for a script, which calls primitives."""
+    """Reads the knobs of a text of assignments; None for a script, which calls primitives."""
     found: dict[str, Value] = {}
     try:
         statements = ast.parse(schedule.data if schedule is not None else "").body

@@ -1,4 +1,4 @@
-"""Decides if a match may become a composite."""
+"""Decides if a match may become one composite."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from byocir.patterns.match import State
 
 
 def describe(op: Operation) -> str:
-    """Gives an op as a user knows it: its kind and the model's nodes it came from."""
+    """Words an op as a user knows it: its kind, and the model's nodes that it came from."""
     nodes = ", ".join(names(op.location))
     return f"{op.name} ({nodes})" if nodes else op.name
 
 
 def illegality(state: State, root: Operation) -> str:
-    """Says why a match cannot be one node: an input comes from inside it, an inner value is used
-    outside it, or a path leaves it and comes back. Empty when it can."""
+    """Says why a match cannot become one node: one of its inputs comes from inside it, an op
+    outside uses an inner value, or a path leaves it and comes back. Empty when it can.
+    """
     inside = set(state.ops)
     for op in state.ops:
         if op in state.sources:
@@ -51,8 +52,9 @@ def _leak(op: Operation, inside: set[Operation]) -> str:
 
 
 def returning_path(inside: set[Operation], groups: Mapping[Operation, Iterable[Operation]]) -> str:
-    """Tells of a path that leaves these ops and comes back to them; empty when there is none. An op
-    that `groups` knows stands for all ops of its group: they are going to be one node."""
+    """Describes a path that leaves these ops and comes back to them; empty when there is none. An
+    op in `groups` stands for all ops of its group, which are going to be one node.
+    """
     pending = [owner for op in inside for owner in _sources(op) if owner not in inside]
     seen: set[Operation] = set()
     while pending:
@@ -75,8 +77,9 @@ def _sources(op: Operation) -> Iterable[Operation]:
 
 
 def _disturbed(inside: set[Operation], root: Operation) -> str:
-    """Words which op between those of a match touches their memory, so that the order matters, or
-    gives "". In buffer form all ops of a match move to the root's place."""
+    """Names an op between those of a match that touches their memory, so that the order matters; ""
+    if there is none. In buffer form all ops of a match move to the root's place.
+    """
     if not any(isinstance(v.type, MemRefType) for op in inside for v in op.operands):
         return ""
     between: list[Operation] = []

@@ -1,4 +1,4 @@
-"""Classes that hold the outcome of matching: bindings, results of rules, and attempts."""
+"""Holds the outcome of matching: what names are bound to, results of rules, and attempts."""
 
 from __future__ import annotations
 
@@ -134,7 +134,9 @@ class BoundBlock(Bound):
         groups: Mapping[str, tuple[int, ...]],
         operands: Sequence[int],
     ) -> BoundBlock:
-        """Numbers the iterators that the block does not have, from those that it has on."""
+        """Makes the record of a match with a block, where a name may be bound to no iterator of it:
+        such names have numbers past the block's own.
+        """
         named = {name: (i,) if i < len(op.extents) else () for name, i in names.items()}
         return BoundBlock(value, op, {**named, **groups}, tuple(operands))
 
@@ -146,7 +148,9 @@ class BoundBlock(Bound):
 
     @property
     def extents(self) -> dict[str, int]:
-        """The extent of each name of the pattern: of a group, the product over its iterators."""
+        """The extent of each iterator that the pattern names; of a group the product over its
+        iterators.
+        """
         return {
             name: math.prod(self.block.extents[i] for i in positions)
             for name, positions in self.iterators.items()
@@ -154,8 +158,9 @@ class BoundBlock(Bound):
 
     @property
     def pads(self) -> tuple[int | float | None, ...]:
-        """The number that each access of the pattern reads outside, None where all reads are
-        inside."""
+        """The number that each access of the pattern reads outside its array, None where all reads
+        are inside.
+        """
         values = [self.block.pad_values[operand] for operand in self.operands]
         return tuple(None if value is None else python_value(value) for value in values)
 
@@ -171,8 +176,9 @@ def constant_array(value: SSAValue) -> Array | None:
 
 
 class State(NamedTuple):
-    """A partial match. It is immutable, so alternatives share what came before them, and a tuple,
-    as matching makes many."""
+    """A match in the making. It is immutable, so that alternatives share what came before them, and
+    a tuple, as matching makes many.
+    """
 
     block: Block | None
     """The IR block all matched ops must be in."""
@@ -188,14 +194,16 @@ class State(NamedTuple):
     """Arguments of a composite's body that stand for constants."""
 
     def with_node(self, pattern: object, thing: object) -> State | None:
-        """Binds a pattern object, or None when it already stands for something else."""
+        """Binds a pattern object to what it stands for; None when it already stands for something
+        else.
+        """
         known = self.nodes.get(id(pattern))
         if known is not None:
             return self if known is thing else None
         return self._replace(nodes={**self.nodes, id(pattern): thing})
 
     def with_name(self, name: str | None, thing: Bound | float) -> State | None:
-        """Binds a name, or None when it is bound to something else."""
+        """Binds a name; None when it is bound to something else."""
         if name is None:
             return self
         known = self.names.get(name)
@@ -210,7 +218,7 @@ class State(NamedTuple):
         return self._replace(ops=(*self.ops, op), exposed=extra)
 
     def with_exposed(self, op: Operation) -> State:
-        """Adds an op of the match as a further result."""
+        """Notes that the value of an op inside the match is one of its results."""
         return self._replace(exposed=self.exposed | {op})
 
     def with_constant(self, op: Operation) -> State:
@@ -219,13 +227,13 @@ class State(NamedTuple):
         return self._replace(constants=(*self.constants, op))
 
     def with_source(self, op: Operation | None) -> State:
-        """Adds the op that produced an input."""
+        """Notes the op, outside of the match, that produced an input."""
         return self if op is None else self._replace(sources=self.sources | {op})
 
 
 @dataclass
 class Progress:
-    """The furthest that any alternative of an attempt came, and where it stopped."""
+    """Keeps how far the best alternative of an attempt came, and why it stopped there."""
 
     matched: tuple[Operation, ...] = ()
     reason: str = ""
@@ -239,12 +247,14 @@ class Progress:
     """The reason as blocks of the same outline share it."""
 
     def miss(self, state: State, reason: str, near: int = 0) -> None:
-        """Keeps the reason of a miss that came further than those before."""
+        """Keeps the reason of a miss if the attempt came further there than before."""
         if self._is_further(state, near):
             self.reason = self.told = reason
 
     def miss_block(self, op: BlockOp, state: State, misfit: OutlineMisfit) -> None:
-        """Notes a miss of a block, whose reason is put in words only if it counts."""
+        """Keeps the reason of a miss at a block if the attempt came further there than before; only
+        then it is put in words.
+        """
         if self._is_further(state, misfit.near):
             self.reason, self.told = misfit.told(op), misfit.reason
 
@@ -255,7 +265,7 @@ class Progress:
         return further or not self.reason
 
     def misfit(self) -> OutlineMisfit:
-        """Gives the reason in the form that blocks of the same outline share."""
+        """Gives the reason in the form that blocks of the same outline can share."""
         return OutlineMisfit(self.told, self.near, bool(self.matched))
 
 

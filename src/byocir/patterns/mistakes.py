@@ -1,4 +1,4 @@
-"""Mistakes in patterns, told where they are made: names that no op has, functions that fail.
+"""Tells mistakes in patterns where they are made: names that no op has, functions that fail.
 
 | code | what is wrong |
 | --- | --- |
@@ -44,8 +44,9 @@ def _graph_ops() -> dict[str, type[IRDLOperation]]:
 
 
 def check_op(name: str) -> None:
-    """Raises ByocirError B203 for an op that the graph dialect lacks, or for no op's name. Ops of
-    other dialects are the user's own."""
+    """Raises ByocirError B203 for a name that no op can have, or that no op of the graph dialect
+    has. Ops of other dialects are the user's own.
+    """
     if not isinstance(cast(object, name), str):
         raise ByocirError("B203", f"expected an op such as graph.conv, found {name!r}")
     if name in _graph_ops() or ("." in name and not name.startswith(DIALECT)):
@@ -59,8 +60,9 @@ def check_op(name: str) -> None:
 
 
 def check_uses(name: str, attributes: Mapping[str, Any], fewest: int, most: int) -> None:
-    """Raises ByocirError B204 for an attribute or the value of one, B205 for a number of operands,
-    that an op of the graph dialect cannot have."""
+    """Raises ByocirError B204 for an attribute, or a value of one, and B205 for a number of
+    operands that an op of the graph dialect cannot have.
+    """
     kind = _graph_ops().get(name)
     if kind is None:
         return
@@ -112,8 +114,9 @@ _VALUES: dict[type[Attribute], tuple[str, Callable[[Any], bool]]] = {
 
 
 def _check_value(what: str, value: Any, definition: PropertyDef) -> None:
-    """Raises ByocirError B204 for a value that no attribute so defined can have. None stands for
-    an attribute that is absent."""
+    """Raises ByocirError B204 for a value that an attribute with this definition cannot have. None
+    stands for an attribute that is absent.
+    """
     kinds = definition.constr.get_bases() or ()
     known = [_VALUES[kind] for kind in kinds if kind in _VALUES]
     if value is None or len(known) < len(kinds) or not kinds:
@@ -124,7 +127,7 @@ def _check_value(what: str, value: Any, definition: PropertyDef) -> None:
 
 
 def check_dtype(dtype: object) -> None:
-    """Raises ByocirError B204 for what is no element type; None stands for any."""
+    """Raises ByocirError B204 for an element type that does not exist; None stands for any."""
     if dtype is None or (isinstance(dtype, TypeAttribute) and not isinstance(dtype, ShapedType)):
         return
     shown = str(dtype) if isinstance(dtype, TypeAttribute) else repr(dtype)

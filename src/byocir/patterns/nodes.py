@@ -1,4 +1,4 @@
-"""Pattern nodes: ops, wildcards, constants, alternatives."""
+"""Defines the nodes of patterns: ops, wildcards, constants and alternatives."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ COMMUTATIVE = frozenset(
 
 
 class Pattern(ABC):
-    """A description of the values that match. One pattern object always stands for one node."""
+    """Describes the values that match. One pattern object always stands for one value of the
+    program.
+    """
 
     label: str | None = None
 
@@ -50,25 +52,28 @@ class Pattern(ABC):
         return self
 
     def __or__(self, other: Pattern) -> Pattern:
-        """Either this or the other; this one is tried first."""
+        """Matches either this or the other; this one is tried first."""
         if not isinstance(cast(object, other), Pattern):
             return NotImplemented
         return AlternativesPattern((self, other))
 
     def __getitem__(self, index: str) -> Access:
-        """This value read at an index, inside `block(…)`: `x["n c (h*sh + r*dh - ph)"]`."""
+        """Gives this value read at an index, inside `block(…)`: `x["n c (h*sh + r*dh - ph)"]`."""
         return Access(self, index)
 
     @abstractmethod
     def match(
         self, value: SSAValue, source: Producer, state: State, progress: Progress
     ) -> Iterator[State]:
-        """Gives the ways in which `value`, produced by `source`, fits; tells `progress` of
-        misses."""
+        """Yields each way in which `value`, produced by `source`, fits; tells `progress` of
+        misses.
+        """
 
     @abstractmethod
     def root_names(self) -> frozenset[str]:
-        """Gives the names of the ops that can be the root; empty when no op is."""
+        """Gives the names of the ops that can be the pattern's last op; empty when it may be no
+        op.
+        """
 
     @cached_property
     def parts(self) -> frozenset[Pattern]:
@@ -82,9 +87,10 @@ class Pattern(ABC):
 
 @dataclass(frozen=True)
 class Access:
-    """A pattern's value read at an index; `pad` is the number read outside, or the name of any
-    number, None where all reads are inside. An array that is given `whole` has no index: the body
-    looks elements up in it."""
+    """A pattern's value read at an index. `pad` is the number that is read outside the array, or a
+    name for any number, None where all reads are inside. An array that is given `whole` has no
+    index: the body looks elements up in it.
+    """
 
     pattern: Pattern
     index: str
@@ -92,22 +98,23 @@ class Access:
     whole: bool = False
 
     def padded(self, pad: float | str) -> Access:
-        """Gives the same access, which may also read outside and then sees this number, or one that
-        is bound to this name."""
+        """Gives the same access, which may also read outside the array and then reads this number,
+        or any number, bound to this name.
+        """
         return Access(self.pattern, self.index, pad)
 
 
 def match_operand(
     pattern: Pattern, op: Operation, index: int, state: State, progress: Progress
 ) -> Iterator[State]:
-    """Gives the ways in which operand `index` of `op` fits."""
+    """Yields each way in which operand `index` of `op` fits."""
     use = Use(op, index)
     progress.by_outline = False
     return pattern.match(op.operands[index], producer(use), state, progress)
 
 
 class ValuePattern(Pattern):
-    """A value by its type and by tests."""
+    """Matches a value by its element type and by tests."""
 
     def __init__(self, name: str | None, dtype: Attribute | None, where: Where) -> None:
         check_dtype(dtype)
@@ -116,7 +123,9 @@ class ValuePattern(Pattern):
         self.tests = (where,) if isinstance(where, ValueTest) else tuple(where)
 
     def bind(self, value: SSAValue, node: object, state: State, progress: Progress) -> State | None:
-        """Binds a value; gives None, and tells `progress` the reason, where it does not fit."""
+        """Binds a value; gives None, and tells `progress` the reason, where the value does not
+        fit.
+        """
         reason = self.refusal(value, numbers=value not in state.passed)
         if reason:
             progress.miss(state, f"expected {self.shown} {reason}")
@@ -128,9 +137,10 @@ class ValuePattern(Pattern):
         return bound
 
     def refusal(self, value: SSAValue, *, numbers: bool = True) -> str:
-        """Says why a value does not fit, as "of …, found …"; empty when it does. Without
-        `numbers` it was a constant that is elsewhere now: tests of its numbers are
-        not asked again."""
+        """Says why a value does not fit, as "of …, found …"; empty when it does. Without `numbers`,
+        tests of a constant's numbers are left out: it was a constant that was passed in from
+        elsewhere, and they held then.
+        """
         if self.dtype is not None and _element(value) != self.dtype:
             return f"of {self.dtype}, found {_element(value)}"
         tests = self.tests if numbers else [test for test in self.tests if not test.numbers]
@@ -147,7 +157,7 @@ class ValuePattern(Pattern):
 
 
 class WildcardPattern(ValuePattern):
-    """Any value; it becomes an input of the composite."""
+    """Matches any value, which becomes an input of the composite."""
 
     def match(
         self, value: SSAValue, source: Producer, state: State, progress: Progress
@@ -162,7 +172,7 @@ class WildcardPattern(ValuePattern):
 
 
 class ConstantPattern(ValuePattern):
-    """A constant; it moves into the composite."""
+    """Matches a constant, which moves into the composite."""
 
     def match(
         self, value: SSAValue, source: Producer, state: State, progress: Progress
@@ -185,14 +195,14 @@ class ConstantPattern(ValuePattern):
 
 
 class OptionalOperand:
-    """A trailing operand that may be missing."""
+    """Stands for a trailing operand that may be missing."""
 
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
 
 
 class OpPattern(Pattern):
-    """An op with these operands and attributes."""
+    """Matches an op with these operands and attributes."""
 
     def __init__(
         self,
@@ -240,8 +250,9 @@ class OpPattern(Pattern):
         return bound.with_op(op, exposed=self.exposed)
 
     def refusal(self, op: Operation) -> str:
-        """Says why an op of this kind does not fit by its attributes or its number of operands;
-        empty when it does."""
+        """Says why an op of the right kind does not fit by its attributes or its number of
+        operands; empty when it does.
+        """
         for name, expected in self.attrs.items():
             found = python_value(op.properties[name]) if name in op.properties else None
             if not attribute_fits(expected, found, f"{name} of {self.name}"):
@@ -278,8 +289,9 @@ class OpPattern(Pattern):
 
 
 def attribute_fits(expected: Any, found: Any, what: str = "an attribute") -> bool:
-    """Tells if an attribute is the value that a pattern asks for, or one its function admits.
-    Raises ByocirError B202 where that function fails."""
+    """Tells if an attribute is the value that a pattern asks for, or one that the pattern's
+    function accepts. Raises ByocirError B202 where that function fails.
+    """
     if not callable(expected):
         return found == expected
     try:
@@ -289,12 +301,12 @@ def attribute_fits(expected: Any, found: Any, what: str = "an attribute") -> boo
 
 
 def wanted(expected: Any) -> str:
-    """Words the demand of a pattern on an attribute for messages."""
+    """Words for messages what a pattern asks of an attribute."""
     return " ".join((expected.__doc__ or "").split()) if callable(expected) else str(expected)
 
 
 class AnyOperandsPattern(Pattern):
-    """An op by its name alone, whatever its operands."""
+    """Matches an op by its name alone, whatever its operands."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -322,7 +334,7 @@ class AnyOperandsPattern(Pattern):
 
 
 class AlternativesPattern(Pattern):
-    """One of several; tried in order."""
+    """Matches what one of several patterns matches, tried in order."""
 
     def __init__(self, alternatives: tuple[Pattern, ...]) -> None:
         self.alternatives = alternatives
@@ -359,7 +371,9 @@ def _element(value: SSAValue) -> Attribute:
 
 
 def _is(name: str, op: Operation, value: SSAValue, state: State) -> bool:
-    """Tells if this op is of the kind, and `value` is the result by which patterns know it."""
+    """Tells if an op in the block of the match has this name, and `value` is its first result, by
+    which patterns know it.
+    """
     return op.name == name and _is_first(op, value) and op.parent is state.block
 
 
@@ -368,7 +382,9 @@ def _is_first(op: Operation, value: SSAValue) -> bool:
 
 
 def _other(name: str, value: SSAValue, source: Producer, state: State) -> str:
-    """Words the reason that a value is no result of an op of the kind, and says what it is."""
+    """Says why a value is not the first result of an op with this name in the block of the match,
+    and what it is instead.
+    """
     op = source.op
     if op is None or op.name != name:
         return f"expected {name}, found {source}"
@@ -379,34 +395,38 @@ def _other(name: str, value: SSAValue, source: Producer, state: State) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Lists compare as tuples do."""
+    """Makes tuples of lists, so that both compare alike."""
     return tuple(map(_plain, cast(list[Any], value))) if isinstance(value, list) else value
 
 
 def wildcard(
     name: str | None = None, *, dtype: Attribute | None = None, where: Where = ()
 ) -> Pattern:
-    """Gives any value, of this element type if one is given and meeting all tests (see
-    `value_tests`); becomes an input of the composite."""
+    """Makes a pattern of any value that has this element type, if one is given, and meets all tests
+    (see `value_tests`); it becomes an input of the composite.
+    """
     return WildcardPattern(name, dtype, where)
 
 
 def constant(
     name: str | None = None, *, dtype: Attribute | None = None, where: Where = ()
 ) -> Pattern:
-    """Gives a constant, of this element type if one is given and meeting all tests (see
-    `value_tests`); moves into the composite."""
+    """Makes a pattern of a constant that has this element type, if one is given, and meets all
+    tests (see `value_tests`); it moves into the composite.
+    """
     return ConstantPattern(name, dtype, where)
 
 
 def op(
     name: str, *operands: Pattern | OptionalOperand, exposed: bool = False, **attrs: Any
 ) -> Pattern:
-    """Gives an op by name, e.g. `op("graph.conv", x, w, group=1)`. Attributes are compared as
-    Python values (numbers, strings, lists or tuples), or tried by a function of the value, whose
-    docstring is what users read. Its result must not be used outside the match unless it is the
-    root or `exposed`, in which case the composite has it as a further result. Raises ByocirError
-    B203 to B205 for an op, an attribute, its value or a number of operands that there is not."""
+    """Makes a pattern of an op by its name, e.g. `op("graph.conv", x, w, group=1)`. Attributes are
+    compared as Python values (numbers, strings, lists or tuples), or tried by a function of the
+    value, whose docstring is what users read. The op's result must not be used outside the match
+    unless it is the root or `exposed`, in which case the composite has it as a further result.
+    Raises ByocirError B203 to B205 for an op, an attribute, a value or a number of operands that
+    does not exist.
+    """
     check_op(name)
     for each in cast("tuple[object, ...]", operands):
         if not isinstance(each, Pattern | OptionalOperand):
@@ -422,15 +442,17 @@ def op(
 
 
 def either(*patterns: Pattern) -> Pattern:
-    """Gives one of several, tried in order: `either(a, b, c)` is `a | b | c`."""
+    """Makes a pattern of one of several, tried in order: `either(a, b, c)` is `a | b | c`."""
     return AlternativesPattern(patterns)
 
 
 def optional(inner: Pattern, wrap: Callable[[Pattern], Pattern]) -> Pattern:
-    """`wrap(inner)` if it fits, else `inner`: an optional tail."""
+    """Makes a pattern of `wrap(inner)` or, where that does not fit, of `inner` alone: an optional
+    tail.
+    """
     return AlternativesPattern((wrap(inner), inner))
 
 
 def optional_operand(pattern: Pattern) -> OptionalOperand:
-    """Gives a trailing operand that may be missing, e.g. a bias."""
+    """Marks a trailing operand that may be missing, e.g. a bias."""
     return OptionalOperand(pattern)

@@ -1,4 +1,6 @@
-"""Settings by which a target says how its regions are gathered and where their constants go."""
+"""Defines the settings by which a target says how its regions are gathered, and where their
+constants go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A first look at an op: whether the ops that feed it are of kinds that a pattern could match.
+"""Looks quickly, before matching, if the ops that feed an op are of kinds that a pattern could
+match.
 
 Matching binds names, keeps ways to go back to and tells reasons. Most ops that are of a root's kind
 need none of it: what feeds them tells already that the pattern does not fit.
@@ -32,8 +33,9 @@ _CONSTANTS = frozenset({"graph.constant", "tir.constant"})
 
 
 def ways_to_feed(pattern: Pattern) -> Mapping[str, Sequence[Way]]:
-    """Lists for each op that can be the root the producers that its operands may have; an op must
-    meet one way at least for the pattern to fit it."""
+    """Lists, for each kind of op that can be a pattern's root, which kinds of ops may produce its
+    operands. A pattern can only fit an op for which one of these ways holds.
+    """
     found: dict[str, list[Way]] = {name: [] for name in sorted(pattern.root_names())}
     for name, ways in found.items():
         ways.extend(_ways(pattern, name))
@@ -76,8 +78,9 @@ def _either(kinds: Sequence[Kinds]) -> Kinds:
 
 
 def may_fit(op: Operation, ways: Mapping[str, Sequence[Way]]) -> bool:
-    """Tells if the producers of an op's operands are of the kinds that a pattern asks for. `ways`
-    are those of the pattern's roots."""
+    """Tells if the producers of an op's operands are of the kinds that a pattern asks for; `ways`
+    are those that `ways_to_feed` gives.
+    """
     operands = op.ins if isinstance(op, BlockOp) else op.operands
     return any(_feeds(operands, way) for way in ways.get(op.name, ()))
 

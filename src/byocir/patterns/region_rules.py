@@ -1,4 +1,4 @@
-"""Rules of whole regions: what a device wants of all that it is handed in one call.
+"""Checks rules of whole regions: what a device demands of all that it is handed in one call.
 
 ```python
 def one_batch(region):
@@ -28,8 +28,9 @@ from byocir.vendor.places import failed
 
 @dataclass(frozen=True)
 class GatheredRegion:
-    """A region that would be one call: the names of its composites, the types of its inputs
-    (constants aside) and of its outputs, and its multiply-accumulates."""
+    """A region that would become one call: the names of its composites, the types of its inputs
+    (constants aside) and of its outputs, and its multiply-accumulates.
+    """
 
     composites: tuple[str, ...]
     inputs: tuple[Attribute, ...]
@@ -42,8 +43,9 @@ RegionRule = Callable[[GatheredRegion], tuple[bool, Any]]
 
 
 def broken_rules(rules: Sequence[RegionRule], region: GatheredRegion, target: str) -> str:
-    """Gives the rules that a region breaks, with what was seen; empty if it keeps all. Raises
-    ByocirError B201 for a rule without a docstring, B202 for one that fails."""
+    """Words the rules that a region breaks, with what was seen; empty if it keeps all. Raises
+    ByocirError B201 for a rule without a docstring, B202 for one that fails.
+    """
     told: list[str] = []
     for rule in rules:
         sentence = sentence_of(rule, f"regions of {target}")

@@ -1,4 +1,4 @@
-"""Rules: when a target may take what its pattern matched.
+"""Defines rules, which decide when a target may take what its pattern matched.
 
 A rule is a function of the match with a docstring; the docstring is the sentence that users read.
 All rules of a match are evaluated; what failed is data.
@@ -26,8 +26,9 @@ it."""
 
 @dataclass(frozen=True)
 class Vary:
-    """A hint for generators of tests: a size of a named value (`w.shape[1]`) or an attribute of a
-    named op (`conv.group`), the numbers with which the rule holds and those with which it fails."""
+    """A hint for generators of tests: it names a size (`w.shape[1]`) or an attribute
+    (`conv.group`), and gives the numbers with which the rule holds and those with which it fails.
+    """
 
     name: str
     axis: int | None
@@ -37,7 +38,9 @@ class Vary:
 
     @staticmethod
     def parse(text: str, holds: Iterable[Any], fails: Iterable[Any], known: Iterable[str]) -> Vary:
-        """Raises ByocirError B209 for other text, or a name that the pattern does not bind."""
+        """Parses the text of a hint. Raises ByocirError B209 for other text, or a name that the
+        pattern does not bind.
+        """
         found = _VARY.fullmatch(text.strip())
         if found is None:
             raise ByocirError(
@@ -59,7 +62,7 @@ _VARY = re.compile(r"(?P<name>\w+)\.(?:shape\[(?P<axis>-?\d+)\]|(?P<attribute>\w
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule with its sentence and, where it knows one, its fix."""
+    """A rule with its sentence and, if it has one, its advice on what to do where it fails."""
 
     check: Check
     sentence: str
@@ -71,8 +74,9 @@ class Rule:
         return self.check.__name__
 
     def evaluate(self, match: Match) -> RuleResult:
-        """Runs the rule. What it raises is the rule's mistake and is told as such (B202), except
-        for a user's error, such as weights that were not given."""
+        """Runs the rule. An error of its code is reported as the rule's mistake (B202), except for
+        a user's error, such as weights that were not given.
+        """
         with self._blamed(match):
             holds, seen = self.check(match)
             fix = "" if holds else self._fix(match)

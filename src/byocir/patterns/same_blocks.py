@@ -1,4 +1,5 @@
-"""Blocks that compute the same, and what patterns found out about one of them.
+"""Groups blocks that compute the same, so that what a pattern found out about one of them serves
+for all.
 
 A model has the same layers many times. Of a block a pattern first asks what the block alone tells,
 its iterators, indices and body, and only then where its operands come from. The answer to the first
@@ -31,7 +32,7 @@ Reason = str | Callable[[tir.BlockOp], str]
 
 
 class Facts(NamedTuple):
-    """Keeps the facts of a block that every pattern asks for first."""
+    """The facts of a block that every pattern asks for first."""
 
     inputs: int
     outputs: int
@@ -61,7 +62,7 @@ class Facts(NamedTuple):
 
 
 class OutlineMisfit(NamedTuple):
-    """The reason why no block of some outline can match a pattern, and how much of it fitted."""
+    """Says why no block of some outline can match a pattern, and how much of it fitted."""
 
     reason: Reason
     near: int
@@ -69,7 +70,7 @@ class OutlineMisfit(NamedTuple):
     """Tells if the indices fit, and the body does not."""
 
     def told(self, op: Operation) -> str:
-        """Gives the reason in the words for one block."""
+        """Words the reason for one block."""
         if isinstance(self.reason, str):
             return self.reason
         assert isinstance(op, tir.BlockOp)
@@ -77,7 +78,7 @@ class OutlineMisfit(NamedTuple):
 
 
 class Kept(Generic[T]):
-    """Walks what an iterator gives as often as wanted, and asks it for each item once."""
+    """Lets an iterator be walked again and again: each item is asked of it once, and kept."""
 
     def __init__(self, items: Iterator[T]) -> None:
         self._taken: list[T] = []
@@ -94,7 +95,9 @@ class Kept(Generic[T]):
 
 
 class Alike:
-    """Remembers what is true of all blocks with the same content, while none of them changes."""
+    """Remembers findings that hold for all blocks with the same content, or the same outline, as
+    long as none of them changes.
+    """
 
     def __init__(self) -> None:
         self.misfits: dict[tuple[object, int], OutlineMisfit] = {}
@@ -113,22 +116,22 @@ class Alike:
         self._outlines = _Numbers(_outline)
 
     def facts(self, op: tir.BlockOp) -> Facts:
-        """Reads a block's facts once."""
+        """Gives a block's facts, which are read once."""
         if op not in self._facts:
             self._facts[op] = Facts.of(op)
         return self._facts[op]
 
     def number(self, op: tir.BlockOp) -> int:
-        """Gives the same number to blocks with the same content."""
+        """Numbers a block: those with the same content have the same number."""
         return self._numbers.of(op)
 
     def outline(self, op: tir.BlockOp) -> int:
-        """Gives the same number to blocks with the same outline."""
+        """Numbers a block: those with the same outline have the same number."""
         return self._outlines.of(op)
 
 
 class _Numbers:
-    """Numbers blocks by what a function gathers of them."""
+    """Numbers blocks: those for which a function gathers the same have the same number."""
 
     def __init__(self, gather: Callable[[tir.BlockOp], Hashable]) -> None:
         self._gather = gather
@@ -144,7 +147,9 @@ class _Numbers:
 
 
 def _outline(op: tir.BlockOp) -> Hashable:
-    """Gathers a block's content but for the constants that its indices add."""
+    """Gathers a block's content without the constants that its indices add: all that is left to
+    tell two blocks apart.
+    """
     return _content(op, tuple(tuple(map(_without_constant, m.data.results)) for m in op.maps))
 
 
@@ -160,8 +165,9 @@ def _without_constant(expr: AffineExpr) -> tuple[AffineExpr | None, bool]:
 
 
 def _content(op: tir.BlockOp, maps: Hashable = None) -> Hashable:
-    """Gathers all of a block but its place: where it stands and what its operands are. `maps` is
-    what to take for its index maps."""
+    """Gathers all that a block consists of, but not where it stands or what its operands are.
+    `maps` stands for its index maps, if it is given.
+    """
     body = op.body.block
     places: dict[SSAValue, object] = {arg: i for i, arg in enumerate(body.args)}
     lines: list[Hashable] = []

@@ -1,4 +1,4 @@
-"""Patterns of scalar bodies: the DAG of arith and math ops inside a block.
+"""Matches scalar bodies: the DAG of arith and math ops inside a block.
 
 A body is written as a Python function of scalars, the same kind of function that lowerings emit
 bodies with (`byocir.dialects.tir.bodies`). Numbers must be equal; `number("s")` binds a constant.
@@ -60,7 +60,7 @@ NumberOf = Callable[[str], Number]
 
 
 class ScalarPattern(Scalar):
-    """A description of the scalars of a body that match."""
+    """Describes the scalars of a body that match."""
 
     def binary(self, name: str, other: Scalar | Number) -> ScalarPattern:
         return _Binary(name, self, _scalar(other))
@@ -77,13 +77,15 @@ class ScalarPattern(Scalar):
         return _Converted(self, type_)
 
     def compare(self, name: str, other: Scalar | Number) -> ScalarPattern:
-        """Gives an i1; `name` is one of eq, ne, lt, le, gt and ge, of signed integers or floats."""
+        """Compares with another scalar, giving an i1; `name` is one of eq, ne, lt, le, gt and ge,
+        of signed integers or floats.
+        """
         if name not in COMPARISONS:
             raise ValueError(f"expected one of {', '.join(COMPARISONS)}, found {name!r}")
         return _Compared(name, self, _scalar(other))
 
     def select(self, lhs: Scalar | Number, rhs: Scalar | Number) -> ScalarPattern:
-        """`lhs` where this i1 is true, else `rhs`."""
+        """Gives `lhs` where this i1 is true, else `rhs`."""
         return _Selected(self, _scalar(lhs), _scalar(rhs))
 
     def read(self, *indices: Scalar | Number) -> ScalarPattern:
@@ -91,29 +93,31 @@ class ScalarPattern(Scalar):
         return _Read(self, tuple(_scalar(index) for index in indices))
 
     def wrapped(self, size: int) -> ScalarPattern:
-        """This index, counted from the end of a dimension if it is negative."""
+        """Gives this index, counted from the end of a dimension if it is negative."""
         return self.compare("lt", 0).select(self + size, self)
 
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
-        """Gives the ways in which `value` fits, each with all numbers bound so far."""
+        """Yields each way in which `value` fits, with all numbers bound so far."""
         raise NotImplementedError
 
     def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
         """Emits this scalar as ops at the current implicit builder: `arguments` are those of the
-        body, inputs first; `number` gives those that a pattern leaves open."""
+        body, inputs first; `number` gives those that a pattern leaves open.
+        """
         raise NotImplementedError
 
 
 def number(name: str) -> ScalarPattern:
-    """Gives any constant of a body; its value is `m[name]`."""
+    """Makes a pattern of any constant of a body; its value is `m[name]`."""
     return _Unknown(name)
 
 
 def match_body(
     op: tir.BlockOp, order: tuple[int, ...], body: Callable[..., Scalar | Number]
 ) -> Iterator[Numbers]:
-    """Gives the ways in which a block's body computes `body(acc, *inputs)`, where input i of the
-    pattern is operand order[i] of the block."""
+    """Yields each way in which a block's body computes `body(acc, *inputs)`, where input i of the
+    pattern is operand order[i] of the block.
+    """
     block = op.body.block
     acc = _Argument(block, len(op.ins))
     inputs = [_Argument(block, operand) for operand in order]
@@ -121,7 +125,7 @@ def match_body(
 
 
 class Part(NamedTuple):
-    """A value as what a body computes of other values, which may be anything."""
+    """The end of a body that computes a value from other values, whatever these come from."""
 
     numbers: Numbers
     """The constants that the body leaves open, by name."""
@@ -134,7 +138,9 @@ class Part(NamedTuple):
 def match_part(
     value: SSAValue, body: Callable[..., Scalar | Number], inputs: int
 ) -> Iterator[Part]:
-    """Gives the ways in which `body(acc, *inputs)` ends in a value, whatever leads to it."""
+    """Yields each way in which a value is `body(acc, *inputs)` of some values, whatever these come
+    from.
+    """
     holes = [_Hole(str(i), []) for i in range(inputs + 1)]
     for numbers in _computed(body, *holes).match(value, {}):
         old, *found = (hole.bound(numbers) for hole in holes)
@@ -144,14 +150,14 @@ def match_part(
 
 
 def binary_text(name: str, lhs: str, rhs: str) -> str:
-    """Gives a binary operator as bodies are written."""
+    """Writes a binary operator as it is written in bodies."""
     symbol = {"add": "+", "sub": "-", "mul": "*", "div": "/", "shr": ">>"}.get(name)
     return f"{lhs}.{name}({rhs})" if symbol is None else f"({lhs} {symbol} {rhs})"
 
 
 @lru_cache(maxsize=1024)
 def body_text(body: Callable[..., Any]) -> tuple[list[str], str]:
-    """Gives the names of a body's parameters, and what it computes of them."""
+    """Gives the names of a body's parameters, and the text of what it computes of them."""
     names, block = list(signature(body).parameters), Block()
     return names, str(_computed(body, *(_Argument(block, i, n) for i, n in enumerate(names))))
 
@@ -160,15 +166,17 @@ def emit_pattern(
     body: Callable[..., Any], arguments: Sequence[Emitted], number: NumberOf
 ) -> Emitted:
     """Emits the ops that a body describes; `arguments` are the inputs and then the result so far.
-    Raises TypeError for a body that nothing gives a type."""
+    Raises TypeError for a body whose type nothing tells.
+    """
     block = Block()
     *inputs, acc = (_Argument(block, i) for i in range(len(arguments)))
     return _typed(_computed(body, acc, *inputs).emit(arguments, number))
 
 
 def check_body(body: Callable[..., Any], inputs: int) -> None:
-    """Calls a body once, so that what is wrong with it shows: it cannot be called with so many
-    inputs, or fails of itself. Raises ByocirError B206."""
+    """Calls a body once, so that a mistake in it shows: a wrong number of parameters, or an error
+    of its own. Raises ByocirError B206.
+    """
     block = Block()
     _computed(body, *(_Argument(block, i) for i in range(inputs + 1)))
 
@@ -315,8 +323,9 @@ class _Unary(ScalarPattern):
 
 @dataclass(frozen=True)
 class _Converted(ScalarPattern):
-    """Matches a number that was converted to this type, as `to` stands for: in one step, in several
-    of one kind, or in none if it is of the type already."""
+    """Matches a number that was converted to this type, as `to` writes it: in one step, in several
+    of one kind, or in none if it has the type already.
+    """
 
     operand: ScalarPattern
     type: Attribute
@@ -364,7 +373,7 @@ class _Compared(ScalarPattern):
 
 
 def comparison(op: arith.CmpiOp | arith.CmpfOp) -> str | None:
-    """Names a comparison as bodies write it; None for unsigned ones and others of floats."""
+    """Names a comparison op as bodies write it; None for unsigned ones and for others of floats."""
     if isinstance(op, arith.CmpiOp):
         found = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
         name = found.removeprefix("s")
@@ -401,7 +410,7 @@ class _Selected(ScalarPattern):
 
 @dataclass(frozen=True)
 class _Read(ScalarPattern):
-    """An element looked up; indices are i64."""
+    """Matches an element that is looked up; indices are i64."""
 
     array: ScalarPattern
     indices: tuple[ScalarPattern, ...]
@@ -431,7 +440,7 @@ def _typed(value: Emitted | Number) -> Emitted:
 
 
 def _merged(steps: Sequence[type[Operation]]) -> tuple[type[Operation], ...]:
-    """Conversions with every run of one repeatable kind as one."""
+    """Makes one conversion of each run of the same repeatable kind: extsi, extsi → extsi."""
     merged: list[type[Operation]] = []
     for step in steps:
         if not (merged and merged[-1] is step and step in REPEATABLE):
@@ -441,7 +450,7 @@ def _merged(steps: Sequence[type[Operation]]) -> tuple[type[Operation], ...]:
 
 @cache
 def _conversions(source: Attribute, target: Attribute) -> tuple[type[Operation], ...]:
-    """Gives the ops that a body written with `to` has between these types."""
+    """Gives the kinds of ops that a body written with `to` has between these types."""
     block = Block(arg_types=[source])
     with emitting_to(block):
         Emitted(block.args[0]).to(target)

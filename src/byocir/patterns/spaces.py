@@ -1,4 +1,4 @@
-"""The ways in which a block's iterators can stand for those that a block pattern names."""
+"""Finds the ways in which a block's iterators can stand for those that a block pattern names."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ Forms = Sequence[Sequence[FloorIndex]]
 def spaces(
     op: tir.BlockOp, iterators: Iterators, out: Index, result: Sequence[FloorIndex]
 ) -> Iterator[tuple[NamedIterators, Unknowns]]:
-    """Gives the ways in which the block's iterators can stand for the pattern's, so that the
-    result's index fits, with the unknowns of that index. Reductions of extent 1 come last, so that
-    names prefer the others."""
+    """Yields each way in which the block's iterators can stand for the pattern's so that the
+    result's index fits, with the unknowns of that index. Reductions of extent 1 are tried last, so
+    that names prefer the others.
+    """
     count = len(op.iterators)
     extents = (*op.extents, *[1] * (len(iterators.parallel) + len(iterators.reduction)))
     parallels = _result_order(op)
@@ -46,8 +47,9 @@ def spaces(
 def _assigned(
     space: NamedIterators, iterators: Sequence[int], names: Sequence[str], groups: Sequence[str]
 ) -> Iterator[NamedIterators]:
-    """Gives the ways in which these iterators can stand for the names, the rest being in the groups
-    or, without groups, of extent 1."""
+    """Yields each way in which some of these iterators stand for the names, while the rest are in
+    the groups or, without groups, of extent 1.
+    """
     for chosen in permutations(iterators, len(names)):
         rest = [i for i in iterators if i not in chosen]
         if not groups and any(space.extents[i] > 1 for i in rest):
@@ -60,7 +62,7 @@ def _assigned(
 def _groupings(
     iterators: Sequence[int], groups: Sequence[str]
 ) -> Iterator[Mapping[str, tuple[int, ...]]]:
-    """Gives the ways to put each of these iterators into one of the groups."""
+    """Yields each way to put each of these iterators into one of the groups."""
     if not groups:
         yield {}
         return
@@ -72,7 +74,9 @@ def _groupings(
 def in_reading_order(
     space: NamedIterators, reduced: Sequence[str], indices: Sequence[Index], forms: Forms
 ) -> NamedIterators:
-    """Orders the iterators of each reduction group as they index the first operand that has it."""
+    """Orders the iterators of each reduction group as they index the first operand that has the
+    group.
+    """
     groups = dict(space.groups)
     for name in reduced:
         whole = Group(name, broadcast=False)

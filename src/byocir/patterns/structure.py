@@ -1,4 +1,4 @@
-"""Patterns of whole structures: several results, repeated steps, paths, several roots."""
+"""Defines patterns of whole structures: several results, repeated steps, paths, several roots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from byocir.patterns.nodes import AlternativesPattern, Pattern
 
 
 class ResultPattern(Pattern):
-    """One of the results of an op; a plain op pattern stands for the first."""
+    """Matches one of the results of an op; a plain op pattern stands for the first."""
 
     def __init__(self, inner: Pattern, index: int | None) -> None:
         self.inner = inner
@@ -43,7 +43,7 @@ class ResultPattern(Pattern):
 
 
 class PathPattern(Pattern):
-    """A value that comes from a start by nothing but certain ops, on every way."""
+    """Matches a value to which every way from a start leads through nothing but certain ops."""
 
     def __init__(self, start: Pattern, through: frozenset[str]) -> None:
         self.start = start
@@ -73,7 +73,9 @@ class PathPattern(Pattern):
     def _cone(
         self, value: SSAValue, state: State
     ) -> tuple[list[Operation], list[Operation], list[SSAValue]]:
-        """Gives the ops passed, the constants they use, and the values that paths come from."""
+        """Walks back from a value: gives the ops that it passes, the constants that they use, and
+        the values that it ends at.
+        """
         cone, constants = dict[Operation, None](), dict[Operation, None]()
         starts = dict[SSAValue, None]()
         pending = [value]
@@ -101,7 +103,7 @@ class PathPattern(Pattern):
 
 
 class ParallelPattern(Pattern):
-    """Several roots over shared values; all of them are results."""
+    """Matches several roots over shared values; all of them are results."""
 
     def __init__(self, roots: tuple[Pattern, ...]) -> None:
         self.roots = roots
@@ -132,7 +134,9 @@ class ParallelPattern(Pattern):
             progress.miss(state, f"expected {wanted} beside it on the same input, found none")
 
     def _candidates(self, root: Pattern, state: State) -> list[Operation]:
-        """Free ops of the right kind that the values matched so far lead to, in their order."""
+        """Lists the ops, in their order, that can be the next root: unmatched ones of the right
+        kind that the values matched so far lead to.
+        """
         bound = state.nodes.values()
         level = [cast(SSAValue, thing) for thing in bound if isinstance(thing, SSAValue)]
         found = dict[Operation, None]()
@@ -161,15 +165,18 @@ class ParallelPattern(Pattern):
 
 
 def result(inner: Pattern, index: int | None = None) -> Pattern:
-    """Gives a result of an op by its index, or any result: `result(op("graph.split", x), 1)`."""
+    """Makes a pattern of a result of an op by its index, or of any result:
+    `result(op("graph.split", x), 1)`.
+    """
     return ResultPattern(inner, index)
 
 
 def repeat(
     inner: Pattern, step: Callable[[Pattern], Pattern], *, least: int = 0, most: int
 ) -> Pattern:
-    """`step` applied `least` to `most` times on `inner`, as often as fits. Raises ValueError for a
-    range that is none."""
+    """Makes a pattern of `step` applied `least` to `most` times on `inner`, as often as fits.
+    Raises ValueError for bounds that leave no number.
+    """
     if not 0 <= least <= most or most == 0:
         raise ValueError(f"expected 0 <= least <= most and most >= 1, found {least} and {most}")
     forms = [inner]
@@ -180,15 +187,17 @@ def repeat(
 
 
 def path(start: Pattern, *through: str) -> Pattern:
-    """Matches a value that comes from `start` through these ops alone, whatever the graph between:
-    each path back from the value passes them only, until it reaches the one value that `start`
-    matches. As many as can be are taken, and none at all is a path, too. Constants on the way
-    belong to the match."""
+    """Makes a pattern of a value that comes from `start` through these ops alone, whatever the
+    graph between: each path back from the value passes nothing else until it reaches the one value
+    that `start` matches. The path is as long as it can be, and may have no op at all. Constants on
+    the way belong to the match.
+    """
     return PathPattern(start, frozenset(through))
 
 
 def parallel(*roots: Pattern) -> Pattern:
-    """Several roots that share values, such as products of one input by different weights. The
-    first is found like any pattern, the others among the users of what is matched so far. All of
-    them are results of the composite."""
+    """Makes a pattern of several roots that share values, such as products of one input by
+    different weights. The first root is found like any pattern, the others among the users of what
+    is matched so far. All of them are results of the composite.
+    """
     return ParallelPattern(roots)

@@ -21,8 +21,9 @@ from byocir.vendor.user_code import given_file
 
 
 class TargetProtocol(Protocol):
-    """A target as passes see it, which know no target's class: `byocir.targets.base.Target` is one.
-    Its class makes an instance from options."""
+    """A target as passes see it: they do not know the class `byocir.targets.base.Target`, which has
+    these members. Its class makes an instance from options.
+    """
 
     name: ClassVar[str]
     """The part before the dot in the names of its composites."""
@@ -35,16 +36,16 @@ class TargetProtocol(Protocol):
 
     @classmethod
     def read_files(cls, spec: ArgSpec) -> ArgSpec:
-        """Puts what files hold that options name in the place of their names."""
+        """Replaces, among options, names of files by what the files hold."""
         ...
 
     @classmethod
     def from_spec(cls, spec: ArgSpec) -> Self:
-        """Makes an instance with these options; raises ValueError."""
+        """Makes an instance with the options of a spec; raises ValueError."""
         ...
 
     def spec(self, *, include_default: bool = False) -> ArgSpec:
-        """Gives the name and the options."""
+        """Gives the target's name and options."""
         ...
 
     def cost(self, composite: str, ops: Any) -> Mapping[str, float]:
@@ -99,45 +100,48 @@ class TargetProtocol(Protocol):
     """The patterns of what `tensorise` in its schedules may make of blocks."""
 
     def schedule(self, composite: CompositeOp) -> str | None:
-        """Gives the script by which the blocks of a composite run; None for as they are."""
+        """Gives the script by which the blocks of a composite run; None to run them as they are."""
         ...
 
     def knobs(self, composite: CompositeOp) -> Mapping[str, Sequence[int | str]]:
-        """Gives the values that each hole of its script can have, or else each knob of its code."""
+        """Gives the values that each hole of the composite's script can have or, without a script,
+        each knob of its code.
+        """
         ...
 
     def transform(self, composite: str, uses: Sequence[Use], array: Any) -> Any:
-        """Gives what is stored for a constant of a composite; None stands for its numbers."""
+        """Gives the array to store for a constant of a composite; None to store its own numbers."""
         ...
 
 
 def register(name: str, target: type[TargetProtocol]) -> None:
-    """Makes a target known in this process by its name; in this thread before what others
-    register."""
+    """Registers a target's class in this process by its name; this thread finds it before those
+    that others register.
+    """
     registry.give(name, _with_dialects(target))
 
 
 def _with_dialects(target: type[TargetProtocol]) -> type[TargetProtocol]:
-    """Gives the class of a target whose dialects are known from here on."""
+    """Registers the dialects of a target's class, and gives the class."""
     for dialect in target.dialects:
         registry.give_dialect(dialect.name, dialect)
     return target
 
 
 def file_of(name: str) -> str:
-    """Spells a target of a file as it was given, `path/to/npu.py:Npu`; empty for others."""
+    """Spells a target from a file as the user gave it, `path/to/npu.py:Npu`; empty for others."""
     kind = registry.given(name)
     file = given_file(kind) if isinstance(kind, type) else ""
     return f"{file}:{getattr(kind, '__name__', '')}" if file else ""
 
 
 def operators_known() -> list[Any]:
-    """Gives the ONNX operators of all targets that are known in this process."""
+    """Lists the ONNX operators of all targets that are registered in this process."""
     return [entry for target in registry.all_given().values() for entry in target.operators]
 
 
 def installed() -> set[str]:
-    """Gives the names of targets that packages bring."""
+    """Gives the names of the targets that installed packages bring."""
     return {entry.name for entry in registry.installed()}
 
 

@@ -1,4 +1,4 @@
-"""Targets as attributes of modules, as text and as instances with their options.
+"""Converts targets between attributes of modules, text, and instances with their options.
 
 Passes find a target, and its patterns, here by the `#byoc.target` that the module carries.
 """
@@ -44,7 +44,9 @@ OBJECTIVES = ("latency", "energy", "bytes")
 
 
 def instantiate(spec: ArgSpec) -> TargetProtocol:
-    """Gives a target with these options; raises ByocirError B210 (name) or B213 (options)."""
+    """Makes an instance of a target with these options; raises ByocirError B210 (name) or B213
+    (options).
+    """
     kind = find_class(spec.name)
     known = [field.name for field in fields(kind)] if is_dataclass(kind) else []
     for option in spec.parameters:
@@ -67,7 +69,7 @@ def instantiate(spec: ArgSpec) -> TargetProtocol:
 
 
 def _with_floats(kind: type[Any], spec: ArgSpec) -> ArgSpec:
-    """Makes whole numbers floats where the options of a class are floats."""
+    """Converts whole numbers to floats in options whose type is float."""
     types = get_type_hints(kind) if spec.parameters else {}
 
     def read(option: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -100,8 +102,9 @@ def _wrong_option(kind: type[TargetProtocol], spec: ArgSpec) -> str:
 
 
 def find(attribute: TargetAttr) -> TargetProtocol:
-    """Gives the target that an attribute of a module names, with its options. Raises ByocirError
-    B210 for one that is not installed, as is one in a file."""
+    """Gives an instance of the target that an attribute of a module names, with its options. Raises
+    ByocirError B210 for a target that is not installed, as one from a file is not.
+    """
     name = attribute.target_name.data
     if name not in names():
         near = did_you_mean(name, names())
@@ -129,8 +132,9 @@ def _options_of(attribute: TargetAttr) -> dict[str, tuple[Any, ...]]:
 
 
 def machine_of(attribute: TargetAttr) -> str:
-    """Gives the machine of the target that an attribute names; none where nobody knows the
-    target."""
+    """Gives the name of the machine that the target of an attribute describes; empty where the
+    target is not known, or describes none.
+    """
     name = attribute.target_name.data
     machine: Any = find(attribute).machine if name in names() else ""
     return machine if isinstance(machine, str) else machine.name
@@ -194,9 +198,10 @@ _OF_FILES = re.compile(r"(=\s*)(?![-+]?[0-9]+\.[0-9]*(?:[\s,}]|$))([\w~-]*[./\\]
 
 
 def parse_targets(text: str, saved: Sequence[TargetAttr] = ()) -> list[TargetAttr]:
-    """Targets as the command line gives them, e.g. `vta{rounding=half_even},npu`. Options that the
-    text does not give are those of `saved`, else the target's defaults. Files that options name are
-    read here: a module's options name none."""
+    """Parses targets as the command line gives them, e.g. `vta{rounding=half_even},npu`. Options
+    that the text does not give are those of `saved`, else the target's defaults. Files that options
+    name are read here: a module's options name none.
+    """
     try:
         specs = list(parse_pipeline(_OF_FILES.sub(r'\g<1>"\g<2>"', text)))
     except (ParseError, ArgSpecParseError, ValueError) as error:  # ValueError: many digits
@@ -213,14 +218,14 @@ def parse_targets(text: str, saved: Sequence[TargetAttr] = ()) -> list[TargetAtt
 
 
 def read_files(spec: ArgSpec) -> ArgSpec:
-    """Options that a user gives, with what files hold in the place of the files that they name."""
+    """Replaces, in options that a user gives, names of files by what the files hold."""
     kind = find_class(spec.name)
     with mistakes_of(spec.name, cast("type[Any]", kind), "read_files", kind.read_files):
         return kind.read_files(spec)
 
 
 def _completed(spec: ArgSpec, options: Mapping[str, tuple[Any, ...]]) -> ArgSpec:
-    """Gives the options of a spec, and those of `options` that it does not give."""
+    """Gives the options of a spec, and of `options` those that the spec leaves out."""
     given = {name.replace("-", "_") for name in spec.parameters}
     more = {name: v for name, v in options.items() if name.replace("-", "_") not in given}
     return ArgSpec(spec.name, {**more, **spec.parameters})
@@ -231,8 +236,9 @@ def _choose() -> str:
 
 
 def targets_of(module: ModuleOp) -> list[TargetAttr]:
-    """Gives the module's targets in order of preference; raises ByocirError B211 when none are
-    set."""
+    """Gives the module's targets in order of preference; raises ByocirError B211 when it names
+    none.
+    """
     attribute = module.attributes.get(TARGETS)
     if not isinstance(attribute, ArrayAttr):
         raise ByocirError(
@@ -245,8 +251,9 @@ def targets_of(module: ModuleOp) -> list[TargetAttr]:
 
 
 def objective_of(module: ModuleOp) -> str:
-    """Reads the objective that targets compete on, empty if none; raises ByocirError B246 for an
-    unknown one."""
+    """Reads the objective that targets compete on from a module, empty if there is none; raises
+    ByocirError B246 for an unknown one.
+    """
     attribute = module.attributes.get(OBJECTIVE)
     objective = attribute.data if isinstance(attribute, StringAttr) else ""
     if objective not in ("", *OBJECTIVES):
@@ -257,7 +264,9 @@ def objective_of(module: ModuleOp) -> str:
 
 
 def _option(values: Any) -> Attribute:
-    """Raises TypeError or VerifyException for values that no module can carry."""
+    """Converts the values of an option to an attribute. Raises TypeError or VerifyException for
+    values that no module can carry.
+    """
     if not isinstance(values, tuple | list):
         raise TypeError(type(values).__name__)
     values = cast("Sequence[Any]", values)

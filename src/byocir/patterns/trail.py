@@ -1,4 +1,5 @@
-"""The trail: every attempt as a record in the module, and the nearest miss of what was not tried.
+"""Keeps the trail: a record in the module of every attempt, and of the nearest miss at ops that no
+attempt began at.
 
 Records are made from the very attempts that decided.
 """
@@ -28,8 +29,9 @@ _Fits = tuple[list[State], Progress]
 
 
 def record(attempt: Attempt, target: str, note: str = "") -> DecisionAttr:
-    """Gives an attempt as data; `note` says why a target got what it fits. One that matched nothing
-    is told of the op at which it began."""
+    """Makes the record of an attempt; `note` says why a target got what fits it. An attempt that
+    matched nothing is recorded for the op at which it began.
+    """
     ops = attempt.matched or (attempt.root,)
     nodes = dict.fromkeys(name for op in ops for name in names(op.location))
     return DecisionAttr.of(
@@ -48,9 +50,10 @@ def record(attempt: Attempt, target: str, note: str = "") -> DecisionAttr:
 
 
 def append(module: ModuleOp, decisions: Sequence[DecisionAttr]) -> None:
-    """Adds decisions to the module's trail. What an earlier run of the matcher recorded is not
-    recorded again, and the reason why a pattern declined a place stays the first one: later there
-    are fewer ops left to look at."""
+    """Adds decisions to the module's trail, without those that an earlier run of the matcher
+    recorded. Why a pattern declined a place stays what was recorded first: later there are fewer
+    ops left to look at.
+    """
     trail = _trail(module)
     known = set(trail.decisions)
     declined = {_place(decision) for decision in known if not decision.taken}
@@ -63,7 +66,7 @@ def append(module: ModuleOp, decisions: Sequence[DecisionAttr]) -> None:
 
 
 def withdraw(module: ModuleOp, reasons: Mapping[CompositeOp, str]) -> None:
-    """Turns the records of composites that were taken and given back into declined ones."""
+    """Marks the records of composites that were taken and given back as declined."""
     places = {
         (op.pattern.data, op.level.data, frozenset(names(op.location))): reason
         for op, reason in reasons.items()
@@ -87,7 +90,9 @@ def _trail(module: ModuleOp) -> TrailOp:
 
 
 def _place(decision: DecisionAttr) -> tuple[Attribute, ...] | None:
-    """Gives the pattern and the op it was tried at; None when the op has no name."""
+    """Identifies where a decision was made: the pattern and the op it was tried at; None when the
+    op has no name.
+    """
     root = next(iter(decision.nodes), None)
     return root and (decision.target, decision.level, decision.pattern, root)
 
@@ -118,7 +123,9 @@ def _nearest_miss(
     taken: Mapping[Operation, str],
     alike: Alike,
 ) -> Attempt | None:
-    """Gives the path that comes furthest; None where one leads to the root, or none fits the op."""
+    """Gives the attempt along the path that comes furthest; None where one leads to the root, or
+    none fits the op.
+    """
     outlined = composite.outlined(op, alike)
     known = alike.inner.setdefault(outlined, {}) if outlined else dict[object, OutlineMisfit]()
     starts: dict[Pattern, _Fits] = {}
@@ -146,7 +153,7 @@ def _nearest_miss(
 
 
 class _Paths(NamedTuple):
-    """Paths through a pattern, and of those the first from each inner node."""
+    """The paths through a pattern, and of those that begin at the same inner node the first."""
 
     all: tuple[tuple[Pattern, ...], ...]
     first: tuple[tuple[Pattern, ...], ...]
@@ -158,7 +165,9 @@ MOST_PATHS = 64
 
 @lru_cache(maxsize=1024)
 def _paths(composite: Composite, name: str) -> _Paths:
-    """Paths from an inner pattern node that could match an op of this name up to a root."""
+    """Lists the paths up to a root from the inner nodes of a pattern that could match an op of this
+    name.
+    """
     found = [path for path in _all_paths(composite) if name in path[0].root_names()]
     first = {path[0]: path for path in reversed(found)}
     return _Paths(tuple(found), tuple(path for path in found if first[path[0]] is path))
@@ -166,8 +175,9 @@ def _paths(composite: Composite, name: str) -> _Paths:
 
 @lru_cache(maxsize=1024)
 def _all_paths(composite: Composite) -> tuple[tuple[Pattern, ...], ...]:
-    """Paths from the inner nodes of a pattern up to a root, at most `MOST_PATHS` from each; without
-    the alternatives between, which match nothing themselves."""
+    """Lists the paths from the inner nodes of a pattern up to a root, at most `MOST_PATHS` from
+    each. Alternatives on the way are left out, as they match nothing themselves.
+    """
     found: list[tuple[Pattern, ...]] = []
     pending: list[tuple[Pattern, ...]] = [(pattern,) for pattern in composite.patterns]
     seen: set[tuple[Pattern, ...]] = set()
@@ -187,7 +197,9 @@ def _all_paths(composite: Composite) -> tuple[tuple[Pattern, ...], ...]:
 
 
 def _start(op: Operation, node: Pattern, alike: Alike) -> _Fits:
-    """Gives the ways in which an inner node fits at the op, and how far it came."""
+    """Gives the ways in which an inner node fits at the op, and how far it came where it does
+    not.
+    """
     miss = Progress(alike=alike)
     return _fitting(node, [op], (), miss), miss
 
@@ -199,7 +211,9 @@ def _climb(
     start: _Fits,
     taken: Mapping[Operation, str],
 ) -> Attempt | None:
-    """Follows a path from this op as far as it fits; None when it leads to the root."""
+    """Follows a path from this op towards the root as far as it fits, and gives that as an attempt;
+    None when it leads to the root.
+    """
     reached, candidates = tuple[Operation, ...](), [op]
     for node in path:
         if reached:

@@ -1,4 +1,4 @@
-"""Tests of a single value, for `wildcard("x", where=rank(4))` and `constant("w", where=…)`.
+"""Tests a single value, for `wildcard("x", where=rank(4))` and `constant("w", where=…)`.
 
 A test has a sentence, which is what users read where it fails, with what was seen.
 """
@@ -20,7 +20,7 @@ from byocir.vendor.places import failed
 
 @dataclass(frozen=True)
 class ValueTest:
-    """A test of a value: `look` gives whether it holds and what was seen."""
+    """A test of a value: `look` tells whether it holds, and what was seen."""
 
     sentence: str
     look: Callable[[SSAValue], tuple[bool, Any]]
@@ -78,7 +78,7 @@ def shape(*sizes: int | None) -> ValueTest:
 
 
 def per_tensor() -> ValueTest:
-    """Gives one number for all, such as one scale for a tensor."""
+    """Tests that an array has one number, such as one scale for a whole tensor."""
 
     def look(value: SSAValue) -> tuple[bool, tuple[int, ...]]:
         seen = shape_of(value.type)
@@ -88,7 +88,7 @@ def per_tensor() -> ValueTest:
 
 
 def per_channel(axis: int = 0) -> ValueTest:
-    """Gives one number or one for each index of an axis, such as scales by output channel."""
+    """Tests that an array varies along one axis at most, such as scales by output channel do."""
 
     def look(value: SSAValue) -> tuple[bool, tuple[int, ...]]:
         seen = shape_of(value.type)
@@ -99,8 +99,9 @@ def per_channel(axis: int = 0) -> ValueTest:
 
 
 def satisfies(sentence: str, holds: Callable[[np.ndarray], Any]) -> ValueTest:
-    """Gives a constant whose numbers satisfy a condition, e.g.
-    `satisfies("powers of two", lambda a: (np.log2(a) % 1 == 0).all())`."""
+    """Tests that the numbers of a constant satisfy a condition, e.g. `satisfies("powers of two",
+    lambda a: (np.log2(a) % 1 == 0).all())`.
+    """
 
     def look(value: SSAValue) -> tuple[bool, str]:
         array = constant_array(value)
@@ -122,14 +123,14 @@ PRESENT = ValueTest("numbers that were supplied", _present, numbers=True)
 
 
 def present() -> ValueTest:
-    """Gives a constant whose numbers are at hand: those of a module read without its weights are
-    not.
+    """Tests that a constant's numbers are at hand: those of a module that was read without its
+    weights are not.
     """
     return PRESENT
 
 
 def within(low: float, high: float) -> ValueTest:
-    """Gives a constant whose numbers all lie between these bounds, the bounds included."""
+    """Tests that all numbers of a constant lie between these bounds, the bounds included."""
     return satisfies(
         f"numbers within [{low:g}, {high:g}]", lambda a: bool(((a >= low) & (a <= high)).all())
     )

@@ -1,4 +1,4 @@
-"""The rule of composites that do not say that they take zero points."""
+"""Defines the rule of composites that do not say that they take zero points."""
 
 from __future__ import annotations
 

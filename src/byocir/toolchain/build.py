@@ -1,4 +1,5 @@
-"""Shared libraries from C sources, kept in the user's cache folder by all that decides their bytes.
+"""Builds shared libraries from C sources, and keeps them in the user's cache folder by a digest of
+all that decides their bytes.
 
 The folder is `$BYOCIR_CACHE`, else `$XDG_CACHE_HOME/byocir`, else `~/.cache/byocir`. Libraries are
 built in a temporary folder that lives as long as this process, copied beside their place and
@@ -86,14 +87,15 @@ def build_shared(name: str, files: Mapping[str, str | bytes], flags: Sequence[st
 
 
 def _list(folder: Path, stem: str) -> Path:
-    """Gives the place of the list of a library's headers in a folder."""
+    """Gives the path of the file that lists which headers a library was built from."""
     return folder / f"{stem}.headers"
 
 
 def _kept(folder: Path, stem: str) -> Path:
-    """Gives the place of a library in a folder. Its name tells the headers of others, as they are
-    now, by a digest, if there is a list of them: the loader takes two files of one path for the
-    same."""
+    """Gives the path of a library in a folder. Where headers from outside are listed for it, its
+    name has a digest of what they hold now, so that a changed header leads to another file: the
+    loader takes two files of one path for the same.
+    """
     try:
         paths = _list(folder, stem).read_text().splitlines()
     except (OSError, ValueError):
@@ -109,7 +111,9 @@ def _kept(folder: Path, stem: str) -> Path:
 
 
 def _keep(built: Path, place: Path) -> bool:
-    """Puts a library into the cache, for all processes at once; whether that can be done."""
+    """Copies a library into the cache, in one step that other processes see whole or not at all;
+    tells if that could be done.
+    """
     scratch = place.with_name(f".{place.name}-{os.getpid()}-{get_ident()}")
     try:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -125,8 +129,9 @@ def _keep(built: Path, place: Path) -> bool:
 def built_and_loaded(
     name: str, files: Mapping[str, str | bytes], flags: Sequence[str] = ()
 ) -> ctypes.CDLL:
-    """Gives the library that `build_shared` gives, ready to be called; built anew if it was damaged
-    since it was built. Raises as `build_shared` and `load_shared` do."""
+    """Gives the library that `build_shared` gives, ready to be called. One that was damaged since
+    it was built is built anew. Raises as `build_shared` and `load_shared` do.
+    """
     path = build_shared(name, files, flags)
     try:
         return load_shared(path)
@@ -137,9 +142,10 @@ def built_and_loaded(
 
 
 def takes(flags: Sequence[str], includes: str = "") -> bool:
-    """Tells if the compiler builds anything with these flags, behind lines that include headers: it
-    may not know a processor, have no OpenMP, or not find a library. Raises ByocirError B401,
-    B402."""
+    """Tells if the compiler builds a small program with these flags, below these lines that include
+    headers. It may not know a processor, have no OpenMP, or not find a library. Raises ByocirError
+    B401, B402.
+    """
     try:
         build_shared("probe", {"probe.c": includes + _PROBE}, flags)
     except ByocirError as error:
@@ -196,8 +202,9 @@ def _own_folder() -> Path:
 
 
 def is_whole(path: Path) -> bool:
-    """Tells if there is a file and, of ELF's format, all of it: the table of sections is its end.
-    Loading part of one may end the process."""
+    """Tells if a file is there and complete. In ELF's format the table of sections comes last, so
+    that its presence tells; loading part of such a file may end the process.
+    """
     try:
         with path.open("rb") as file:
             head = file.read(ELF_HEADER.size)
@@ -215,8 +222,9 @@ def is_whole(path: Path) -> bool:
 def _listed(
     compiler: Compiler, folder: Path, contents: Mapping[str, bytes], flags: Sequence[str]
 ) -> Path | None:
-    """Gives a file with the paths of the headers from outside of `folder` that its C files include;
-    None where they are those of C alone, which come with the compiler."""
+    """Gives a file that lists the headers from outside of `folder` which its C files include; None
+    where these are C's own headers alone, which come with the compiler.
+    """
     if not _links_others(flags):
         return None
     sources = [file for file in contents if file.endswith(".c")]
@@ -232,7 +240,7 @@ def _listed(
 
 
 def _links_others(flags: Sequence[str]) -> bool:
-    """Tells if flags bring headers or libraries of others."""
+    """Tells if flags make the compiler use headers or libraries other than its own."""
     return any(flag.startswith(("-I", "-isystem", "-l")) and flag != "-lm" for flag in flags)
 
 
@@ -257,7 +265,9 @@ def _key(compiler: Compiler, contents: Mapping[str, bytes], flags: Sequence[str]
 
 @cache
 def processor_text() -> str:
-    """This machine's processor: what `-march=native` looks at, where the system tells."""
+    """Describes this machine's processor, as far as the system tells: what `-march=native` looks
+    at.
+    """
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -269,7 +279,7 @@ def processor_text() -> str:
 def _compile(
     compiler: Compiler, folder: Path, contents: Mapping[str, bytes], flags: Sequence[str]
 ) -> Path:
-    """Compile in ``folder``; messages name the files as the caller did."""
+    """Compiles in ``folder``; messages name the files as the caller did."""
     for file, content in contents.items():
         (folder / file).write_bytes(content)
     sources = [file for file in contents if file.endswith(".c")]
@@ -290,8 +300,10 @@ def _compile(
 
 
 def _run(command: Sequence[str], folder: Path) -> tuple[int, bytes]:
-    """Gives the exit code and output of a compiler. It runs in a session of its own, all of which
-    ends if it takes too long or this process is interrupted: compilers have others do the work."""
+    """Runs a compiler; gives its exit code and output. It runs in a session of its own, all of
+    which is ended if it takes too long or this process is interrupted, for compilers start
+    processes that do the work.
+    """
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -319,8 +331,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _telling(lines: list[str]) -> list[str]:
-    """Gives the first lines from the first error on: compilers put warnings and context before
-    it."""
+    """Gives the lines of a compiler's output from the first error on, a few at most: warnings and
+    context come before it.
+    """
     first = next((i for i, line in enumerate(lines) if "error" in line.lower()), 0)
     return lines[first : first + ERROR_LINES]
 

@@ -1,4 +1,6 @@
-"""Defines the calling convention of emitted C: how arrays lie, and what the result means."""
+"""Defines the calling convention of emitted C: how arrays lie in memory, and what a result code
+means.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,18 @@ not fit each other."""
 
 
 class CEntry(NamedTuple):
-    """A C function that runs a region, by its address: it takes the state at this address before
-    inputs and outputs, unless `state` is None."""
+    """The address of a C function that runs a region. It takes the pointer `state` in front of
+    inputs and outputs, unless that is None.
+    """
 
     function: int
     state: int | None
 
 
 def aligned(values: np.ndarray) -> np.ndarray:
-    """Gives these values at a multiple of `ALIGN`: a copy, if they lie elsewhere."""
+    """Gives an array of these values that begins at a multiple of `ALIGN`: a copy, if the given one
+    does not.
+    """
     if values.ctypes.data % ALIGN == 0 and values.flags.c_contiguous:
         return values
     made = aligned_zeros(values.shape, values.dtype)
@@ -34,7 +39,7 @@ def aligned(values: np.ndarray) -> np.ndarray:
 
 
 def aligned_zeros(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """Gives a new array of zeros at a multiple of `ALIGN`."""
+    """Gives a new array of zeros that begins at a multiple of `ALIGN`."""
     nbytes = math.prod(shape) * dtype.itemsize
     memory = np.zeros(nbytes + ALIGN, np.uint8)
     start = -memory.ctypes.data % ALIGN

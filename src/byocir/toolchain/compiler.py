@@ -32,7 +32,9 @@ class Compiler:
         return shlex.join(self.command)
 
     def spelled(self, flags: Sequence[str]) -> list[str]:
-        """Flags of gcc as this compiler takes them: zig's names of processors have no hyphens."""
+        """Spells gcc's flags as this compiler takes them: zig's names of processors have no
+        hyphens.
+        """
         if not {"zig", WHEEL} & {Path(word).stem for word in self.command}:
             return list(flags)
         return [x.replace("x86-64-", "x86_64_") if x.startswith("-march=") else x for x in flags]
@@ -89,8 +91,9 @@ def _unknown(found: str) -> ByocirError:
 
 
 def _fingerprint(program: str) -> str:
-    """Gives a program by path, size and time of change: as telling as its version, and no
-    process."""
+    """Identifies a program by path, size and time of change: that tells as much as its version, and
+    starts no process.
+    """
     path = Path(program).resolve()
     status = path.stat()
     return f"{path} {status.st_size} {status.st_mtime_ns}"

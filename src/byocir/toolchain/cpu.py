@@ -1,4 +1,4 @@
-"""The processors that schedules know: one table, by name."""
+"""Lists the processors that schedules know, by name."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cpu:
-    """A processor as code for it sees it: `vector` bytes in each of `registers` vector registers,
-    the bytes of its first and second cache, and the flags that make C compilers use all of it.
+    """A processor, as code for it sees it: `vector` bytes in each of `registers` vector registers,
+    the bytes of its first and second cache, and the flags with which C compilers use all of it.
 
     `level` is the x86-64 level that a machine must have, 0 for any machine, and `features` what it
     must have beyond that, as compilers call it. Where `fuses` is set,
     products and sums of contractions may be rounded once, and be added in another order than the
-    block's; the first is done where processors have instructions for it."""
+    block's; the first is done where processors have instructions for it.
+    """
 
     name: str
     level: int
@@ -67,6 +68,8 @@ GENERIC = CPUS["generic"]
 
 
 def fitting(level: int, features: Collection[str] = ()) -> Cpu:
-    """Gives the most capable of those that a machine of an x86-64 level and these features runs."""
+    """Chooses the most capable processor of the table whose code a machine of this x86-64 level,
+    with these features, can run.
+    """
     able = [cpu for cpu in _TABLE if cpu.runs_on(level, features)]
     return max(able, key=lambda cpu: (cpu.level, len(cpu.features)))

@@ -1,4 +1,4 @@
-"""Finds a vendor's library: its headers, and what a program that calls it is linked with.
+"""Finds a vendor's library: its headers, and the flags that link a program with it.
 
 A place is tried by building a program that includes the headers and links the library, so what is
 found works. `$NAME_ROOT`, a folder with `include` and `lib`, goes before all places.
@@ -23,10 +23,11 @@ FOLDERS = ("include", "lib", "lib64")
 
 @dataclass(frozen=True)
 class Libraries:
-    """The libraries that C code needs: `headers` that it includes, `names` as `-l` takes them or
-    flags of the linker (which begin with a hyphen), and the places to look for both, of which the
-    first is taken that works: "pkg-config:NAME", "wheels:NAME NAME", or a folder with `include` and
-    `lib`. Last come those of the compiler. `owner` is the target that wants them."""
+    """The libraries that C code of the target `owner` needs: `headers` are those that it includes,
+    `names` are what `-l` takes, or flags of the linker (which begin with a hyphen). `search` lists
+    the places to look in, of which the first that works is taken: "pkg-config:NAME", "wheels:NAME
+    NAME", or a folder with `include` and `lib`; last come the compiler's own.
+    """
 
     owner: str
     headers: Sequence[str]
@@ -35,23 +36,24 @@ class Libraries:
 
     @property
     def variable(self) -> str:
-        """The variable that names a folder to take in place of all others."""
+        """The environment variable that names a folder to search in place of all others."""
         return re.sub(r"\W", "_", self.owner.upper(), flags=re.ASCII) + "_ROOT"
 
     @property
     def linked(self) -> list[str]:
-        """The libraries as flags of a linker that looks for them."""
+        """The flags by which a linker looks for the libraries."""
         return [name if name.startswith("-") else f"-l{name}" for name in self.names]
 
     @property
     def chosen(self) -> str:
-        """An argument of make, in an exported project, that links what is found here. Raises as
-        `flags` does."""
+        """The argument of make that has an exported project link the libraries found here. Raises
+        as `flags` does.
+        """
         return f"{self.variable}_FLAGS={shlex.join(self.flags())}"
 
     @property
     def packages(self) -> list[str]:
-        """The names under which pkg-config may know them."""
+        """The names by which pkg-config may know the libraries."""
         prefix = PKG_CONFIG
         return [p.removeprefix(prefix) for p in self.search if p.startswith(prefix)]
 
@@ -84,7 +86,7 @@ class Libraries:
         return f"{installed}, or {folder}"
 
     def _flags_of(self, place: str) -> list[str]:
-        """Gives the flags for a place; none where there is nothing."""
+        """Gives the flags for one place of the search; none where the libraries are not there."""
         if not place:
             return self.linked
         if place.startswith(PKG_CONFIG):
@@ -97,8 +99,9 @@ class Libraries:
         return self._in_files([p for part in FOLDERS for p in (folder / part).rglob("*")])
 
     def _in_files(self, files: Sequence[Path]) -> list[str]:
-        """Flags for headers and libraries among files; none where one lacks. Libraries are given by
-        their paths: those in wheels often lack the name that `-l` looks for."""
+        """Gives flags for headers and libraries among files; none where one of them is missing.
+        Libraries are given by their paths: those in wheels often lack the name that `-l` looks for.
+        """
         flags: list[str] = []
         for header in self.headers:
             path = next((p.as_posix() for p in files if p.as_posix().endswith(f"/{header}")), None)
@@ -120,7 +123,7 @@ def _found_at_run(folder: str) -> str:
 
 
 def _files_of(wheels: Sequence[str]) -> list[Path]:
-    """Gives the files that wheels installed."""
+    """Lists the files that wheels installed."""
     from importlib import metadata  # imports more than all of the runtime
 
     found: list[Path] = []
@@ -134,7 +137,7 @@ def _files_of(wheels: Sequence[str]) -> list[Path]:
 
 
 def _told_by_pkg_config(package: str) -> list[str]:
-    """Gives the flags that pkg-config tells of a package; none where it knows none."""
+    """Asks pkg-config for the flags of a package; gives none where it does not know the package."""
     program = os.environ.get("PKG_CONFIG", "pkg-config")
     command = [program, "--cflags", "--libs", package]
     try:

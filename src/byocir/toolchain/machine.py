@@ -38,14 +38,17 @@ int has_avx512vnni(void)
 
 @cache
 def x86_64_level() -> int:
-    """Gives the highest level of x86-64 that this machine runs, 1 to 4, as the psABI numbers them;
-    0 for other processors, and where there is no C compiler to ask with."""
+    """Gives the highest level of x86-64 that this machine runs, 1 to 4 as the psABI numbers them; 0
+    for other processors, and where no C compiler is there to ask with.
+    """
     return _asked("x86_64_level")
 
 
 @cache
 def x86_64_features() -> frozenset[str]:
-    """Lists those features beyond a level, of processors in the table, that this machine has."""
+    """Lists the features of processors in the table that no level includes and that this machine
+    has.
+    """
     return frozenset(name for name in (VNNI,) if _asked(f"has_{name}"))
 
 

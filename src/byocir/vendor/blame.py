@@ -19,7 +19,7 @@ LIBRARIES = frozenset({"ml_dtypes", "numpy", "onnx", "onnxruntime", "xdsl"})
 
 @dataclass(frozen=True)
 class Blame:
-    """Tells who made a mistake."""
+    """The one to blame for a mistake, and the line where it happened."""
 
     is_users: bool
     """Tells if it is the user's code, and not byocir's alone."""
@@ -32,9 +32,10 @@ class Blame:
 def blame(
     kind: type, function: Callable[..., Any] | None, error: BaseException, *, is_known: bool
 ) -> Blame:
-    """Finds who is to blame for an error that a method of class `kind` raised. The user is where
-    code of the user's was running, or the class is the user's and the method, too, or the error
-    `is_known` to be a fault of such classes; else byocir is."""
+    """Finds who is to blame for an error that a method of class `kind` raised. The user is to blame
+    where code of the user's was running, where both the class and the method are the user's, and
+    where such an error `is_known` to be a fault of the user's class; byocir is else.
+    """
     ours, users, below = "", "", ""
     for frame, line in _lines(error):
         package, module = _package(frame.f_globals.get("__name__", "")), frame.f_globals["__name__"]
@@ -50,7 +51,9 @@ def blame(
 
 
 def _lines(error: BaseException) -> Iterator[tuple[FrameType, int]]:
-    """Gives the calls that were running, outermost first, each with its line."""
+    """Walks the calls that were running when an error was raised, outermost first, each with its
+    line.
+    """
     trace = error.__traceback__
     while trace is not None:
         yield trace.tb_frame, trace.tb_lineno
@@ -58,7 +61,7 @@ def _lines(error: BaseException) -> Iterator[tuple[FrameType, int]]:
 
 
 def _inner(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives the function that a decorator or `partial` wraps."""
+    """Gives the function inside the wrappers of a decorator or `partial`."""
     found = unwrap(function)
     return _inner(found.func) if isinstance(found, partial) else found
 
@@ -72,8 +75,9 @@ def _is_ours(thing: object) -> bool:
 
 
 def _place_in(kind: type, function: Callable[..., Any] | None, error: BaseException) -> str:
-    """Gives the line of a user's method that failed; without one the last of the lines that were
-    running in the files of a user's class, if there are any."""
+    """Gives the line of a user's method that failed. Without a method, gives the innermost line
+    that was running in the files of a user's class; empty if there is none.
+    """
     if function is not None:
         return place_of(function, error)
     own = [sys.modules.get(each.__module__) for each in kind.__mro__ if not _is_ours(each)]
@@ -83,7 +87,9 @@ def _place_in(kind: type, function: Callable[..., Any] | None, error: BaseExcept
 
 
 def _begin_of(kind: type) -> str:
-    """Gives the line at which a class begins."""
+    """Gives the place where a class is defined: `file:line`, or its module where it is in no
+    file.
+    """
     try:
         return f"{getsourcefile(kind)}:{getsourcelines(kind)[1]}"
     except (OSError, TypeError):  # typed in, or in no file

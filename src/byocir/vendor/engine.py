@@ -1,4 +1,4 @@
-"""Says what all engines have in common that run ONNX models."""
+"""Defines what all engines that run ONNX models have in common."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class NotComputed(Exception):
-    """An engine cannot run a model, or a model cannot be run on these inputs."""
+    """Says that an engine cannot run a model, or not on these inputs."""
 
 
 def as_value(value: Any) -> Any:

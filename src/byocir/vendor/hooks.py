@@ -1,5 +1,6 @@
-"""Calls the hooks of targets. An error in a target's code is told as the target's, with its place;
-one of byocir's as an internal error."""
+"""Calls the hooks of targets. An error in a target's code is reported as the target's, with the
+line; one in byocir's code as an internal error.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ DEBUG = "BYOCIR_DEBUG"
 
 
 class CodeFailed(Exception):
-    """The code that a target gave says that it failed."""
+    """Says that the code which a target generated reports a failure."""
 
 
 OF_TARGETS = (CodeFailed, NotImplementedError)
@@ -26,9 +27,10 @@ OF_TARGETS = (CodeFailed, NotImplementedError)
 def mistakes_of(
     target: str, kind: type, hook: str, function: Callable[..., Any] | None
 ) -> Generator[None]:
-    """Guards a call of the code of a target, or of a pass of its own, of class `kind`. Where it
-    fails it raises ByocirError B219 with the line of the target's code that did, or called what
-    did; and OwnMistake B232 where only byocir's was running."""
+    """Guards a call of the code of a target, or of one of its passes, of class `kind`. Where that
+    code fails, raises ByocirError B219 with the line of the target's code that failed or called
+    what failed; raises OwnMistake B232 where no code but byocir's was running.
+    """
     try:
         yield
     except ByocirError:
@@ -64,8 +66,9 @@ def _help(found: Blame) -> str:
 
 
 def ask(target: Any, hook: str, *arguments: Any) -> Any:
-    """Calls a method of a target, or reads a property or attribute of that name. Raises
-    ByocirError B219 where the target's code fails."""
+    """Calls a method of a target, or reads its property or attribute of that name. Raises
+    ByocirError B219 where the target's code fails.
+    """
     kind = cast("type[Any]", type(target))
     found: Any = getattr(kind, hook)
     function: Any = found.fget if isinstance(found, property) else found
@@ -77,7 +80,7 @@ def ask(target: Any, hook: str, *arguments: Any) -> Any:
 
 
 def expect_given(target: Any, hook: str, fits: bool, expected: str, found: object) -> None:
-    """Raises ByocirError B228 for a hook that gives something else than it must."""
+    """Raises ByocirError B228 unless a hook gave a value of the kind that it must give."""
     if not fits:
         raise ByocirError(
             "B228",

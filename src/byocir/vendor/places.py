@@ -28,6 +28,8 @@ def place_of(function: Callable[..., Any], error: BaseException | None = None) -
 def failed(
     code: str, what: str, function: Callable[..., Any], error: BaseException, help: str = ""
 ) -> ByocirError:
-    """Makes a user error of one that a user's function raised, with the line at which it did."""
+    """Makes a user error of the error that a user's function raised, with the line at which it
+    did.
+    """
     told = f"{what} failed with {type(error).__name__}: {error}"
     return ByocirError(code, told, where=place_of(function, error), help=help)

@@ -1,5 +1,6 @@
-"""The classes that targets are made of, by name: those that the user of this process gave, and
-those that installed packages bring, imported when they are asked for."""
+"""Keeps the classes that targets are made of, by name: those that the user of this process gave,
+and those that installed packages bring, which are imported when they are asked for.
+"""
 
 from __future__ import annotations
 
@@ -32,29 +33,33 @@ _of_thread = _OfThread()
 
 
 def give(name: str, kind: Any) -> None:
-    """Makes a target known in this process by its name; this thread finds its own targets first."""
+    """Registers a target's class in this process by its name; a thread finds the classes that it
+    registered itself first.
+    """
     _given[name] = _of_thread.given[name] = kind
 
 
 def give_dialect(name: str, dialect: Any) -> None:
-    """Makes a target's own dialect known in this process by its name."""
+    """Registers a target's own dialect in this process by its name."""
     _dialects[name] = dialect
 
 
 def given_dialects() -> dict[str, Any]:
-    """Gives the dialects of the targets that are known in this process, by name."""
+    """Gives the dialects that targets of this process registered, by name."""
     return {**_dialects}
 
 
 def given(name: str) -> Any | None:
-    """Gives the class of a target that was given in this process."""
+    """Gives the class of a target that was registered in this process; None for others."""
     return _of_thread.given.get(name) or _given.get(name)
 
 
 @contextmanager
 def forgetting(*, afresh: bool = False) -> Generator[None]:
-    """Forgets at its end the targets that became known inside it, by this thread and others, and
-    knows those from before again. `afresh` begins without any, as a new process does."""
+    """Restores, at the end of a `with`, the registered targets and dialects of before: what was
+    registered inside it, by this thread or others, is forgotten. With `afresh` it begins with none,
+    as a new process does.
+    """
     known = (_given, _of_thread.given, _dialects)
     before = [dict(each) for each in known]
     if afresh:
@@ -69,7 +74,7 @@ def forgetting(*, afresh: bool = False) -> Generator[None]:
 
 
 def all_given() -> dict[str, Any]:
-    """Gives all that were given in this process, by name."""
+    """Gives all classes of targets that were registered in this process, by name."""
     return {**_given}
 
 

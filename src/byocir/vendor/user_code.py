@@ -20,13 +20,13 @@ FILE_MODULE = "byocir_target_"
 
 
 def imported_from(kind: type, module: ModuleType) -> bool:
-    """Tells if a class was defined by this file, or by another of its folder."""
+    """Tells if a class was defined in this file, or in another one of the same folder."""
     return kind.__module__.split(".")[0] == module.__name__
 
 
 def given_file(kind: type) -> str:
-    """Gives the file, or folder, that the user gave and that defined a class; empty for other
-    classes.
+    """Gives the path of the file or folder, given by the user, that defined a class; empty for
+    other classes.
     """
     place = kind.__module__.partition(".")[0]
     module = sys.modules.get(place)
@@ -36,8 +36,9 @@ def given_file(kind: type) -> str:
 
 
 def import_file(path: Path, code: str) -> ModuleType:
-    """Imports the module of a file, or of a folder with an `__init__.py`, imported once per process
-    and path. Raises ByocirError with this code."""
+    """Imports a Python file, or a folder with an `__init__.py`, as a module, once per process and
+    path. Raises ByocirError with this code.
+    """
     file = path / "__init__.py" if path.is_dir() else path
     if not file.is_file():
         raise ByocirError(code, "expected a Python file, found none", where=str(path))
@@ -68,7 +69,7 @@ def import_file(path: Path, code: str) -> ModuleType:
 
 
 def _place(error: BaseException, file: Path) -> str:
-    """Gives the line of the user's file at which it failed."""
+    """Gives the line of the user's file at which importing it failed."""
     known = os.path.abspath(file)  # as code knows its file
     if isinstance(error, SyntaxError) and error.filename == known:
         return f"{file}:{error.lineno}"
