@@ -29,6 +29,7 @@ from byocir.dialects.graph import ConcatOp, ConstantOp
 from byocir.dialects.locations import fuse as fuse_locations
 from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module, print_module
+from byocir.dialects.tir import BlockOp
 from byocir.lowering.graph_to_tir.lower_op import Definitions
 from byocir.lowering.tir_to_c import source
 from byocir.patterns.blocks import BlockPattern
@@ -139,6 +140,14 @@ def test_composites_that_are_alike_are_verified_once(monkeypatch):
     module = byocir.import_onnx(growing("chain", NODES))
     hand_over(module, Request([Npu()]), PassRunner(keeps_start=False))
     assert len(seen) == 2  # a sum and a relu
+
+
+def test_of_blocks_that_are_alike_but_for_their_indices_those_alone_are_verified(monkeypatch):
+    whole: list[BlockOp] = []
+    verify = BlockOp.verify_
+    monkeypatch.setattr(BlockOp, "verify_", lambda op: (whole.append(op), verify(op))[1])
+    hand_over(byocir.import_onnx(growing("wide split", NODES)), Request(["vta"]))
+    assert len(whole) < 8  # 32 slices, each from another place
 
 
 @pytest.mark.parametrize("shape", ["elementwise", "wide split"])

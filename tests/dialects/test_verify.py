@@ -3,8 +3,16 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import FunctionType, IntegerAttr, StringAttr, i64
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    FunctionType,
+    IntegerAttr,
+    StringAttr,
+    i64,
+)
 from xdsl.dialects.func import FuncOp
+from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
 from byocir.dialects.byoc import CompositeOp, YieldOp
@@ -259,6 +267,23 @@ def test_blocks_like_a_right_one_must_be_right_inside(change, told):
     first, second = (op for op in module.walk() if isinstance(op, BlockOp))
     second.properties |= first.properties  # the same objects
     change(first.body.block.last_op, second.body.block.last_op)
+    with pytest.raises(InvalidOp, match=told):
+        verify_module(module)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (AffineMap(1, 0, (AffineExpr.dimension(0) + 1,)), r"inside \[0, 4\), found \[1, 4\]"),
+        (AffineMap(2, 0, (AffineExpr.dimension(1),)), "expected a map from 1 iterators"),
+        (AffineMap(1, 0, (AffineExpr.dimension(0),) * 2), "to 1 indices, found"),
+    ],
+)
+def test_blocks_like_a_right_one_must_read_inside_arrays(changed, told):
+    module = parse_module(TWINS)
+    first, second = (op for op in module.walk() if isinstance(op, BlockOp))
+    maps = [AffineMapAttr(changed), *first.maps.data[1:]]
+    second.properties |= {**first.properties, "maps": ArrayAttr(maps)}
     with pytest.raises(InvalidOp, match=told):
         verify_module(module)
 

@@ -13,12 +13,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import UNKNOWN_LOC, FusedLoc, LocationAttr, ModuleOp
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    FusedLoc,
+    LocationAttr,
+    MemRefType,
+    ModuleOp,
+    TensorType,
+)
 from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue, TypeAttribute
 from xdsl.parser import Parser, ParserState
 from xdsl.printer import Printer
@@ -63,22 +71,23 @@ class ModulePrinter(Printer):
     debuginfo: bool = True
     """Asks for the locations that are known."""
 
-    _locations: dict[int, tuple[Attribute, str]] = field(
+    _texts: dict[int, tuple[Attribute, str]] = field(
         default_factory=dict[int, tuple[Attribute, str]]
     )
-    """The fused locations that were printed, by identity, and their text inside `loc(…)`: ops share
-    them."""
+    """The fused locations and the types of arrays that were printed, by identity, and their text,
+    of locations that inside `loc(…)`: ops and values share them."""
 
     def print_attribute(self, attribute: Attribute) -> None:
-        if not isinstance(attribute, FusedLoc):
+        is_location = isinstance(attribute, FusedLoc)
+        if not is_location and type(attribute) not in (TensorType, MemRefType):
             super().print_attribute(attribute)
             return
-        if id(attribute) not in self._locations:
+        if id(attribute) not in self._texts:
             out = StringIO()
-            Printer(stream=out, printing_location=True).print_attribute(attribute)
-            self._locations[id(attribute)] = attribute, out.getvalue()
-        with self.in_location():
-            self.print_string(self._locations[id(attribute)][1])
+            Printer(stream=out, printing_location=is_location).print_attribute(attribute)
+            self._texts[id(attribute)] = attribute, out.getvalue()
+        with self.in_location() if is_location else nullcontext():
+            self.print_string(self._texts[id(attribute)][1])
 
     def print_bytes_literal(self, bytestring: bytes) -> None:
         """Prints at once what xDSL prints byte by byte."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -108,14 +108,22 @@ class Verifier:
             is_local = _is_local(type(op))
             changed = not is_local or facts != before.get(op)
             if changed or (op in holders and not isinstance(op, FuncOp)):
-                key = _likeness(op, facts) if is_local else None
-                if key is None or key not in self._alike:
-                    _verify_alone(op)
-                if key is not None:
-                    self._alike.setdefault(key, facts)
+                self._verify_op(op, facts, _likeness(op, facts) if is_local else None)
                 holders.add(op.parent_op())
             if is_local:
                 self._known[op] = facts
+
+    def _verify_op(self, op: Operation, facts: _Facts, key: tuple[object, ...] | None) -> None:
+        """Verifies an op by what is known of those with the same key."""
+        if key is None:
+            _verify_alone(op)
+            return
+        known = self._alike.get(key)
+        if known is None:
+            _verify_alone(op)
+        elif isinstance(op, BlockOp) and facts.properties != known.properties:
+            _expect_valid(op, op.verify_indices)
+        self._alike.setdefault(key, facts)
 
 
 def _look(op: Operation, around: Operation | None, is_last: bool, seen: list[_Seen]) -> None:
@@ -161,8 +169,13 @@ def _verify_alone(op: Operation) -> None:
     for value in (*op.results, *arguments):
         if deep := too_deep(value.type):
             raise InvalidOp(deep, op)
+    _expect_valid(op, lambda: op.verify(verify_nested_ops=False))
+
+
+def _expect_valid(op: Operation, verify: Callable[[], None]) -> None:
+    """Raises InvalidOp where a check of an op raises xDSL's VerifyException."""
     try:
-        op.verify(verify_nested_ops=False)
+        verify()
     except VerifyException as error:
         invalid = InvalidOp(str(error), op)
         for note in getattr(error, "__notes__", ()):  # the module, marked at the op
@@ -223,12 +236,26 @@ def _looks_around(kind: type[Operation]) -> bool:
 def _contents(kind: type[Operation], attributes: dict[str, Attribute] | None) -> Sequence[object]:
     """Lists attributes for a key: those of scalar ops, which are numbers, and names of functions by
     what they are, others by identity, as hashing a map or a weight takes longer than verifying an
-    op. Of what a call stands for no rule looks at more than the class."""
+    op. Of what a call stands for no rule looks at more than the class; the index maps of blocks are
+    verified by themselves."""
     if attributes is None:
         return (None,)
+    if issubclass(kind, BlockOp):
+        return (*attributes, *(_block_content(name, each) for name, each in attributes.items()))
     if _dialect(kind.name) in SCALAR_DIALECTS:
         return (*attributes, *attributes.values())
     return (*attributes, *map(_content, attributes.values()))
+
+
+def _block_content(name: str, attribute: Attribute) -> object:
+    match name, attribute:
+        case "maps", ArrayAttr():
+            maps = (each.data for each in cast("ArrayAttr[AffineMapAttr]", attribute))
+            return tuple((map_.num_dims, map_.num_symbols, len(map_.results)) for map_ in maps)
+        case "where", _:
+            return id(attribute)
+        case _:
+            return attribute
 
 
 def _content(attribute: Attribute) -> object:

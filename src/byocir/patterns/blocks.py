@@ -238,7 +238,7 @@ class BlockPattern(Pattern):
         if fits:
             return
         shaped, near = self._is_shaped_like(op, forms), 2 if ordered else 1
-        differs = self._indices_differ if ordered else self._body_differs
+        differs = self._indices_differ if ordered else body_differs(op, self.body)
         misfit = OutlineMisfit(pads or differs, near, shaped)
         if not placed:
             alike.misfits[self._told_apart(op, alike)] = misfit
@@ -270,9 +270,6 @@ class BlockPattern(Pattern):
         pads = self._named_pads(op, order)
         for space, unknowns in self._match_maps(op, order, forms):
             yield space, {**numbers, **unknowns, **pads}
-
-    def _body_differs(self, op: tir.BlockOp) -> str:
-        return body_differs(op, self.body)
 
     def _indices_differ(self, op: tir.BlockOp) -> str:
         return indices_differ(op, [read.index for read in self.reads], self.result)

@@ -111,6 +111,8 @@ class Alike:
         self.inner: dict[tuple[object, int], dict[object, OutlineMisfit]] = {}
         """The inner nodes of a composite's patterns that fit no such block, by composite and
         outline."""
+        self.remote: set[tuple[object, int]] = set()
+        """The composites and outlines of which `inner` has every inner node, and none is shaped."""
         self._facts: dict[Operation, Facts] = {}
         self._numbers = _Numbers(_content)
         self._outlines = _Numbers(_outline)

@@ -127,6 +127,8 @@ def _nearest_miss(
     none fits the op.
     """
     outlined = composite.outlined(op, alike)
+    if outlined in alike.remote:
+        return None
     known = alike.inner.setdefault(outlined, {}) if outlined else dict[object, OutlineMisfit]()
     starts: dict[Pattern, _Fits] = {}
     for node in (path[0] for path in paths.first if path[0] not in known):
@@ -146,6 +148,8 @@ def _nearest_miss(
             misses.append(_climb(op, composite, path, starts[path[0]], taken))
         elif misfit.shaped:
             misses.append(Attempt(composite, op, None, (op,), composite.size, misfit.told(op)))
+    if outlined and not misses:
+        alike.remote.add(outlined)
     partial = [miss for miss in misses if miss is not None]
     best = max(partial, key=lambda miss: len(miss.matched), default=None)
     found = best is not None and best.matched and len(partial) == len(misses)

@@ -274,7 +274,19 @@ class BlockOp(IRDLOperation):
     # Verification.
 
     def verify_(self) -> None:
-        _verify_block(self)
+        _verify_form(self)
+        arrays = _arrays(self)
+        _verify_maps(self, arrays)
+        _verify_pads(arrays)
+        _verify_body(self.body.block, arrays)
+        _verify_accesses(self, arrays)
+
+    def verify_indices(self) -> None:
+        """Raises VerifyException where its index maps are wrong; nothing else is looked at but how
+        many maps and indices there are."""
+        arrays = _arrays(self)
+        _verify_maps(self, arrays)
+        _verify_accesses(self, arrays)
 
     # Text.
 
@@ -362,25 +374,21 @@ class _Arrays(NamedTuple):
     """The inputs that the body looks elements up in."""
 
 
-def _verify_block(op: BlockOp) -> None:
-    """Raises VerifyException, one sentence, for the first rule that a block breaks."""
+def _arrays(op: BlockOp) -> _Arrays:
+    """Gathers the facts of the arrays of a block that has a map for each."""
     types = [value.type for value in (*op.ins, *op.outs)]
     inputs = len(op.ins)
-    _verify_form(op, types, inputs)
     maps = [attr.data for attr in op.maps.data]
-    _verify_counts(inputs, len(types), len(maps), len(op.pads))
     shapes = [shape_of(type_) for type_ in types]
     whole = {i for i in range(inputs) if not maps[i].results and shapes[i]}
     elements = [element_type_of(type_) for type_ in types]
-    arrays = _Arrays(inputs, types, shapes, elements, maps, op.pad_values, whole)
-    _verify_maps(op, arrays)
-    _verify_pads(arrays)
-    _verify_body(op.body.block, arrays)
-    if not op.bases and op.where is None:
-        _verify_accesses(op, arrays)
+    return _Arrays(inputs, types, shapes, elements, maps, op.pad_values, whole)
 
 
-def _verify_form(op: BlockOp, types: Sequence[Attribute], inputs: int) -> None:
+def _verify_form(op: BlockOp) -> None:
+    """Raises VerifyException, one sentence, where parts of a block do not go together."""
+    types = [value.type for value in (*op.ins, *op.outs)]
+    inputs = len(op.ins)
     kinds = {type(type_) for type_ in types}
     expect(inputs < len(types), "expected at least one operand in outs")
     expect(
@@ -408,9 +416,7 @@ def _verify_form(op: BlockOp, types: Sequence[Attribute], inputs: int) -> None:
         len(set(names)) == len(names), lambda: f"expected distinct iterator names, found {names}"
     )
     expect(all(e > 0 for e in extents), lambda: f"expected extents > 0, found {extents}")
-
-
-def _verify_counts(inputs: int, arrays: int, maps: int, pads: int) -> None:
+    arrays, maps, pads = len(types), len(op.maps), len(op.pads)
     expect(maps == arrays, lambda: f"expected one index map per operand ({arrays}), found {maps}")
     expect(pads == inputs, lambda: f"expected one pad entry per input ({inputs}), found {pads}")
 
@@ -485,7 +491,10 @@ def strange_use(body: Block) -> Operation | None:
 
 
 def _verify_accesses(op: BlockOp, arrays: _Arrays) -> None:
-    """Checks that every access is inside its array unless a pad covers it; there is no guard."""
+    """Checks of a block without guards and bases that every access is inside its array, unless a
+    pad covers it."""
+    if op.bases or op.where is not None:
+        return
     known = spans(op.extents)
     for i, (map_, shape) in enumerate(zip(arrays.maps, arrays.shapes, strict=True)):
         if i in arrays.whole or (i < arrays.inputs and arrays.pads[i] is not None):

@@ -25,6 +25,7 @@ from byocir.dialects.types import (
     has_dtype,
     is_core,
     static_shape,
+    tensor,
     too_deep,
 )
 from byocir.frontend.onnx.tensors import Unsupported, type_name
@@ -59,7 +60,7 @@ def _tensor(proto: onnx.TypeProto.Tensor | onnx.TypeProto.SparseTensor) -> Attri
     if any(size.dim_value < 0 for size in dims):
         raise Unsupported(f"expected sizes of at least 0, found {[s.dim_value for s in dims]}")
     sizes = [size.dim_value if size.HasField("dim_value") else DYNAMIC for size in dims]
-    made = TensorType(element, sizes)
+    made = tensor(element, sizes)
     if deep := too_deep(made):
         raise Unsupported(deep)
     return made
