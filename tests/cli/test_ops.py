@@ -19,7 +19,7 @@ def test_each_op_has_a_meaning_and_an_example_that_is_one(kind: type[IRDLOperati
 
 
 def test_a_docstring_is_a_meaning_and_an_example():
-    assert meaning_of(ReluOp) == "`max(x, 0)`."
+    assert meaning_of(ReluOp) == "Computes `max(x, 0)`."
     assert example_of(ReluOp) == "graph.relu %x : (tensor<8x4xi32>) -> tensor<8x4xi32>"
     assert meaning_of(ForeignOp).startswith(
         "An ONNX operator that no graph op stands for, at its own opset.\n\nThe domain"

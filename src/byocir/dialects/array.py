@@ -1,4 +1,5 @@
-"""Constant arrays: content-addressed, never text in bulk, safe for inf and nan.
+"""Constant arrays are known by their content, never written as text in bulk, and safe for inf and
+nan.
 
 A constant holds a `#graph.array<…>` whose data is an `Array`: digest,
 dtype, shape and, when they are at hand, the values. Arrays with the same digest are equal, so CSE
@@ -130,14 +131,16 @@ def _differ_at_ends(one: Array, other: Array) -> bool:
 
 
 class SharedMemory:
-    """New arrays beside each other in large pieces of memory, for which systems have large pages:
-    they are touched and translated with fewer interrupts. A piece is freed with its last array."""
+    """Hands out new arrays that lie beside each other in large pieces of memory: systems use large
+    pages for these, which take fewer interrupts and translations of addresses. A piece is freed
+    with its last array.
+    """
 
     def __init__(self) -> None:
         self._left = np.empty(0, np.uint8)
 
     def zeros(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
-        """Gives a new array of zeros at a multiple of `ALIGN`."""
+        """Gives a new array of zeros that begins at a multiple of `ALIGN`."""
         nbytes = math.prod(shape) * dtype.itemsize
         taken = -(-nbytes // ALIGN) * ALIGN
         if taken > self._left.size:
@@ -147,7 +150,7 @@ class SharedMemory:
 
 
 class ArrayStore:
-    """The arrays known while parsing, by digest."""
+    """Holds the arrays that are known while a text is parsed, by digest."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array] = {}
@@ -159,7 +162,9 @@ class ArrayStore:
         return self._arrays.get(digest)
 
     def update(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Adds arrays as read from a side file; each must have the digest it is filed under."""
+        """Adds arrays that were read from a side file; each must have the digest that it is filed
+        under.
+        """
         for digest, values in arrays.items():
             array = Array.of(values)
             if array.digest != digest:
@@ -172,7 +177,7 @@ class ArrayStore:
 
 
 class ByocirContext(Context):
-    """xDSL's context with the store that `#graph.array<"digest">` is looked up in."""
+    """Extends xDSL's context by the store in which `#graph.array<"digest">` is looked up."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -276,7 +281,7 @@ def _parse_number(parser: AttrParser) -> float | int:
 
 
 def arrays_of(attributes: Iterator[Attribute]) -> dict[str, Array]:
-    """Gives the arrays among these attributes that print as a digest, by digest."""
+    """Gives, by digest, those arrays in these attributes that are printed as a digest."""
     found: dict[str, Array] = {}
     for attribute in attributes:
         if isinstance(attribute, ArrayAttr) and not _prints_inline(attribute.data):

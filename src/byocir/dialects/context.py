@@ -1,4 +1,6 @@
-"""The context every byocir tool parses with: our dialects and the ones they build on, by name."""
+"""Sets up the context with which every byocir tool parses: our dialects and those that they build
+on, by name.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,7 @@ BASE_DIALECTS: dict[str, Callable[[], Dialect]] = {
 
 
 def dialects_of_targets() -> Iterable[Dialect]:
-    """Gives the dialects of the targets that are known in this process."""
+    """Gives the dialects of the targets that are registered in this process."""
     return given_dialects().values()
 
 
@@ -109,8 +111,9 @@ def _itself(dialect: Dialect) -> Dialect:
 
 
 def load_context() -> ByocirContext:
-    """Loads a context that knows all of these dialects, and those of the targets that are known in
-    this process, and imports each at its first use."""
+    """Makes a context that knows all of these dialects, and those of the targets that are
+    registered in this process; each is imported at its first use.
+    """
     context = ByocirContext()
     given = {dialect.name: partial(_itself, dialect) for dialect in dialects_of_targets()}
     for name, dialect in {**given, **BASE_DIALECTS, **OWN_DIALECTS}.items():

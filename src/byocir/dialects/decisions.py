@@ -1,5 +1,6 @@
 """Records, as plain data, the nodes of a model and what was decided about them: the rules that were
-evaluated, the patterns that were tried, what a target took, and what keeps its regions apart."""
+evaluated, the patterns that were tried, what a target took, and what keeps its regions apart.
+"""
 
 from __future__ import annotations
 
@@ -48,21 +49,24 @@ class Decision:
 
     @property
     def is_match(self) -> bool:
-        """Tells if the pattern matched as a whole, though it may not have been taken. What a
-        pattern misses is told as what it expected."""
+        """Tells if the pattern matched as a whole, though the target may not have taken it. What a
+        pattern misses is told as what it expected.
+        """
         found = self.matched > 0 and not self.reason.startswith("expected ")
         return self.taken or bool(self.rules) or found
 
     @property
     def shown(self) -> str:
-        """Gives the pattern, how much of it matched and why the rest did not, in one line."""
+        """The pattern, how much of it matched and why the rest did not, in one line."""
         matched = f"{min(self.matched, self.total - (not self.is_match))}/{self.total} ops matched"
         return f"{self.level:<6} {self.pattern:<18} {matched}, {self.reason}"
 
     @property
     def shares_an_op(self) -> bool:
-        """Tells if the pattern has an op of the node: not if all that fitted is that both are
-        blocks, of which one sums up or copies, and the other does not."""
+        """Tells if the pattern and the ops of the node have an op in common. For blocks that is not
+        so if one only copies or sums up and the other does not: then all that fitted is that both
+        are blocks.
+        """
         if self.is_match or self.matched > 1 or self.level == "graph":
             return True
         if self.reason.startswith("expected a block "):
@@ -74,10 +78,11 @@ class Decision:
 
     @property
     def distance(self) -> tuple[object, ...]:
-        """Tells how far the pattern was from being taken: the least is the closest. One that
-        matched as a whole is closest, whatever it was refused for; then those that matched more
-        ops, of these those with fewer left, or rules that failed. A short pattern that shares no
-        more than an activation is not close."""
+        """Gives a key by which decisions sort from the closest to being taken to the farthest. A
+        pattern that matched as a whole comes first, whatever it was refused for; then those that
+        matched more ops, of these those with a smaller part missing, then those with fewer failed
+        rules. A short pattern that matches no more than an activation is not close.
+        """
         failed = sum(not rule.holds for rule in self.rules)
         missing = 1 - self.matched / self.total if self.total else 1.0
         return not self.is_match, -self.matched, missing, failed
@@ -85,7 +90,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Taken:
-    """A matched pattern that a target took, and the script by which it has its blocks run."""
+    """A matched pattern that a target took, and the script by which the target runs its blocks."""
 
     pattern: str
     level: str
@@ -95,9 +100,10 @@ class Taken:
 
 @dataclass(frozen=True)
 class Cut:
-    """The reason why a region is apart from an earlier one of its target: the path from `leaves` in
-    that one through nodes outside both (`first` … `last`) to `enters`. `by` is the first thing on
-    it: an op of the host, or another target's region."""
+    """Says why a region is apart from an earlier one of its target: a path leads from `leaves` in
+    that one through nodes outside both (`first` … `last`) to `enters` in this one. `by` is the
+    first thing on it: an op of the host, or another target's region.
+    """
 
     by: str
     leaves: list[str]

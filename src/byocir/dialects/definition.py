@@ -1,4 +1,4 @@
-"""Defines ops as xDSL does, but looks at the formats of their text when they are first needed.
+"""Defines ops as xDSL does, but parses the formats of their text only when they are first needed.
 
 xDSL parses each format where its class is made: a fifteenth of the time of `byocir targets`, and
 most programs have few of all ops.
@@ -20,9 +20,10 @@ _OpT = TypeVar("_OpT", bound=IRDLOperation)
 
 
 def irdl_op_definition(kind: type[_OpT]) -> type[_OpT]:
-    """Makes a class the definition of an op. Its format is parsed with the first op that is read or
-    printed; a class without one that does not print its ops either has that of a function: `$a, $b
-    {attributes} : (types) -> types`."""
+    """Makes a class the definition of an op. Its assembly format is parsed when the first such op
+    is read or printed. A class that has neither a format nor a printer of its own gets the format
+    of a function: `$a, $b {attributes} : (types) -> types`.
+    """
     text, kind.assembly_format = kind.assembly_format, None
     define_op(kind)
     definition = kind.get_irdl_definition()
@@ -47,7 +48,7 @@ def irdl_op_definition(kind: type[_OpT]) -> type[_OpT]:
 
 
 def _as_function(definition: OpDef) -> str:
-    """Gives the format of an op that is written as a function of its operands."""
+    """Gives the assembly format of an op that is written as a function of its operands."""
     optional = {name for name, operand in definition.operands if isinstance(operand, OptOperandDef)}
     first, *others = (name for name, _ in definition.operands)
     more = "".join(f" (`,` ${n}^)?" if n in optional else f" `,` ${n}" for n in others)

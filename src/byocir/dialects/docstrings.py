@@ -75,7 +75,9 @@ def fields_of(kind: type) -> dict[str, str]:
 
 
 def fields_of_module(module: ModuleType) -> dict[str, str]:
-    """Gives the sentences below the names that a module defines, but functions and classes."""
+    """Gives the sentences below the names that a module defines, other than functions and
+    classes.
+    """
     return _told(ast.parse(getsource(module)).body)
 
 

@@ -1,4 +1,5 @@
-"""Definitions before uses: the rule of SSA that xDSL's verifier leaves unchecked.
+"""Checks that values are defined before they are used: the rule of SSA that xDSL's verifier leaves
+unchecked.
 
 An op may use a value that is defined earlier in its own block, or earlier than the op around it in
 an enclosing block, unless an op between the two is isolated from above. In regions of several
@@ -18,7 +19,7 @@ from byocir.dialects.walk import ops_in
 
 
 class InvalidOp(VerifyException):
-    """A broken rule together with the op that breaks it."""
+    """Says which rule is broken, and by which op."""
 
     def __init__(self, message: str, op: Operation) -> None:
         super().__init__(message)
@@ -44,14 +45,17 @@ def verify_dominance(module: ModuleOp) -> None:
 
 
 def _all_reach(module: ModuleOp) -> bool:
-    """Tells if a walk meets every value before its uses. So it is in all programs that are right,
-    unless control flow goes from block to block."""
+    """Tells if a walk in the order of the text meets every value before its uses. In a correct
+    program that is so, unless control flow goes from block to block.
+    """
     visible: set[SSAValue] = set()
     return all(_reach(op, visible) for op in module.body.block.ops)
 
 
 def _reach(op: Operation, visible: set[SSAValue]) -> bool:
-    """Tells if the operands of an op, and of those inside, are visible; adds its results."""
+    """Tells if the operands of an op, and of those inside it, are visible; then makes its results
+    visible.
+    """
     if not visible.issuperset(op.operands):
         return False
     if op.regions:
@@ -63,8 +67,9 @@ def _reach(op: Operation, visible: set[SSAValue]) -> bool:
 
 
 def _reach_inside(region: Region, visible: set[SSAValue]) -> bool:
-    """Tells if the operands of all ops in a region are visible; what these define is not visible
-    behind it."""
+    """Tells if the operands of all ops in a region are visible. What these ops define is not
+    visible behind the region.
+    """
     block = region.first_block
     if block is None:
         return True
@@ -77,7 +82,7 @@ def _reach_inside(region: Region, visible: set[SSAValue]) -> bool:
 
 
 def describe(op: Operation) -> str:
-    """Gives an op as messages write it: its name and, when known, the nodes it came from."""
+    """Words an op for messages: its name and, when known, the nodes it came from."""
     nodes = ", ".join(f'"{name}"' for name in names(op.location))
     return f"{op.name} ({nodes})" if nodes else op.name
 
@@ -88,7 +93,7 @@ def _problem(
     order: dict[Operation, int],
     regions: dict[Region, DominanceInfo],
 ) -> str:
-    """Says why a value does not reach its user; empty when it does."""
+    """Says why a value cannot be used by an op; empty when it can."""
     home = value.owner.parent if isinstance(value, OpResult) else value.owner
     if not isinstance(home, Block) or (isinstance(value, OpResult) and value.op not in order):
         return "a value of an op that is not in the module"
@@ -105,8 +110,9 @@ def _problem(
 
 
 def _holder(user: Operation, region: Region | None) -> tuple[Operation | None, Operation | None]:
-    """Gives the op of a region that is or holds a user, None when the user is not in the region;
-    and the op between the two that is isolated from above, if any."""
+    """Gives the op of a region that is a user, or has it inside, None when the user is not in the
+    region; and the innermost op between the two that is isolated from above, if any.
+    """
     wall: Operation | None = None
     holder: Operation | None = user
     while holder is not None and holder.parent_region() is not region:
@@ -117,8 +123,9 @@ def _holder(user: Operation, region: Region | None) -> tuple[Operation | None, O
 
 
 def _across_blocks(home: Block, using: Block | None, regions: dict[Region, DominanceInfo]) -> str:
-    """Gives the problem of a value of one block that is used in another block of the same
-    region."""
+    """Says why a value of one block cannot be used in another block of the same region; empty when
+    it can.
+    """
     region = home.parent
     assert region is not None
     assert using is not None

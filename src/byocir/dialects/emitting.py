@@ -1,4 +1,4 @@
-"""The place that ops are emitted to, one for each thread.
+"""Keeps the place where ops are emitted, one for each thread.
 
 xDSL's `ImplicitBuilder` does this for all ops that are made, by replacing a method of `Operation`
 for a while: for the whole process, so that ops of other threads are inserted twice. Here an op goes
@@ -26,7 +26,7 @@ _place = _Place()
 
 @contextmanager
 def emitting_to(block: Block) -> Generator[Block]:
-    """Has `emit` append to a block, in this thread and until the end of the `with`."""
+    """Makes `emit` append to a block, in this thread and until the end of the `with`."""
     before, _place.block = _place.block, block
     try:
         yield block

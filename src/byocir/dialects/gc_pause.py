@@ -1,4 +1,4 @@
-"""Python's cycle collector, paused while many ops are made.
+"""Pauses Python's cycle collector while many ops are made.
 
 Nearly all of what the importer or a pass makes stays, so each collection looks at all of it again
 and finds nothing: a quarter of the time for 5 000 ops, and more than that for more.
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Generator[None]:
-    """Pauses the collector if it is on, and puts it back as it was once no thread is in here."""
+    """Pauses the collector, and restores its setting once no thread is inside of such a `with`."""
     _pauses.enter()
     try:
         yield

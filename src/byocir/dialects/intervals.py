@@ -1,4 +1,4 @@
-"""Intervals of integers."""
+"""Computes with intervals of integers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class Interval(NamedTuple):
 
     @staticmethod
     def of_bits(width: int, *, signed: bool) -> Interval:
-        """Gives the integers of so many bits: `of_bits(8, signed=True)` is `Interval(-128,
-        127)`."""
+        """Gives the integers that so many bits hold: `of_bits(8, signed=True)` is `Interval(-128,
+        127)`.
+        """
         least = -(2 ** (width - 1)) if signed else 0
         return Interval(least, least + 2**width - 1)
 
@@ -42,8 +43,8 @@ class Interval(NamedTuple):
         return self.low <= other.low and other.high <= self.high
 
     def corners(self, other: Interval, apply: Callable[[int, int], int]) -> Interval:
-        """Gives the values of an operation that is monotone in each of its operands, one in this
-        interval and one in the other: `Interval(1, 2).corners(Interval(-3, 4), mul)` is
+        """Gives the interval of an operation's results, which is monotone in each operand, for
+        operands in this interval and another: `Interval(1, 2).corners(Interval(-3, 4), mul)` is
         `Interval(-6, 8)`.
         """
         ends = [apply(a, b) for a in self for b in other]

@@ -1,4 +1,4 @@
-"""Locations: which ONNX nodes an op came from.
+"""Reads and makes locations, which say from which ONNX nodes an op came.
 
 An op's location is the name of its node, or the fused names of all nodes it stands for. Rewrites
 join the locations of what they replace; nothing is dropped on the way to an instruction. What a
@@ -66,13 +66,14 @@ def of_names(all_names: Iterable[str]) -> LocationAttr:
 
 
 def place(location: LocationAttr) -> str:
-    """Gives the nodes of a location, as messages tell where something is."""
+    """Words the nodes of a location, as messages say where something is."""
     return ", ".join(f"node '{name}'" for name in names(location))
 
 
 def at_tile(location: LocationAttr, tile: Sequence[int]) -> LocationAttr:
-    """Gives the location of what is made for one tile: the indices of the loops around it,
-    outermost first. Outside of loops it is the location itself."""
+    """Gives the location of an op that was made for one tile: it adds the indices of the loops
+    around it, outermost first. Outside of loops it is the location itself.
+    """
     if not tile:
         return location
     return CallSiteLoc(location, named(" ".join([TILE, *map(str, tile)])))
@@ -88,14 +89,18 @@ def tile_of(location: LocationAttr) -> tuple[int, ...]:
 
 
 def fuse(*parts: LocationAttr | Operation) -> LocationAttr:
-    """Gives the location of an op that replaces these ops (or stands for these locations)."""
+    """Makes the location of an op that replaces these ops, or stands for these locations: it names
+    the nodes of all of them.
+    """
     locations = (part.location if isinstance(part, Operation) else part for part in parts)
     return of_names(name for location in locations for name in names(location))
 
 
 def join(parts: Iterable[LocationAttr]) -> LocationAttr:
-    """Gives the same for locations that are joined again and again: it keeps them as its parts
-    instead of naming all anew. `flat` makes one list of it in the end."""
+    """Joins locations as `fuse` does, but keeps them as parts instead of listing all names anew:
+    that is quicker where locations are joined again and again. `flat` makes one list of names in
+    the end.
+    """
     known = {id(part): part for part in parts if part != UNKNOWN_LOC}
     if len(known) < 2:
         return next(iter(known.values()), UNKNOWN_LOC)
@@ -103,7 +108,7 @@ def join(parts: Iterable[LocationAttr]) -> LocationAttr:
 
 
 def flat(location: LocationAttr) -> LocationAttr:
-    """Gives the location as `fuse` gives it for what `join` made."""
+    """Makes one list of names of a location that `join` made, as `fuse` would have."""
     if not isinstance(location, FusedLoc):
         return location
     parts, found = _parts(location), names(location)

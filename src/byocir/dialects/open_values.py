@@ -1,4 +1,5 @@
-"""Values that no C array holds: of open shape, which only a run tells, or not of numbers.
+"""Finds values that no C array holds: those of open shape, which only a run tells, and those that
+are no numbers.
 
 Such a value comes from somewhere: an input of open shape, or an op whose result's size depends on
 what its operands hold, as that of NonZero does.
@@ -24,22 +25,24 @@ from byocir.dialects.types import element_type_of, has_element, static_shape
 
 
 def is_open(type_: Attribute) -> bool:
-    """Tells if values of a type have no static shape, or elements that cannot be computed with.
-    Numbers of type `index` and memrefs are never open."""
+    """Tells if a type leaves a size to the run, or has elements that nothing computes with. Numbers
+    of type `index` and memrefs are never open.
+    """
     if isinstance(type_, IndexType | MemRefType):
         return False
     return static_shape(type_) is None or not has_element(element_type_of(type_))
 
 
 def read_by(op: Operation) -> list[SSAValue]:
-    """Lists the values an op reads: its operands, and those that the graphs of a foreign one use
-    from outside."""
+    """Lists the values that an op reads: its operands, and those from outside that the graphs of a
+    foreign op use.
+    """
     return [*op.operands, *(op.captures() if isinstance(op, ForeignOp) else [])]
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The place where a value became open: an input of the function, or an op."""
+    """The place where a value became open: an input of the function, or the op that made it."""
 
     value: SSAValue
 
@@ -76,7 +79,7 @@ class Origin:
 
 
 def origins(values: Iterable[SSAValue]) -> list[Origin]:
-    """Finds the places where the open ones of some values became so, each place once."""
+    """Finds where the open ones among some values became so, each place once."""
     found: dict[object, Origin] = {}
     seen: set[SSAValue] = set()
     rest = [value for value in values if is_open(value.type)][::-1]
@@ -97,8 +100,9 @@ def _open_before(value: SSAValue) -> list[SSAValue]:
 
 
 def _before(value: SSAValue) -> list[SSAValue]:
-    """Lists the values that a value is made of: through called functions, and from the graphs of an
-    If."""
+    """Lists the values that a value was made from. Of a call these are what the called function
+    returns, of an If what its graphs yield.
+    """
     if isinstance(value, Argument):
         calls = _calls_of(value.block.parent_op())
         return [call.operands[value.index] for call in calls]
@@ -124,13 +128,13 @@ def _calls_of(function: Operation | None) -> list[CallOp]:
 
 
 def listed(found: Sequence[Origin], most: int = 3) -> str:
-    """Gives the first few of some origins, and how many there are besides."""
+    """Words the first few of some origins, and how many more there are."""
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return "; ".join(map(str, found[:most])) + more
 
 
 def how_to_close(found: Sequence[Origin]) -> str:
-    """Words the help line that tells a user how to give open values a static shape."""
+    """Words the help line on how to give open values a static shape."""
     pins = " ".join(f"--shape {origin.pin}" for origin in found if origin.is_input)
     ops = ", ".join(dict.fromkeys(origin.name for origin in found if not origin.is_input))
     help_ = [f"pin the sizes of the inputs, {pins}"] if pins else []
@@ -142,8 +146,9 @@ def how_to_close(found: Sequence[Origin]) -> str:
 
 
 def _port(argument: Argument, attribute: str) -> str:
-    """Reads a note of the function on an argument: its name, or its sizes as the model names
-    them."""
+    """Reads what the function notes about an argument: its name, or its sizes as the model names
+    them.
+    """
     function = argument.block.parent_op()
     entries = function.arg_attrs if isinstance(function, FuncOp) else None
     told = entries.data[argument.index].data.get(attribute) if entries is not None else None

@@ -1,4 +1,4 @@
-"""Copies of ops, for when the same ops are made time and again.
+"""Copies ops, for when the same ops are made time and again.
 
 A template lists ops as plain data, so that it does not change with the ops that it was read from.
 Copies share their attributes and types, by which the verifier sees that they are right alike.
@@ -36,7 +36,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class Template:
-    """Makes ops that are equal but for their inputs and location."""
+    """Makes ops that always are the same, but for their inputs and location."""
 
     ops: Sequence[_Op]
     results: Sequence[int]
@@ -46,8 +46,9 @@ class Template:
     def of(
         inputs: Sequence[SSAValue], ops: Sequence[Operation], results: Sequence[SSAValue]
     ) -> Template | None:
-        """Reads a template off ops without successors; None if they use values that are neither
-        inputs nor made by them."""
+        """Reads a template off some ops; None if they use values that are neither inputs nor made
+        by them.
+        """
         reader = _Reader()
         for value in inputs:
             reader.add(value)
@@ -60,8 +61,9 @@ class Template:
     def make(
         self, inputs: Sequence[SSAValue], location: LocationAttr, sources: Sources | None = None
     ) -> tuple[list[Operation], list[SSAValue]]:
-        """Makes the ops, and gives the values that they are made for. Those that `sources` has from
-        an earlier copy are not made again."""
+        """Makes the ops; gives the values for which they are made. Ops that `sources` has from an
+        earlier copy are not made again.
+        """
         values, ops = list(inputs), list[Operation]()
         for op in self.ops:
             found = sources.reuse(op, location) if sources is not None else None
@@ -76,8 +78,9 @@ class Template:
 
 @dataclass
 class Sources:
-    """Keeps the ops without operands and regions of a template's copies in one block: fills,
-    empty tensors and constants, which need not be made twice."""
+    """Shares among a template's copies in one block the ops without operands and regions: fills,
+    empty tensors and constants, which need not be made twice.
+    """
 
     _made: dict[int, tuple[Operation, list[LocationAttr]]] = field(
         default_factory=dict[int, "tuple[Operation, list[LocationAttr]]"]
@@ -85,12 +88,14 @@ class Sources:
     """By identity of what the template says of it: the op, and where it was used again."""
 
     def keep(self, op: _Op, made: Operation) -> None:
-        """Keeps an op if others can use it in place of their own."""
+        """Keeps an op for later copies if it is one that can be shared."""
         if not (op.operands or op.regions):
             self._made[id(op)] = made, []
 
     def reuse(self, op: _Op, location: LocationAttr) -> Operation | None:
-        """Gives the op that was kept, which now stands for one at this location, too."""
+        """Gives the op that was kept, and notes that it now stands for one at this location,
+        too.
+        """
         if id(op) not in self._made:
             return None
         made, locations = self._made[id(op)]
@@ -98,8 +103,7 @@ class Sources:
         return made
 
     def locate(self) -> None:
-        """Gives the ops the locations of all that they stand for; those that stood for one op keep
-        theirs."""
+        """Gives each shared op the locations of all ops that it stands for."""
         for made, locations in self._made.values():
             if locations:
                 made.location = fuse(made, *locations)

@@ -1,4 +1,5 @@
-"""Modules as text: printed with the locations that are known, read with errors that point.
+"""Prints modules with the locations that are known, and reads them with errors that point at the
+place.
 
 Printing and reading back loses nothing but the bytes of large arrays, which travel beside the text
 (`byocir.dialects.weights`).
@@ -66,7 +67,7 @@ _LITERAL = [_escaped(byte) for byte in range(256)]
 
 @dataclass(eq=False, repr=False)
 class ModulePrinter(Printer):
-    """xDSL's printer, silent about locations that are unknown."""
+    """Prints as xDSL does, but leaves out locations that are unknown."""
 
     debuginfo: bool = True
     """Asks for the locations that are known."""
@@ -90,7 +91,7 @@ class ModulePrinter(Printer):
             self.print_string(self._texts[id(attribute)][1])
 
     def print_bytes_literal(self, bytestring: bytes) -> None:
-        """Prints at once what xDSL prints byte by byte."""
+        """Prints bytes in one go, where xDSL prints byte by byte."""
         self.print_string(f'"{"".join([_LITERAL[byte] for byte in bytestring])}"')
 
     def print_op(self, op: Operation) -> None:
@@ -104,8 +105,9 @@ class ModulePrinter(Printer):
         self.print_debuginfo = outer
 
     def _mention(self, location: LocationAttr) -> bool:
-        """Sets whether the location of what is printed next appears; gives the setting until
-        now."""
+        """Chooses whether the location of what is printed next is shown; gives the previous
+        choice.
+        """
         outer = self.print_debuginfo
         self.print_debuginfo = self.debuginfo and location != UNKNOWN_LOC
         return outer
@@ -146,7 +148,7 @@ def parse_module(
 
 
 def parse_type(text: str, context: Context) -> TypeAttribute:
-    """Parses the type of a text that holds nothing else. Raises ByocirError B120 or B121."""
+    """Parses a text that is one type and nothing else. Raises ByocirError B120 or B121."""
     try:
         parser = SourceParser(context, text, "a type", {})
         found = parser.parse_type()
@@ -163,7 +165,7 @@ def text_error(
     spans: Mapping[Operation, Span],
     file: str,
 ) -> ByocirError:
-    """Turns an error in a text into a user error; `spans` are the places of its ops."""
+    """Turns an error in a text into a user error; `spans` says where its ops stand."""
     if isinstance(error, ParseError):
         return ByocirError(
             "B120", _sentence(error.msg), where=_position(error.span), help=_hint(error, context)
@@ -178,13 +180,13 @@ def text_error(
 
 
 def _sentence(message: str) -> str:
-    """Gives a message of xDSL in our form: lower-case, no full stop."""
+    """Rewords a message of xDSL in our form: lower-case, no full stop."""
     message = message.strip().rstrip(".")
     return message[:1].lower() + message[1:]
 
 
 def _position(span: Span | Span[bytes]) -> str:
-    """`file:line:col`, then the line itself with a caret under the place."""
+    """Words a place in a text: `file:line:col`, then the line itself with a caret below."""
     text = span.input.content
     assert isinstance(text, str)
     begin = span.input.get_start_of_line(span.start)
@@ -197,7 +199,7 @@ def _position(span: Span | Span[bytes]) -> str:
 
 
 def _hint(error: ParseError, context: Context) -> str:
-    """Gives a help line for an op that is not known."""
+    """Words the help line for an op that is not known; empty for other errors."""
     if not isinstance(error, UnknownOp):
         return ""
     dialect = error.name.split(".")[0]
@@ -210,7 +212,7 @@ def _hint(error: ParseError, context: Context) -> str:
 
 
 class InvalidText(DiagnosticException):
-    """An attribute or type that breaks a rule while it is read."""
+    """Says that an attribute or type breaks a rule while it is read."""
 
     def __init__(self, message: str, span: Span) -> None:
         super().__init__(message)
@@ -219,14 +221,16 @@ class InvalidText(DiagnosticException):
 
 @dataclass
 class UnknownOp(ParseError):
-    """An op that no dialect has; the position is where it begins."""
+    """Says that no dialect has an op of this name; the position is where it begins."""
 
     name: str
 
 
 class SourceParser(Parser):
-    """xDSL's parser, which remembers where each op stands and fails in two ways only: ParseError
-    for text that cannot be read, InvalidText for a type or attribute that breaks a rule."""
+    """Parses as xDSL does, remembers where each op stands, and fails in two ways only: by
+    ParseError for text that cannot be read, by InvalidText for a type or attribute that breaks a
+    rule.
+    """
 
     def __init__(
         self,
@@ -236,7 +240,9 @@ class SourceParser(Parser):
         spans: dict[Operation, Span],
         line_offset: int = 0,
     ) -> None:
-        """`spans` takes the ops; `line_offset` is the line of the file before the text."""
+        """Begins with a text; the places of ops go into `spans`, and `line_offset` counts the lines
+        of the file in front of the text.
+        """
         _check_strings(Input(text, file), line_offset)
         super().__init__(context, text, file)
         self._parser_state = ParserState(QuickLexer(Input(text, file)))
@@ -278,7 +284,9 @@ class SourceParser(Parser):
     def parse_optional_region(
         self, arguments: Iterable[Parser.Argument] | None = None
     ) -> Region | None:
-        """Parses a region, which opens a scope; xDSL would copy all names there are for each."""
+        """Parses a region, which opens a scope; xDSL would copy all visible names for each
+        region.
+        """
         outer = self.ssa_values
         self.ssa_values = _Names(outer)
         try:
@@ -287,7 +295,9 @@ class SourceParser(Parser):
             self.ssa_values = outer
 
     def parse_optional_type(self) -> TypeAttribute | None:
-        """Parses a type; plain ones, of which a module has few and writes many, are read once."""
+        """Parses a type. Plain types are read once and remembered: a module has few of them and
+        writes them often.
+        """
         text = _PLAIN_TYPE.match(self.lexer.input.content, self.pos)
         if text is None:
             return super().parse_optional_type()
@@ -301,7 +311,7 @@ class SourceParser(Parser):
         return known
 
     def parse_optional_location(self) -> LocationAttr | None:
-        """Parses a location; those of one name, one or more for each op, are read in one go."""
+        """Parses a location. Those with one name, which most ops have, are read in one go."""
         name = _NAME.match(self.lexer.input.content, self.pos)
         if name is None:
             return super().parse_optional_location()
@@ -313,11 +323,12 @@ class SourceParser(Parser):
 
 
 class _Names(ScopedDict[str, tuple[SSAValue, ...]]):
-    """The values that a region can name, its own and those around it."""
+    """Holds the values that a region can name, its own and those around it."""
 
     def copy(self) -> _Names:
-        """Gives xDSL's parser, which keeps a copy while it reads a region, this very scope, since
-        each region has one of its own."""
+        """Gives this scope itself to xDSL's parser, which wants a copy before it reads a region:
+        each region has a scope of its own anyway.
+        """
         return self
 
 
@@ -327,7 +338,9 @@ of the text. Aliases of aliases double with each line."""
 
 
 class _Aliases(dict[str, Attribute]):
-    """Aliases that count what is written out where they are used."""
+    """Holds aliases of attributes and types, and counts how much they stand for where they are
+    used, so that a short text cannot become huge.
+    """
 
     def __init__(self, parser: SourceParser, most: int) -> None:
         super().__init__()
@@ -364,8 +377,9 @@ _STRINGS = re.compile(
 
 
 def _check_strings(source: Input, line_offset: int) -> None:
-    """Raises ParseError at a string that does not end, on which xDSL's lexer takes exponential
-    time."""
+    """Raises ParseError at a string that does not end: xDSL's lexer would take exponential time on
+    it.
+    """
     for match in _STRINGS.finditer(source.content):
         if match["broken"]:
             span = Span(match.start(), match.end(), source, line_offset)
@@ -391,9 +405,10 @@ _KINDS = {name: MLIRTokenKind[name] for name in _COMMON.groupindex if name.isupp
 
 
 class QuickLexer(MLIRLexer):
-    """xDSL's lexer, but it finds common tokens by one regular expression, and what is UTF-8 is a
-    string, also with escapes for what is not ASCII, as they are printed: xDSL takes it for
-    bytes."""
+    """Reads tokens as xDSL's lexer does, but finds common ones by one regular expression, and takes
+    what is UTF-8 for a string, also where it has escapes for characters beyond ASCII, as printed
+    text does: xDSL takes that for bytes.
+    """
 
     def lex(self) -> MLIRToken:
         match = _COMMON.match(self.input.content, self.pos)

@@ -1,4 +1,4 @@
-"""Traits of ops that passes ask for time and again, looked up once for each class."""
+"""Looks up traits of ops that passes ask for again and again, once for each class."""
 
 from __future__ import annotations
 

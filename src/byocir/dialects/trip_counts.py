@@ -1,5 +1,6 @@
-"""Counts the runs of control flow's graphs and of loops' bodies, where a program fixes them before
-it runs."""
+"""Counts how often the graphs of control flow and the bodies of loops run, where a program fixes
+that before it runs.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +17,19 @@ from byocir.dialects.types import static_shape
 
 
 def trip_count(op: ForeignOp) -> int | None:
-    """Counts the runs of a control-flow graph each time that the op runs, None where that depends
-    on values: a Scan as long as what it scans, a Loop of a constant number of turns whose condition
-    holds throughout, an If once at most."""
+    """Counts how often a graph of control flow runs each time that the op runs: of a Scan as long
+    as what it scans, of a Loop with a constant number of turns whose condition always holds that
+    number, of an If once at most. None where it depends on values.
+    """
     if op.op_type.data == "Scan":
         return _scanned(op)
     return _looped(op) if op.op_type.data == "Loop" else 1
 
 
 def trip_count_around(op: Operation) -> int | None:
-    """Counts the runs of an op each time that its function runs, None where that depends on
-    values."""
+    """Counts how often an op runs each time that its function runs; None where that depends on
+    values.
+    """
     turns, around = 1, op.parent_op()
     while around is not None:
         if isinstance(around, ForeignOp) and around.is_control_flow:

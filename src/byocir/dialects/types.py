@@ -1,4 +1,4 @@
-"""Element types: how MLIR's scalar types and numpy's dtypes correspond.
+"""Converts element types between MLIR's scalar types and numpy's dtypes.
 
 Signless integers hold ONNX's signed ones (`i8` is int8), `ui8` holds uint8, `i1` is bool. Graph ops
 compute on the core types; the others (integers of less than 8 bits, floats of less than 16, complex
@@ -106,7 +106,7 @@ def static_shape(type_: Attribute) -> Shape | None:
 
 
 def sizes_shown(type_: Attribute) -> list[str]:
-    """Gives the sizes of a tensor type as users read them, "?" where one is not known."""
+    """Writes the sizes of a tensor type for users, "?" where one is not known."""
     return ["?" if size == DYNAMIC else str(size) for size in shape_of(type_)]
 
 
@@ -126,13 +126,14 @@ def has_element(element: Attribute) -> bool:
 
 
 def holds_numbers(element: Attribute) -> bool:
-    """Tells if this is a scalar type that tensors can have, if only to be held."""
+    """Tells if this is a scalar type that tensors can have, be it only to be held."""
     return element in DTYPES
 
 
 def tensor(element: Attribute, shape: Sequence[int]) -> TensorType:
-    """Gives the ranked tensor type `tensor<shape x element>`; often the same object, which is quick
-    to compare."""
+    """Makes the ranked tensor type `tensor<shape x element>`; often it is the same object, which is
+    quick to compare.
+    """
     return _tensor(element, tuple(map(int, shape)))
 
 
@@ -154,15 +155,14 @@ def element_type_of(type_: Attribute) -> Attribute:
 
 
 def nbytes(type_: Attribute) -> int:
-    """Gives the bytes of the numbers of a tensor or memref type of known sizes, as numpy holds
-    them.
-    """
+    """Counts the bytes of a tensor or memref of known sizes, as numpy holds its numbers."""
     return math.prod(shape_of(type_)) * dtype_of(element_type_of(type_)).itemsize
 
 
 def too_deep(type_: Attribute) -> str:
-    """Words the message on a tensor or memref of too many dimensions to compute with; else
-    empty."""
+    """Words the message about a tensor or memref that has too many dimensions to compute with;
+    empty for others.
+    """
     if not isinstance(type_, TensorType | MemRefType):
         return ""
     rank = len(cast("TensorType | MemRefType", type_).shape)
@@ -187,7 +187,7 @@ def is_unsigned(type_: Attribute) -> bool:
 
 
 def width_of(element: Attribute) -> int:
-    """Gives the number of bits of an integer type."""
+    """Counts the bits of an integer type."""
     assert isinstance(element, IntegerType)
     return cast(IntegerType, element).width.data
 

@@ -1,4 +1,5 @@
-"""Replaces values in the ops that use them, in time that does not depend on how wide those are.
+"""Replaces values in the ops that use them, in a time that does not depend on how many operands
+those ops have.
 
 xDSL keeps operands as a tuple and copies all of it for each one that is set, so that a graph of
 20 000 outputs whose values are replaced one by one copies 20 000 operands 20 000 times. Here a wide
@@ -19,7 +20,9 @@ WIDE = 32
 
 
 class _ListOfOperands(list[SSAValue]):
-    """Operands that can be set in place. Slices are xDSL's tuples, as of its own operands."""
+    """Holds operands so that one can be set in place; its slices are tuples, as those of xDSL's
+    operands are.
+    """
 
     def __getitem__(self, index: Any) -> Any:
         found = cast("Any", super().__getitem__(index))
@@ -31,7 +34,7 @@ class _ListOfOperands(list[SSAValue]):
 
 
 def set_operand(op: Operation, index: int, value: SSAValue) -> None:
-    """Makes a value an operand of an op, in place of the one that is there."""
+    """Replaces one operand of an op by another value."""
     operands: Any = op._operands  # pyright: ignore[reportPrivateUsage]
     if len(operands) < WIDE:
         op.operands[index] = value
@@ -57,7 +60,7 @@ def replace_uses(old: SSAValue, new: SSAValue) -> None:
 
 
 def erase(op: Operation) -> None:
-    """Takes an op, which nothing uses, out of its block for good."""
+    """Removes an op, which nothing uses, from its block for good."""
     op.detach()
     op.erase()
 

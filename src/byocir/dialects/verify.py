@@ -1,4 +1,6 @@
-"""Every rule a module must meet: xDSL's own, definitions before uses, and calls that fit."""
+"""Checks every rule that a module must meet: xDSL's own, definitions before uses, and calls that
+fit.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,9 @@ def verify_module(module: ModuleOp) -> None:
 
 
 class _Facts(NamedTuple):
-    """The facts of an op by which its own rules find it right or wrong; whether its operands reach
-    it is checked every time."""
+    """The facts by which an op's own rules accept or refuse it. Whether its operands are defined
+    before it is checked every time.
+    """
 
     types: list[Attribute]
     """The types of operands, results and the arguments of blocks inside."""
@@ -59,7 +62,7 @@ class _Facts(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """An op as a walk met it. Of modules that are met alike both are right or both wrong."""
+    """An op as a walk met it. Modules in which walks meet the same are all valid, or none is."""
 
     op: Operation
     operands: tuple[SSAValue, ...]
@@ -71,9 +74,10 @@ class _Seen(NamedTuple):
 
 @dataclass
 class Verifier:
-    """Verifies a module time and again while passes change it: after the first time, only the ops
-    that changed and those directly around them; nothing if nothing did. What it accepts and refuses
-    is the same."""
+    """Verifies a module again and again while passes change it: after the first time it looks only
+    at the ops that changed and those directly around them, and at nothing if nothing changed. It
+    accepts and refuses the same modules as `verify_module`.
+    """
 
     _known: dict[Operation, _Facts] = field(default_factory=dict[Operation, _Facts])
     """The facts of ops that were right."""
@@ -101,7 +105,7 @@ class Verifier:
                 self._right = seen
 
     def _verify_ops(self, seen: Sequence[_Seen], before: dict[Operation, _Facts]) -> None:
-        """Verifies the ops that changed or hold one that did, each after those inside it."""
+        """Verifies the ops that changed, or hold one that did, each after those inside it."""
         holders = set[Operation | None]()
         for each in seen:
             op, facts = each.op, each.facts
@@ -127,7 +131,7 @@ class Verifier:
 
 
 def _look(op: Operation, around: Operation | None, is_last: bool, seen: list[_Seen]) -> None:
-    """Lists an op behind those inside it."""
+    """Lists the ops inside an op, then the op itself, with their facts."""
     operands = tuple(op.operands)
     types = [value.type for value in operands]
     types += [result.type for result in op.results]
@@ -184,10 +188,11 @@ def _expect_valid(op: Operation, verify: Callable[[], None]) -> None:
 
 
 def _likeness(op: Operation, facts: _Facts) -> tuple[object, ...] | None:
-    """Makes a key that ops share if they are right or wrong alike: the same types and attributes in
-    the same places. None where the rules look at more. Those of composites and blocks look at the
-    ends of their bodies, and those of blocks at whose values the body uses; that what is inside
-    composites stays isolated is checked with the definitions."""
+    """Makes a key that ops share if the rules accept all of them or none: it has types and
+    attributes in their places. None where the rules look at more. The rules of composites and
+    blocks look at the ends of their bodies, those of blocks also at the values that the body uses;
+    that composites use nothing from outside is checked with the definitions.
+    """
     kind = type(op)
     is_last = type(facts.around) is tuple
     if is_last and not _ends_body(kind):
@@ -218,7 +223,8 @@ def _ends_body(kind: type[Operation]) -> bool:
 @cache
 def _is_right_by_ends(kind: type[Operation]) -> bool:
     """Tells if the rules of an op with regions look at nothing inside but the ends of its bodies,
-    and at whose values they use."""
+    and at the values that these use.
+    """
     return issubclass(kind, CompositeOp | BlockOp)
 
 
@@ -235,9 +241,10 @@ def _looks_around(kind: type[Operation]) -> bool:
 
 def _contents(kind: type[Operation], attributes: dict[str, Attribute] | None) -> Sequence[object]:
     """Lists attributes for a key: those of scalar ops, which are numbers, and names of functions by
-    what they are, others by identity, as hashing a map or a weight takes longer than verifying an
-    op. Of what a call stands for no rule looks at more than the class; the index maps of blocks are
-    verified by themselves."""
+    value, others by identity, for hashing a map or a weight takes longer than verifying an op. Of
+    the record of a hand-off the rules look at the class alone; the index maps of blocks are
+    verified by themselves.
+    """
     if attributes is None:
         return (None,)
     if issubclass(kind, BlockOp):

@@ -1,4 +1,6 @@
-"""Reads the configuration of the VTA that a function is for from the options of its target."""
+"""Reads, from the options of a function's target, for which configuration of VTA the function
+is.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ VTA = "vta"
 
 
 def target_of(op: Operation) -> TargetAttr | None:
-    """Gives the target of the nearest enclosing op (or of the op itself) that has one."""
+    """Gives the target of an op, or of the nearest op around it that has one."""
     found: Operation | None = op
     while found is not None:
         target = found.attributes.get(TARGET)
@@ -30,7 +32,7 @@ def target_of(op: Operation) -> TargetAttr | None:
 
 
 def config_of(op: Operation) -> VTAConfig:
-    """Gives the configuration that the target of this op or of what encloses it asks for.
+    """Gives the configuration of VTA that the target of an op, or of what encloses it, asks for.
 
     Its option `config` names one; else `block` is the side of the GEMM unit of one that is the
     default otherwise. Without a target or the options it is the default. Raises ByocirError B338
@@ -56,8 +58,9 @@ def _config(target: TargetAttr) -> VTAConfig:
 
 
 def configured(name: str, block: int = 16) -> VTAConfig:
-    """Gives the configuration of this name or preset; where that is empty, the default with a GEMM
-    unit of this side, a power of two. Raises ByocirError B338."""
+    """Gives the VTA configuration of this name or preset; without a name, the default with a GEMM
+    unit of `block` by `block`, a power of two. Raises ByocirError B338.
+    """
     try:
         return _named(name) if name else VTAConfig.of_block(block)
     except VTAError as error:
@@ -69,7 +72,7 @@ def configured(name: str, block: int = 16) -> VTAConfig:
 
 
 def is_configured(name: str) -> bool:
-    """Tells if this names a configuration, or a preset, and no file."""
+    """Tells if a text is the name of a configuration or of a preset, and not a file."""
     return not name or name in PRESETS or VTAConfig.is_name(name)
 
 

@@ -1,4 +1,4 @@
-"""Lists of all blocks and ops inside an op.
+"""Lists blocks and ops inside an op.
 
 They take a third of the time of xDSL's `walk`, a generator within a generator for each level, and
 passes ask for them again and again: they go from op to op without calling xDSL's property. Of a
@@ -16,7 +16,7 @@ OpT = TypeVar("OpT", bound=Operation)
 
 
 def ops_in(block: Block) -> list[Operation]:
-    """Gives the ops of a block, without those inside, as they are now."""
+    """Lists the ops of a block as they are now, without those inside of them."""
     found: list[Operation] = []
     op = block.first_op
     while op is not None:
@@ -26,7 +26,7 @@ def ops_in(block: Block) -> list[Operation]:
 
 
 def blocks_of(op: Operation) -> list[Block]:
-    """Gives all blocks of a module, or of any op, outer ones first."""
+    """Lists all blocks of a module, or of any op, outer ones first."""
     found: list[Block] = []
     left = [op]
     while left:
@@ -38,14 +38,14 @@ def blocks_of(op: Operation) -> list[Block]:
 
 
 def ops_of(op: Operation) -> list[Operation]:
-    """Gives an op and all ops inside, in the order of their text, as they are now."""
+    """Lists an op and all ops inside it as they are now, in the order of their text."""
     found = [op]
     _add_inside(op, found)
     return found
 
 
 def ops_of_class(op: Operation, kind: type[OpT]) -> list[OpT]:
-    """Gives those of them that are of a class, and of none derived from it."""
+    """Lists the ops in an op that are of a class itself, not of one derived from it."""
     return cast("list[OpT]", [inner for inner in ops_of(op) if type(inner) is kind])
 
 

@@ -1,4 +1,4 @@
-"""Large arrays beside the text: a safetensors file that holds them by digest.
+"""Keeps large arrays beside the text, in a safetensors file that holds them by digest.
 
 | code | what is wrong |
 | --- | --- |
@@ -58,7 +58,7 @@ def large_arrays(module: ModuleOp) -> dict[str, Array]:
 
 
 def save_weights(module: ModuleOp, path: str | Path) -> None:
-    """Writes the arrays that the text of a module leaves out; the same bytes for the same module.
+    """Writes the arrays that the text of a module leaves out; the same module gives the same bytes.
 
     Arrays whose values are not at hand are left out here, too.
     """
@@ -82,8 +82,9 @@ def dump_arrays(arrays: Mapping[str, Array]) -> bytes:
 
 
 def _entry(digest: str, array: Array) -> tuple[str, np.ndarray]:
-    """Key and values in the file: what the format has no name for goes as bytes, its dtype and
-    shape behind the digest."""
+    """Gives the key and the values of an array in the file. An array whose dtype the format has no
+    name for is written as bytes, with dtype and shape behind the digest in the key.
+    """
     if array.dtype in _NAMED:
         return digest, array.values()
     key = f"{digest} {array.dtype.name} {'x'.join(map(str, array.shape))}"
@@ -91,8 +92,9 @@ def _entry(digest: str, array: Array) -> tuple[str, np.ndarray]:
 
 
 def weights_beside(text: str | Path) -> Path | None:
-    """Gives the file of the large arrays of a text: the one of its name, else the one that the
-    texts of its folder share; None if there is neither."""
+    """Gives the file with the large arrays of a text: the one with the same name, else the one that
+    the texts of its folder share; None if there is neither.
+    """
     path = Path(text)
     places = (path.with_suffix(SUFFIX), path.with_name(SHARED))
     return next((place for place in places if place.is_file()), None)
@@ -132,7 +134,7 @@ def read_weights(data: bytes, store: ArrayStore, where: str) -> None:
 
 
 def _unnamed(values: np.ndarray, rest: list[str], where: str) -> np.ndarray:
-    """Gives bytes as the array that `_entry` wrote them for."""
+    """Reads an array that `_entry` wrote as bytes."""
     try:
         name, shape = rest
         sizes = [int(size) for size in shape.split("x")] if shape else []
@@ -152,7 +154,7 @@ def _all_attributes(module: ModuleOp) -> Iterator[Attribute]:
 
 
 def _nested(attribute: Attribute, seen: set[Attribute]) -> Iterator[Attribute]:
-    """Gives an attribute and those inside it, each once."""
+    """Walks an attribute and those inside it, each once."""
     if attribute in seen:
         return
     seen.add(attribute)
@@ -162,7 +164,7 @@ def _nested(attribute: Attribute, seen: set[Attribute]) -> Iterator[Attribute]:
 
 
 def parts_of(attribute: Attribute) -> Iterable[Attribute]:
-    """Gives the attributes directly inside one."""
+    """Lists the attributes directly inside one."""
     if isinstance(attribute, builtin.ArrayAttr):
         return cast(builtin.ArrayAttr[Attribute], attribute).data
     if isinstance(attribute, builtin.DictionaryAttr):

@@ -1,4 +1,4 @@
-"""Hand-off: what was matched, who takes it, what was called, and why.
+"""The hand-off dialect records what was matched, who takes it, what was called, and why.
 
 The same ops serve both levels: bodies hold graph ops or tir blocks. Everything a later stage or a
 report needs is in the module: targets with their options, the original model's nodes and the trail

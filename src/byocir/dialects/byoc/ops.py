@@ -1,4 +1,4 @@
-"""Ops of the hand-off. The same serve both levels: bodies hold graph ops or tir blocks."""
+"""Defines the ops of the hand-off. They serve both levels: bodies hold graph ops or tir blocks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from byocir.dialects.uses import erase, replace_uses
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """Ends a composite or region: its results, e.g. `byoc.yield %y : tensor<4xi8>`."""
+    """Ends a composite or region with its results, e.g. `byoc.yield %y : tensor<4xi8>`."""
 
     name = "byoc.yield"
 
@@ -84,7 +84,7 @@ def _join(types: Sequence[Attribute]) -> str:
 
 @irdl_op_definition
 class CompositeOp(_Enclosing):
-    """A matched pattern: its ops, moved out of the way of other patterns, e.g.
+    """A matched pattern: its ops, moved where other patterns do not see them, e.g.
 
     ```mlir
     %y = byoc.composite "npu.relu" at "graph" (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
@@ -132,7 +132,9 @@ class CompositeOp(_Enclosing):
     def on(
         self, inputs: Sequence[SSAValue], result_types: Sequence[Attribute], body: Region
     ) -> CompositeOp:
-        """Gives the same composite of other values, with a body that takes and gives them."""
+        """Gives a composite of the same pattern, with the same attributes, whose inputs, result
+        types and body are these.
+        """
         return CompositeOp.create(
             operands=inputs,
             result_types=result_types,
@@ -152,11 +154,15 @@ class CompositeOp(_Enclosing):
 
     @property
     def passed(self) -> tuple[int, ...]:
-        """The positions of inputs that were constants in the body."""
+        """The positions of the inputs that were constants in the body before they were passed
+        in.
+        """
         return tuple(self.constants.get_values()) if self.constants is not None else ()
 
     def pass_constant(self, value: SSAValue) -> SSAValue:
-        """Gives a further input that stands for a constant: its argument in the body."""
+        """Adds an input for a constant of the body that is passed in from now on; gives the
+        argument that stands for it in the body.
+        """
         self.constants = DenseArrayBase.from_list(i64, [*self.passed, len(self.inputs)])
         self.operands = [*self.inputs, value]
         return self.body.block.insert_arg(value.type, len(self.body.block.args))
@@ -311,11 +317,13 @@ class CallOp(IRDLOperation):
         )
 
     def add_note(self, note: str) -> None:
-        """Adds a sentence for the report."""
+        """Adds a sentence about this call that the report shows."""
         self.notes = ArrayAttr([*(self.notes or ()), StringAttr(note)])
 
     def verify_type(self, callee: FunctionType) -> None:
-        """Raises VerifyException unless this call fits a function of this type."""
+        """Raises VerifyException unless the operands and results of this call have the types of
+        this function.
+        """
         ins, outs = [v.type for v in self.inputs], [r.type for r in self.outputs]
         inputs, outputs = list(callee.inputs), list(callee.outputs)
         fits = (inputs, outputs) == (ins, outs)
@@ -412,7 +420,7 @@ def _parse_interface(parser: Parser) -> tuple[list[SSAValue], list[Attribute], R
 
 
 def enclosing_body(types: Iterable[Attribute]) -> Block:
-    """Gives an empty body block for a composite or region with inputs of these types."""
+    """Makes an empty body block for a composite or region with inputs of these types."""
     return Block(arg_types=list(types))
 
 

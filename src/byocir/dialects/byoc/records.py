@@ -1,4 +1,6 @@
-"""Records of the hand-off: targets, the model's nodes, decisions, what calls stand for."""
+"""Defines the attributes that record a hand-off: targets, the model's nodes, decisions, what calls
+stand for.
+"""
 
 from __future__ import annotations
 
@@ -69,8 +71,9 @@ INITIALISED = "byoc.initialised"
 
 @lru_cache(maxsize=4096)
 def shared_text(text: str) -> StringAttr:
-    """Gives the attribute of a text that is said again and again, such as a pattern's name. It is
-    the same object each time, which checks that compare by identity count on."""
+    """Gives the attribute of a text that is used again and again, such as a pattern's name. It is
+    one object each time, so that checks which compare by identity are quick.
+    """
     return StringAttr(text)
 
 
@@ -95,9 +98,10 @@ class TargetAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class PlaceAttr(ParametrizedAttribute):
-    """Nodes placed by hand: a name, or a regular expression for whole names, a target or "host",
-    and the group that shares no region with other ops, if there is one, e.g.
-    `#byoc.placed<"conv.*", "host">` or `#byoc.placed<"conv_1", "npu", "stem">`."""
+    """Places nodes by hand: it has a name, or a regular expression for whole names, a target or
+    "host", and the group that shares no region with other ops, if there is one, e.g.
+    `#byoc.placed<"conv.*", "host">` or `#byoc.placed<"conv_1", "npu", "stem">`.
+    """
 
     name = "byoc.placed"
 
@@ -155,7 +159,7 @@ class RuleAttr(ParametrizedAttribute):
 
     @property
     def plain(self) -> RuleResult:
-        """The same as plain data."""
+        """The rule as plain data."""
         holds = self.outcome.data == "holds"
         return RuleResult(self.sentence.data, holds, self.seen.data, self.fix.data)
 
@@ -196,7 +200,7 @@ class DecisionAttr(ParametrizedAttribute):
 
     @property
     def plain(self) -> Decision:
-        """The same as plain data."""
+        """The decision as plain data."""
         return Decision(
             self.target.data,
             self.level.data,
@@ -211,7 +215,7 @@ class DecisionAttr(ParametrizedAttribute):
 
     @property
     def taken(self) -> bool:
-        """Tells if the target took what the pattern matched."""
+        """Tells if the target took the ops that the pattern matched."""
         return self.outcome.data == "taken"
 
 
@@ -226,16 +230,19 @@ class TakenAttr(ParametrizedAttribute):
     nodes: ArrayAttr[StringAttr] = param_def()
 
     def plain(self, schedule: str) -> Taken:
-        """Gives the same as plain data, with the script by which it has its blocks run."""
+        """Gives the record as plain data, with the script by which the target runs the composite's
+        blocks.
+        """
         nodes = [name.data for name in self.nodes]
         return Taken(self.pattern.data, self.level.data, nodes, schedule)
 
 
 @irdl_attr_definition
 class CutAttr(ParametrizedAttribute):
-    """The reason why a region is apart from an earlier one of its target: a path from nodes of the
+    """Says why a region is apart from an earlier one of its target: a path leads from nodes of the
     earlier one (`leaves`) through nodes outside both (`first` … `last`) into this one (`enters`).
-    `by` is the first thing that the path passes: an op of the host, or another target's region."""
+    `by` is the first thing that the path passes: an op of the host, or another target's region.
+    """
 
     name = "byoc.cut"
 
@@ -247,13 +254,13 @@ class CutAttr(ParametrizedAttribute):
 
     @staticmethod
     def of(by: str, *ops: Operation) -> CutAttr:
-        """Makes a cut from the ops on the path: leaves, first, last, enters."""
+        """Makes a cut from the ops on its path: leaves, first, last, enters."""
         leaves, first, last, enters = (_names_of(op) for op in ops)
         return CutAttr(StringAttr(by), leaves, first, last, enters)
 
     @property
     def plain(self) -> Cut:
-        """The same as plain data."""
+        """The cut as plain data."""
         parts = (self.leaves, self.first, self.last, self.enters)
         return Cut(self.by.data, *([name.data for name in part] for part in parts))
 
@@ -264,8 +271,9 @@ def _names_of(op: Operation) -> ArrayAttr[StringAttr]:
 
 @irdl_attr_definition
 class HandedOffAttr(ParametrizedAttribute):
-    """The work that a call runs on its target: the composites in order, the types that cross, and
-    the cuts that kept it apart from earlier calls."""
+    """Lists the work that a call runs on its target: the composites in order, the types of the
+    values that cross, and the cuts that kept it apart from earlier calls.
+    """
 
     name = "byoc.handed_off"
 
@@ -276,7 +284,7 @@ class HandedOffAttr(ParametrizedAttribute):
     cuts: ArrayAttr[CutAttr] = param_def()
 
     def with_input(self, number: int, type_: Attribute) -> HandedOffAttr:
-        """Gives the same work, of which input `number` crosses as another type."""
+        """Gives the record of the same work where input `number` has another type."""
         inputs = [type_ if i == number else each for i, each in enumerate(self.inputs)]
         return HandedOffAttr(
             self.target, self.composites, ArrayAttr(inputs), self.outputs, self.cuts
@@ -285,8 +293,9 @@ class HandedOffAttr(ParametrizedAttribute):
 
 @irdl_op_definition
 class SourceOp(IRDLOperation):
-    """The nodes of the original model in their order, for reports, e.g.
-    `byoc.source [#byoc.node<"relu", "Relu", #builtin.int<0>>]`."""
+    """Lists the nodes of the original model in their order, for reports, e.g. `byoc.source
+    [#byoc.node<"relu", "Relu", #builtin.int<0>>]`.
+    """
 
     name = "byoc.source"
 
@@ -298,8 +307,9 @@ class SourceOp(IRDLOperation):
 
     @staticmethod
     def of(nodes: Iterable[tuple[str, str, int]], per_turn: Sequence[str] = ()) -> SourceOp:
-        """Makes it from (name, op type, MACs) triples and the names of nodes counted for one
-        turn."""
+        """Makes the list from (name, op type, MACs) triples and the names of nodes whose MACs are
+        those of one turn of a loop.
+        """
         attrs = [NodeAttr(StringAttr(n), StringAttr(t), IntAttr(m)) for n, t, m in nodes]
         properties: dict[str, Attribute] = {"nodes": ArrayAttr(attrs)}
         if per_turn:
@@ -312,8 +322,10 @@ class SourceOp(IRDLOperation):
 
 @irdl_op_definition
 class TrailOp(IRDLOperation):
-    """Every decision of the matchers so far, in order, e.g. `byoc.trail [#byoc.decision<"vta",
-    "graph", "vta.relu", "taken", ["relu"], #builtin.int<1>, #builtin.int<1>, "", []>]`."""
+    """Lists every decision of the matchers so far, in order, e.g. `byoc.trail
+    [#byoc.decision<"vta", "graph", "vta.relu", "taken", ["relu"], #builtin.int<1>, #builtin.int<1>,
+    "", []>]`.
+    """
 
     name = "byoc.trail"
 

@@ -1,4 +1,5 @@
-"""Arrays that a target stores in place of a constant's numbers, such as weights in its own order.
+"""Keeps arrays that a target stores in place of a constant's numbers, such as weights in its own
+order.
 
 It stands beside the constant: the program keeps its meaning, and a module that was saved says what
 to store without asking again.
@@ -23,6 +24,8 @@ def stored(constant: Operation) -> Array:
 
 
 def keep_stored(old: Operation, new: Operation) -> None:
-    """Tells a constant in place of another what is stored for it."""
+    """Copies to a constant that replaces another the array that is stored for that one, if there is
+    any.
+    """
     if STORED in old.attributes:
         new.attributes[STORED] = old.attributes[STORED]

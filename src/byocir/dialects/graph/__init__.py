@@ -1,4 +1,4 @@
-"""The graph dialect: operators on ranked tensors, ONNX's semantics in normalised form.
+"""The graph dialect has operators on ranked tensors, with ONNX's semantics in normalised form.
 
 Each family of ops has a module, whose public names are names of this package, too.
 """
@@ -29,8 +29,9 @@ from byocir.dialects.graph.unary import *
 
 
 def _ops() -> list[type[Operation]]:
-    """Gives the ops of all families, in order of name: every class that has an op name of its
-    own."""
+    """Lists the ops of all families, in order of name: every class that has an op name of its
+    own.
+    """
     classes: set[type[Operation]] = {
         value
         for value in globals().values()

@@ -1,4 +1,4 @@
-"""Activations with parameters, element by element."""
+"""Defines activations with parameters, element by element."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ from byocir.dialects.types import element_type_of, shape_of, tensor, ui64
 
 @irdl_op_definition
 class ClipOp(Exact, NumberUnaryOp):
-    """`min(max(x, min), max)`; a bound that is absent does not bind, e.g. `graph.clip %x
+    """Computes `min(max(x, min), max)`; a bound that is absent does not bind, e.g. `graph.clip %x
     {min = #graph.array<[0.0] : tensor<f32>>, max = #graph.array<[6.0] : tensor<f32>>} :
-    (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    (tensor<8x4xf32>) -> tensor<8x4xf32>`.
+    """
 
     name = "graph.clip"
 
@@ -66,8 +67,9 @@ class ClipOp(Exact, NumberUnaryOp):
 
 @irdl_op_definition
 class LeakyReluOp(UnaryOp):
-    """`x` where it is at least 0, else `alpha * x`, e.g. `graph.leaky_relu %x {alpha = 0.01 : f32}
-    : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Gives `x` where it is at least 0, else `alpha * x`, e.g. `graph.leaky_relu %x {alpha = 0.01 :
+    f32} : (tensor<8x4xf32>) -> tensor<8x4xf32>`.
+    """
 
     name = "graph.leaky_relu"
 
@@ -79,8 +81,9 @@ class LeakyReluOp(UnaryOp):
 
 @irdl_op_definition
 class ThresholdedReluOp(Exact, UnaryOp):
-    """`x` where it is greater than `alpha`, else 0, e.g. `graph.thresholded_relu %x {alpha = 1.0 :
-    f32} : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Gives `x` where it is greater than `alpha`, else 0, e.g. `graph.thresholded_relu %x {alpha =
+    1.0 : f32} : (tensor<8x4xf32>) -> tensor<8x4xf32>`.
+    """
 
     name = "graph.thresholded_relu"
 
@@ -92,8 +95,9 @@ class ThresholdedReluOp(Exact, UnaryOp):
 
 @irdl_op_definition
 class EluOp(UnaryOp):
-    """`x` where it is at least 0, else `alpha * (e^x - 1)`, e.g. `graph.elu %x {alpha = 1.0 : f32}
-    : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Gives `x` where it is at least 0, else `alpha * (e^x - 1)`, e.g. `graph.elu %x {alpha = 1.0 :
+    f32} : (tensor<8x4xf32>) -> tensor<8x4xf32>`.
+    """
 
     name = "graph.elu"
 
@@ -105,8 +109,9 @@ class EluOp(UnaryOp):
 
 @irdl_op_definition
 class CeluOp(UnaryOp):
-    """`max(x, 0) + min(alpha * (e^(x / alpha) - 1), 0)`, e.g. `graph.celu %x {alpha = 1.0 : f32} :
-    (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Computes `max(x, 0) + min(alpha * (e^(x / alpha) - 1), 0)`, e.g. `graph.celu %x {alpha = 1.0
+    : f32} : (tensor<8x4xf32>) -> tensor<8x4xf32>`.
+    """
 
     name = "graph.celu"
 
@@ -119,9 +124,10 @@ class CeluOp(UnaryOp):
 
 @irdl_op_definition
 class SeluOp(UnaryOp):
-    """`gamma * x` where x is greater than 0, else `gamma * alpha * (e^x - 1)`, e.g. `graph.selu %x
-    {alpha = 1.67326319 : f32, gamma = 1.05070102 : f32} : (tensor<8x4xf32>) ->
-    tensor<8x4xf32>`."""
+    """Computes `gamma * x` where x is greater than 0, else `gamma * alpha * (e^x - 1)`, e.g.
+    `graph.selu %x {alpha = 1.67326319 : f32, gamma = 1.05070102 : f32} : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.selu"
 
@@ -135,8 +141,9 @@ class SeluOp(UnaryOp):
 
 @irdl_op_definition
 class HardSigmoidOp(UnaryOp):
-    """`clip(alpha * x + beta, 0, 1)`, e.g. `graph.hard_sigmoid %x {alpha = 0.2 : f32, beta = 0.5 :
-    f32} : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Computes `clip(alpha * x + beta, 0, 1)`, e.g. `graph.hard_sigmoid %x {alpha = 0.2 : f32, beta
+    = 0.5 : f32} : (tensor<8x4xf32>) -> tensor<8x4xf32>`.
+    """
 
     name = "graph.hard_sigmoid"
 
@@ -149,8 +156,9 @@ class HardSigmoidOp(UnaryOp):
 
 @irdl_op_definition
 class ShrinkOp(UnaryOp):
-    """`x + bias` below `-lambd`, `x - bias` above `lambd`, else 0, e.g. `graph.shrink %x {bias =
-    0.0 : f32, lambd = 0.5 : f32} : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Gives `x + bias` below `-lambd`, `x - bias` above `lambd`, else 0, e.g. `graph.shrink %x
+    {bias = 0.0 : f32, lambd = 0.5 : f32} : (tensor<8x4xf32>) -> tensor<8x4xf32>`.
+    """
 
     name = "graph.shrink"
 
@@ -165,9 +173,10 @@ class ShrinkOp(UnaryOp):
 
 @irdl_op_definition
 class GeluOp(UnaryOp):
-    """`x * (1 + erf(x / sqrt(2))) / 2`, or with `approximate = "tanh"` its approximation
+    """Computes `x * (1 + erf(x / sqrt(2))) / 2`, or with `approximate = "tanh"` its approximation
     `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2`, e.g. `graph.gelu %x {approximate =
-    "none"} : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    "none"} : (tensor<8x4xf32>) -> tensor<8x4xf32>`.
+    """
 
     name = "graph.gelu"
 
@@ -187,8 +196,9 @@ class GeluOp(UnaryOp):
 
 @irdl_op_definition
 class PreluOp(GraphOp):
-    """`x` where it is at least 0, else `slope * x`; the slope broadcasts to the input, e.g.
-    `graph.prelu %x, %slope : (tensor<1x4x8x8xf32>, tensor<4x1x1xf32>) -> tensor<1x4x8x8xf32>`."""
+    """Gives `x` where it is at least 0, else `slope * x`; the slope broadcasts to the input, e.g.
+    `graph.prelu %x, %slope : (tensor<1x4x8x8xf32>, tensor<4x1x1xf32>) -> tensor<1x4x8x8xf32>`.
+    """
 
     name = "graph.prelu"
 

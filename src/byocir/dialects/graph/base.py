@@ -1,4 +1,4 @@
-"""The base of all graph ops: type inference, from which building and verifying follow."""
+"""The base of all graph ops infers types, from which building and verifying follow."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ _LACKING: set[object] = set()
 
 
 def may_lack(method: _MethodT) -> _MethodT:
-    """Marks a method, of a base class, without which an op has no definition."""
+    """Marks a method of a base class that an op must override to have a definition."""
     _LACKING.add(method)
     return method
 
@@ -125,13 +125,16 @@ class GraphOp(IRDLOperation):
         raise undefined(self, "it has no definition")
 
     def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
-        """Gives the sizes of the results in a run, from those of the operands, where only a run
-        tells some; None, as by default, where computing the largest shape computes something
-        else."""
+        """Gives the sizes of the results in a run from those of the operands, some of which only
+        the run tells. None, the default, for ops whose results on the largest shape are not those
+        on the smaller one, padded.
+        """
         return None
 
     def masks(self) -> Sequence[Mask]:
-        """Gives the numbers that operands must have beside arrays whose sizes only a run tells."""
+        """Lists the operands whose elements must be a certain number beside the array, where only a
+        run tells its sizes and the largest is computed with.
+        """
         return ()
 
     @classmethod
@@ -141,9 +144,9 @@ class GraphOp(IRDLOperation):
         location: LocationAttr | None = None,
         **properties: PropertyValue,
     ) -> Self:
-        """Gives an op with inferred result types. Properties may be given as plain numbers, strings
-        and sequences of integers; a trailing optional operand may be None. Raises
-        VerifyException."""
+        """Makes an op with inferred result types. Properties may be given as plain numbers, strings
+        and sequences of integers; a trailing optional operand may be None. Raises VerifyException.
+        """
         definition = cls.get_irdl_definition().properties
         defaults = {
             name: prop.default_value for name, prop in definition.items() if prop.default_value
@@ -168,8 +171,9 @@ class GraphOp(IRDLOperation):
             draft.erase(safe_erase=False)  # else it would stay a user of the operands
 
     def is_exact(self) -> bool:
-        """Tells if the operands fix every bit of the results, whatever computes them. Not so where
-        the order of float additions matters or a library's exponential."""
+        """Tells if the operands fix every bit of the results, whatever computes them. That is not
+        so where the order of float additions matters, or a library's exponential.
+        """
         return False
 
     def macs(self) -> int:
@@ -178,13 +182,16 @@ class GraphOp(IRDLOperation):
         return 0
 
     def ask_for(self, shape: Sequence[int], dtype: np.dtype) -> None:
-        """Raises ByocirError B140 for an array of this shape that computing the op works on, if it
-        would take too much memory."""
+        """Raises ByocirError B140 if an array of this shape, which computing the op needs, would
+        take too much memory.
+        """
         nbytes = math.prod(shape) * dtype.itemsize
         expect_memory(nbytes, f"what {self.name} works on", place(self.location))
 
     def expect_core(self) -> None:
-        """Raises VerifyException for an operand whose element type can only be held."""
+        """Raises VerifyException for an operand with an element type that can be held, but not
+        computed with.
+        """
         held = [v.type for v in self.operands if not has_element(element_type_of(v.type))]
         expect(not held, f"expected operands of core element types, found {_types(held[:1])}")
 
@@ -206,7 +213,7 @@ class GraphOp(IRDLOperation):
 
 
 class OneInputOp(GraphOp):
-    """Base of the ops from one tensor to one; all else that they are given is properties."""
+    """Base of the ops from one tensor to one whose other settings are all properties."""
 
     input = operand_def(TensorType)
     result = result_def(TensorType)
@@ -214,7 +221,9 @@ class OneInputOp(GraphOp):
 
 
 def is_defined(kind: type[Operation]) -> bool:
-    """Tells if ops of a class are graph ops with a definition, without a part that is left out."""
+    """Tells if ops of a class are graph ops with a definition of which no part is left to a
+    subclass.
+    """
     if not issubclass(kind, GraphOp):
         return False
     owner = next(base for base in kind.__mro__ if "define" in vars(base))
@@ -228,7 +237,7 @@ def macs(op: Operation) -> int:
 
 
 def undefined(op: Operation, reason: str) -> ByocirError:
-    """Gives the error for an op that has no form at the tensor level."""
+    """Makes the error for an op that has no form at the tensor level."""
     return ByocirError(
         "B305",
         f"expected an op with a tensor-level form, found {op.name}: {reason}",
@@ -238,14 +247,14 @@ def undefined(op: Operation, reason: str) -> ByocirError:
 
 
 class Exact:
-    """Put before `GraphOp`: an op whose operands fix every bit of the results."""
+    """Marks ops whose operands fix every bit of the results. Put before `GraphOp`."""
 
     def is_exact(self) -> bool:
         return True
 
 
 class ExactOnIntegers:
-    """Put before `GraphOp`: an op that is exact on integers but adds floats in some order."""
+    """Marks ops that are exact on integers but add floats in some order. Put before `GraphOp`."""
 
     def is_exact(self) -> bool:
         assert isinstance(self, GraphOp)
@@ -253,14 +262,18 @@ class ExactOnIntegers:
 
 
 class KeepsShape:
-    """Put before `GraphOp`: an op whose result is as large as its first operand in every run."""
+    """Marks ops whose result is as large as the first operand in every run. Put before
+    `GraphOp`.
+    """
 
     def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
         return [dims[0]]
 
 
 class ByBatch:
-    """Put before `GraphOp`: an op that computes each element of the first dimension alone."""
+    """Marks ops that compute each element of the first dimension by itself. Put before
+    `GraphOp`.
+    """
 
     def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
         assert isinstance(self, GraphOp)
@@ -271,7 +284,9 @@ class ByBatch:
 
 
 def attribute_of(value: PropertyValue) -> Attribute:
-    """Gives a property as an attribute: integers become i64, floats f32, sequences i64 arrays."""
+    """Converts a property to an attribute: integers become i64, floats f32, sequences i64
+    arrays.
+    """
     match value:
         case Attribute():
             return value
@@ -295,7 +310,7 @@ def _types(types: Sequence[Attribute]) -> str:
 
 
 def ints(values: Sequence[int]) -> DenseArrayBase[I64]:
-    """Gives the attribute `array<i64: …>`."""
+    """Makes the attribute `array<i64: …>`."""
     return DenseArrayBase.from_list(i64, list(values))
 
 
@@ -361,5 +376,5 @@ def shapes(values: Sequence[SSAValue]) -> list[Shape]:
 
 
 def dims(shape: Sequence[int]) -> str:
-    """Gives a shape as messages write it, e.g. `1x3x8x8`."""
+    """Writes a shape as messages do, e.g. `1x3x8x8`."""
     return "x".join(map(str, shape)) or "scalar"

@@ -1,4 +1,4 @@
-"""The constant op: an array known by its content."""
+"""Defines the constant op: an array known by its content."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ConstantOp(GraphOp):
 
     @staticmethod
     def of(values: np.ndarray | Array, location: LocationAttr | None = None) -> ConstantOp:
-        """Gives the constant with these values."""
+        """Makes the constant with these values."""
         array = values if isinstance(values, Array) else Array.of(values)
         return ConstantOp.make(value=ArrayAttr(array), location=location)
 

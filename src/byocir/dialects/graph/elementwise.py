@@ -1,4 +1,4 @@
-"""Arithmetic on two tensors that broadcast, choices and conversions of elements."""
+"""Defines arithmetic on two tensors that broadcast, choices and conversions of elements."""
 
 from __future__ import annotations
 
@@ -53,8 +53,9 @@ from byocir.dialects.types import (
 
 
 class BinaryOp(GraphOp):
-    """Base of the ops on two tensors of one element type that broadcast; numbers to numbers,
-    unless a subclass says otherwise."""
+    """Base of the ops on two tensors of one element type that broadcast; they take and give
+    numbers, unless a subclass says otherwise.
+    """
 
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
@@ -77,7 +78,7 @@ class BinaryOp(GraphOp):
 
     @may_lack
     def body(self, x: Emitted, y: Emitted) -> Emitted:
-        """Gives the function of two elements."""
+        """Computes the result of two elements."""
         raise undefined(self, "it has no definition")
 
     def define(self, emit: Emitter) -> SSAValue:
@@ -92,8 +93,9 @@ class BinaryOp(GraphOp):
 
 @irdl_op_definition
 class AddOp(Exact, BinaryOp):
-    """The sum, e.g. `graph.add %a, %b : (tensor<8x4xi32>, tensor<4xi32>) -> tensor<8x4xi32>`.
-    Integers wrap around."""
+    """Adds two elements, e.g. `graph.add %a, %b : (tensor<8x4xi32>, tensor<4xi32>) ->
+    tensor<8x4xi32>`. Integers wrap around.
+    """
 
     name = "graph.add"
 
@@ -103,8 +105,9 @@ class AddOp(Exact, BinaryOp):
 
 @irdl_op_definition
 class SubOp(Exact, BinaryOp):
-    """The difference, e.g. `graph.sub %a, %b : (tensor<8x4xf32>, tensor<4xf32>) ->
-    tensor<8x4xf32>`. Integers wrap around."""
+    """Subtracts the right element from the left one, e.g. `graph.sub %a, %b : (tensor<8x4xf32>,
+    tensor<4xf32>) -> tensor<8x4xf32>`. Integers wrap around.
+    """
 
     name = "graph.sub"
 
@@ -114,8 +117,9 @@ class SubOp(Exact, BinaryOp):
 
 @irdl_op_definition
 class MulOp(Exact, BinaryOp):
-    """The product, e.g. `graph.mul %a, %b : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>`.
-    Integers wrap around."""
+    """Multiplies two elements, e.g. `graph.mul %a, %b : (tensor<8x4xf32>, tensor<4xf32>) ->
+    tensor<8x4xf32>`. Integers wrap around.
+    """
 
     name = "graph.mul"
 
@@ -125,8 +129,9 @@ class MulOp(Exact, BinaryOp):
 
 @irdl_op_definition
 class DivOp(Exact, BinaryOp):
-    """The quotient, e.g. `graph.div %a, %b : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>`.
-    Integers round towards zero."""
+    """Divides the left element by the right one, e.g. `graph.div %a, %b : (tensor<8x4xf32>,
+    tensor<4xf32>) -> tensor<8x4xf32>`. Integers round towards zero.
+    """
 
     name = "graph.div"
 
@@ -136,8 +141,9 @@ class DivOp(Exact, BinaryOp):
 
 @irdl_op_definition
 class MaxOp(Exact, BinaryOp):
-    """The greater of two, NaN if one is, e.g. `graph.max %a, %b : (tensor<8x4xf32>, tensor<4xf32>)
-    -> tensor<8x4xf32>`."""
+    """Gives the greater of two elements, NaN if one is, e.g. `graph.max %a, %b : (tensor<8x4xf32>,
+    tensor<4xf32>) -> tensor<8x4xf32>`.
+    """
 
     name = "graph.max"
 
@@ -147,8 +153,9 @@ class MaxOp(Exact, BinaryOp):
 
 @irdl_op_definition
 class MinOp(Exact, BinaryOp):
-    """The smaller of two, NaN if one is, e.g. `graph.min %a, %b : (tensor<8x4xf32>, tensor<4xf32>)
-    -> tensor<8x4xf32>`."""
+    """Gives the smaller of two elements, NaN if one is, e.g. `graph.min %a, %b : (tensor<8x4xf32>,
+    tensor<4xf32>) -> tensor<8x4xf32>`.
+    """
 
     name = "graph.min"
 
@@ -158,9 +165,10 @@ class MinOp(Exact, BinaryOp):
 
 @irdl_op_definition
 class ModOp(Exact, BinaryOp):
-    """The remainder of a division: with `fmod = 0`, of integers only, it has the sign of the
+    """Gives the remainder of a division: with `fmod = 0`, of integers only, it has the sign of the
     divisor, with `fmod = 1` that of the dividend, e.g. `graph.mod %a, %b {fmod = 0 : i64} :
-    (tensor<8x4xi32>, tensor<4xi32>) -> tensor<8x4xi32>`."""
+    (tensor<8x4xi32>, tensor<4xi32>) -> tensor<8x4xi32>`.
+    """
 
     name = "graph.mod"
     WAY: ClassVar[Way] = Way.EXTERN
@@ -173,7 +181,7 @@ class ModOp(Exact, BinaryOp):
         expect(bool(fmod) or not is_float(lhs), f"expected fmod 1 for {lhs}, found 0")
 
     def define(self, emit: Emitter) -> SSAValue:
-        """Emits a call of a routine for floats, for there is no scalar op."""
+        """Emits a call of a routine for floats, which have no scalar op for that."""
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         if not is_float(element):
             return super().define(emit)
@@ -197,9 +205,10 @@ class ModOp(Exact, BinaryOp):
 
 @irdl_op_definition
 class PowOp(BinaryOp):
-    """The power `lhs^rhs`, of the base's element type, e.g. `graph.pow %a, %b : (tensor<8x4xf32>,
-    tensor<4xi32>) -> tensor<8x4xf32>`. Integers wrap around; to powers below 0 they give
-    `1 / lhs^-rhs` rounded towards zero, and 0 where lhs is 0."""
+    """Computes the power `lhs^rhs`, of the base's element type, e.g. `graph.pow %a, %b :
+    (tensor<8x4xf32>, tensor<4xi32>) -> tensor<8x4xf32>`. Integers wrap around; to powers below 0
+    they give `1 / lhs^-rhs` rounded towards zero, and 0 where lhs is 0.
+    """
 
     name = "graph.pow"
 
@@ -208,7 +217,7 @@ class PowOp(BinaryOp):
             expect(is_number(element), f"expected operands of numbers, found {element}")
 
     def define(self, emit: Emitter) -> SSAValue:
-        """Emits a product for the square."""
+        """Emits a product for the square, else the body for each element."""
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         exponent = known_values(self.rhs)
         if exponent is None or exponent.size != 1 or exponent.item() != 2:
@@ -233,8 +242,9 @@ class PowOp(BinaryOp):
 
 @irdl_op_definition
 class WhereOp(Exact, GraphOp):
-    """`lhs` where the condition is true, else `rhs`; all three broadcast, e.g. `graph.where %c, %a,
-    %b : (tensor<8x1xi1>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>`."""
+    """Gives `lhs` where the condition is true, else `rhs`; all three broadcast, e.g. `graph.where
+    %c, %a, %b : (tensor<8x1xi1>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>`.
+    """
 
     name = "graph.where"
 
@@ -262,9 +272,10 @@ class WhereOp(Exact, GraphOp):
 
 @irdl_op_definition
 class CastOp(KeepsShape, Exact, OneInputOp):
-    """The same numbers of element type `to`, e.g. `graph.cast %x {to = i32} : (tensor<8x4xf32>) ->
+    """Converts numbers to element type `to`, e.g. `graph.cast %x {to = i32} : (tensor<8x4xf32>) ->
     tensor<8x4xi32>`. Floats become integers towards zero; those that do not fit saturate, and NaN
-    is 0 (ONNX leaves both open). Integers keep their low bits. What is not 0 is true."""
+    is 0 (ONNX leaves both open). Integers keep their low bits. What is not 0 is true.
+    """
 
     name = "graph.cast"
 
@@ -292,18 +303,20 @@ _SIGNED: dict[Attribute, Attribute] = {ui8: i32, ui16: i32, ui32: i64, ui64: i64
 
 
 def computed_in(element: Attribute) -> Attribute:
-    """Gives the type in which bodies compute integers: a signed one for those without sign."""
+    """Gives the type in which bodies compute with integers: a signed one, wider if it can be, for
+    those without sign.
+    """
     return _SIGNED.get(element, element)
 
 
 def unsigned(x: Emitted, name: str, y: Emitted | int) -> Emitted:
-    """Gives an operator on 64-bit unsigned integers, whose bits bodies hold as signed ones."""
+    """Applies an operator to 64-bit unsigned integers, whose bits bodies hold as signed ones."""
     other = y.signless() if isinstance(y, Emitted) else x.signless().constant(y)
     return x.signless().binary(f"{name}u", other).cast(ui64)
 
 
 def _arithmetic(name: str, x: Emitted, y: Emitted) -> Emitted:
-    """Gives an operator on two numbers of one type, of which integers keep the low bits."""
+    """Applies an operator to two numbers of one type; integers keep the low bits."""
     element, wide = x.type, computed_in(x.type)
     if element == ui64 and name == "div":
         return unsigned(x, name, y)
@@ -311,8 +324,10 @@ def _arithmetic(name: str, x: Emitted, y: Emitted) -> Emitted:
 
 
 def _integer_power(x: Emitted, exponent: Emitted, bits: int) -> Emitted:
-    """`x` to the power of an exponent, with the low bits of the product; of a negative one right
-    for 1 and -1, whose powers ask for its last bit alone."""
+    """Computes `x` to the power of an exponent, keeping the low bits. Below 0 the exponent's bits
+    are those of a large power, which is right for 1 and -1: their powers depend on its last bit
+    alone.
+    """
     result = x.constant(1)
     for bit in range(bits):
         odd = (exponent >> bit).binary("and", 1).compare("ne", 0)
@@ -322,8 +337,9 @@ def _integer_power(x: Emitted, exponent: Emitted, bits: int) -> Emitted:
 
 
 def _inverse(x: Emitted, exponent: Emitted, raised: Emitted, *, is_signed: bool) -> Emitted:
-    """Gives the power where the exponent is not negative, else cut towards 0: 0 but for 1 and -1,
-    which in bits is the largest number of a type without sign."""
+    """Gives `raised` where the exponent is not negative, or x is 1 or -1; else 0, to which other
+    inverses are cut.
+    """
     is_unit = x.compare("eq", 1)
     if is_signed:
         is_unit = is_unit.binary("or", x.compare("eq", -1))
@@ -332,13 +348,14 @@ def _inverse(x: Emitted, exponent: Emitted, raised: Emitted, *, is_signed: bool)
 
 
 def _narrowed(x: Emitted, element: Attribute) -> Emitted:
-    """Gives a float as a number of a type, towards zero."""
+    """Converts a float to a number of another type, towards zero."""
     return x.to(element) if is_float(element) else x.to(i64).to(element)
 
 
 def to_integer(x: Emitted, target: Attribute) -> Emitted:
-    """Converts towards zero, saturating, by way of i64, for bodies know no unsigned integers. What
-    is clamped is a float that fits."""
+    """Converts floats to integers towards zero, saturating. It goes by way of i64, for bodies know
+    no unsigned integers, and clamps before to floats that fit.
+    """
     if target == ui64:
         return x.to(ui64)  # which saturates, NaN to 0
     low, high = integer_range(target)

@@ -1,5 +1,5 @@
-"""Fixed-point numbers for `graph.requantize`: how a scale becomes a multiplier and a shift, and
-which accumulators saturate.
+"""Computes fixed-point numbers for `graph.requantize`: how a scale becomes a multiplier and a
+shift, and which accumulators saturate.
 
 `y = saturate(round(x * multiplier / 2^shift))` for an int32 accumulator `x`. The numbers chosen
 here let a device without 64-bit products compute it: clamp `x` to `clamp_bounds`, multiply, round,
@@ -32,8 +32,9 @@ int32 for one multiplier more and for the rounding term."""
 
 
 def span_of(limits: tuple[int, int], zero_point: int) -> int:
-    """Gives one more than the greatest magnitude of what is rounded before this zero point is added
-    and the result is cut to these limits."""
+    """Gives a bound above the magnitudes of rounded numbers that matter: those from which the zero
+    point and the cut to these limits make different results.
+    """
     return max(limits[1] - zero_point + 1, zero_point - limits[0])
 
 
@@ -74,8 +75,9 @@ def fixed_parameters(
 
 
 def _longest_shift(scales: np.ndarray, span: int, reach: np.ndarray | float) -> int:
-    """Gives the most fractional bits of multipliers with which accumulators of this magnitude, and
-    a result beside them, stay in int32."""
+    """Gives the most fractional bits that multipliers can have so that products of accumulators of
+    this magnitude, with a result beside them, stay in int32.
+    """
     for shift in range(MAX_SHIFT, 0, -1):
         products = np.rint(scales * 2.0**shift) * reach
         if (span << shift) + np.max(products, initial=0.0) <= INT32_MAX:
@@ -84,8 +86,9 @@ def _longest_shift(scales: np.ndarray, span: int, reach: np.ndarray | float) -> 
 
 
 def common_powers_of_two(multipliers: np.ndarray, shift: int) -> int:
-    """Counts the bits by which these multipliers (int32) and their shift can be reduced
-    together."""
+    """Counts the factors 2 that these multipliers (int32) and `2^shift` have in common, by which
+    both can be reduced.
+    """
     bits = int(np.bitwise_or.reduce(multipliers, axis=None))
     if bits == 0:
         return shift
@@ -93,8 +96,9 @@ def common_powers_of_two(multipliers: np.ndarray, shift: int) -> int:
 
 
 def rescale(x: Integers, multiplier: Integers | int, shift: int, rounding: Rounding) -> Integers:
-    """`round(x * multiplier / 2^shift)`, not saturated: the meaning of `fixed`. Exact for Python's
-    integers, and in int64 for those of int32."""
+    """Computes `round(x * multiplier / 2^shift)` without saturating: the meaning of `fixed`. It is
+    exact for Python's integers, and in int64 for those of int32.
+    """
     product = x * multiplier
     if shift == 0 or rounding == "floor":
         return product >> shift
@@ -130,8 +134,8 @@ def clamp_bounds(
 
 
 def _products_around(result: int, shift: int, rounding: Rounding) -> tuple[int, int]:
-    """Gives the last product that rounds to at most `result` and the first that rounds to at least
-    it.
+    """Gives the last product that rounds to at most `result`, and the first that rounds to at least
+    `result`.
     """
     if shift == 0:
         return result, result

@@ -1,4 +1,4 @@
-"""The op for everything that has no op of its own: an ONNX operator as it is."""
+"""Defines the op for everything that has no op of its own: an ONNX operator as it is."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ about batches.)"""
 
 
 class PureUnlessRandom(MemoryEffect):
-    """No effects, unless the op or one inside it draws random numbers."""
+    """Says that an op has no effects, unless it or an op inside it draws random numbers."""
 
     @classmethod
     def get_effects(cls, op: Operation) -> AbstractSet[EffectInstance] | None:
@@ -127,7 +127,9 @@ class ForeignOp(IRDLOperation):
         graph_names: Sequence[str] = (),
         reason: str = "",
     ) -> dict[str, Attribute]:
-        """Gives the properties of an op; `inputs` and `outputs` say which of them are there."""
+        """Gives the properties of an op; `inputs` and `outputs` say for each of the operator's if
+        it is there.
+        """
         properties: dict[str, Attribute] = {
             "domain": StringAttr(domain),
             "op_type": StringAttr(op_type),
@@ -157,20 +159,21 @@ class ForeignOp(IRDLOperation):
         return [next(values) if there else None for there in mask]
 
     def present_outputs(self) -> list[bool]:
-        """Tells of each of the operator's outputs if it is there."""
+        """Tells for each output of the operator if the op has it."""
         if self.output_mask is None:
             return [True] * len(self.outputs)
         return [bool(there) for there in int_tuple(self.output_mask)]
 
     def named_graphs(self) -> list[tuple[str, Region]]:
-        """Gives the attributes that are graphs."""
+        """Gives the graphs among the op's attributes, by name."""
         names = [] if self.graph_names is None else [name.data for name in self.graph_names]
         return list(zip(names, self.graphs, strict=True))
 
     @property
     def is_control_flow(self) -> bool:
-        """Tells if it runs its graphs, op by op, in the order that ONNX defines; so ops inside can
-        be handed over like those outside."""
+        """Tells if the op runs its graphs op by op, in the order that ONNX defines, so that ops
+        inside can be handed over like those outside.
+        """
         since = CONTROL_FLOW.get(self.op_type.data) if not self.domain.data else None
         return since is not None and self.opset.value.data >= since
 
@@ -313,7 +316,7 @@ def _is_attribute(value: Attribute) -> bool:
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """Ends a graph of a foreign op: its outputs, e.g.
+    """Ends a graph of a foreign op with its outputs, e.g.
 
     ```mlir
     %z = graph.foreign "If" 21 (%c) {} : (tensor<i1>) -> tensor<4xf32>

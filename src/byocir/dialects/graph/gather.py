@@ -1,4 +1,6 @@
-"""Ops that look up, write or sort by computed indices. Negative indices count from the end."""
+"""Defines ops that look up, write or sort by computed indices. Negative indices count from the
+end.
+"""
 
 from __future__ import annotations
 
@@ -73,9 +75,10 @@ class GatherBaseOp(Exact, GraphOp):
 
 @irdl_op_definition
 class GatherOp(GatherBaseOp):
-    """The slices of `axis` at these indices, whose shape takes the place of the dimension, e.g.
-    `graph.gather %x, %i {axis = 0 : i64} : (tensor<100x16xf32>, tensor<2x3xi64>) ->
-    tensor<2x3x16xf32>`."""
+    """Takes the slices of `axis` at these indices, whose shape takes the place of the dimension,
+    e.g. `graph.gather %x, %i {axis = 0 : i64} : (tensor<100x16xf32>, tensor<2x3xi64>) ->
+    tensor<2x3x16xf32>`.
+    """
 
     name = "graph.gather"
 
@@ -120,9 +123,10 @@ class GatherOp(GatherBaseOp):
 
 @irdl_op_definition
 class GatherElementsOp(GatherBaseOp):
-    """The elements at the positions of `indices`, but along `axis` at the index, e.g.
-    `graph.gather_elements %x, %i {axis = 1 : i64} : (tensor<8x16xf32>, tensor<8x3xi64>) ->
-    tensor<8x3xf32>`."""
+    """Takes, for each position of `indices`, the element at that position, but along `axis` at the
+    index, e.g. `graph.gather_elements %x, %i {axis = 1 : i64} : (tensor<8x16xf32>, tensor<8x3xi64>)
+    -> tensor<8x3xf32>`.
+    """
 
     name = "graph.gather_elements"
 
@@ -162,9 +166,10 @@ def _expect_within(x: Shape, indices: Shape, axis: int) -> None:
 
 @irdl_op_definition
 class GatherNdOp(GatherBaseOp):
-    """The slices of the input at the positions in the last dimension of `indices`; the first
+    """Takes the slices of the input at the positions in the last dimension of `indices`; the first
     `batch_dims` dimensions go along, e.g. `graph.gather_nd %x, %i {batch_dims = 0 : i64} :
-    (tensor<8x16x4xf32>, tensor<5x2xi64>) -> tensor<5x4xf32>`."""
+    (tensor<8x16x4xf32>, tensor<5x2xi64>) -> tensor<5x4xf32>`.
+    """
 
     name = "graph.gather_nd"
 
@@ -235,9 +240,10 @@ class ScatterBaseOp(GraphOp):
 
 @irdl_op_definition
 class ScatterElementsOp(ScatterBaseOp):
-    """The reverse of gather_elements, e.g. `graph.scatter_elements %x, %i, %u {axis = 1 : i64,
-    reduction = "none"} : (tensor<8x16xf32>, tensor<8x3xi64>, tensor<8x3xf32>) ->
-    tensor<8x16xf32>`."""
+    """Writes `updates` where gather_elements would read, e.g. `graph.scatter_elements %x, %i, %u
+    {axis = 1 : i64, reduction = "none"} : (tensor<8x16xf32>, tensor<8x3xi64>, tensor<8x3xf32>) ->
+    tensor<8x16xf32>`.
+    """
 
     name = "graph.scatter_elements"
 
@@ -254,8 +260,9 @@ class ScatterElementsOp(ScatterBaseOp):
 
 @irdl_op_definition
 class ScatterNdOp(ScatterBaseOp):
-    """The reverse of gather_nd, e.g. `graph.scatter_nd %x, %i, %u {reduction = "none"} :
-    (tensor<8x16x4xf32>, tensor<5x2xi64>, tensor<5x4xf32>) -> tensor<8x16x4xf32>`."""
+    """Writes `updates` where gather_nd would read, e.g. `graph.scatter_nd %x, %i, %u {reduction =
+    "none"} : (tensor<8x16x4xf32>, tensor<5x2xi64>, tensor<5x4xf32>) -> tensor<8x16x4xf32>`.
+    """
 
     name = "graph.scatter_nd"
 
@@ -271,9 +278,10 @@ class ScatterNdOp(ScatterBaseOp):
 
 @irdl_op_definition
 class OneHotOp(Exact, GraphOp):
-    """A new dimension of size `depth` at `axis`: `values[1]` at the index, `values[0]` elsewhere;
-    indices outside give no `values[1]`, e.g. `graph.one_hot %i, %values {axis = 1 : i64, depth =
-    10 : i64} : (tensor<8xi64>, tensor<2xf32>) -> tensor<8x10xf32>`."""
+    """Adds a new dimension of size `depth` at `axis`: `values[1]` at the index, `values[0]`
+    elsewhere; indices outside give no `values[1]`, e.g. `graph.one_hot %i, %values {axis = 1 : i64,
+    depth = 10 : i64} : (tensor<8xi64>, tensor<2xf32>) -> tensor<8x10xf32>`.
+    """
 
     name = "graph.one_hot"
 
@@ -327,10 +335,11 @@ class OneHotOp(Exact, GraphOp):
 
 @irdl_op_definition
 class TopKOp(Exact, GraphOp):
-    """The `k` greatest elements along `axis`, or least if `largest` is 0, in order, and their
-    indices; of equal ones the first, e.g. `graph.top_k %x {axis = 1 : i64, k = 3 : i64, largest =
-    1 : i64, sorted = 1 : i64} : (tensor<8x10xf32>) -> (tensor<8x3xf32>, tensor<8x3xi64>)`. Without
-    `sorted` the order is not defined."""
+    """Finds the `k` greatest elements along `axis`, or least if `largest` is 0, in order, and their
+    indices; of equal ones the first, e.g. `graph.top_k %x {axis = 1 : i64, k = 3 : i64, largest = 1
+    : i64, sorted = 1 : i64} : (tensor<8x10xf32>) -> (tensor<8x3xf32>, tensor<8x3xi64>)`. Without
+    `sorted` the order is not defined.
+    """
 
     name = "graph.top_k"
     WAY: ClassVar[Way] = Way.EXTERN
@@ -371,8 +380,9 @@ class TopKOp(Exact, GraphOp):
 def _looked_up(
     emit: Emitter, x: SSAValue, shape: Shape, places: Sequence[Read], indices: Iterable[int]
 ) -> SSAValue:
-    """Gives the elements of an array at these places, one for each dimension; those of the
-    dimensions `indices` may be negative, which counts from the end."""
+    """Looks up elements of an array at these places, one for each dimension. Places along the
+    dimensions `indices` may be negative, and then count from the end.
+    """
     source = shape_of(x.type)
 
     def body(*scalars: Emitted) -> Emitted:

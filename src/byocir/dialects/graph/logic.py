@@ -1,4 +1,4 @@
-"""Comparisons, logic and bits, element by element."""
+"""Defines comparisons, logic and operations on bits, element by element."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from byocir.dialects.types import (
 
 
 class CompareOp(Exact, BinaryOp):
-    """Base of the comparisons: two tensors that broadcast to booleans."""
+    """Base of the comparisons of two tensors that broadcast; they give booleans."""
 
     def element(self, operand: Attribute) -> Attribute:
         return i1
@@ -107,7 +107,7 @@ class GreaterOrEqualOp(CompareOp):
 
 
 class ClassifyOp(KeepsShape, Exact, OneInputOp):
-    """Base of the questions about one float: a tensor of floats to booleans."""
+    """Base of the tests of single floats: a tensor of floats to booleans."""
 
     def infer(self) -> Sequence[TensorType]:
         expect_float(self.input)
@@ -115,7 +115,7 @@ class ClassifyOp(KeepsShape, Exact, OneInputOp):
 
     @may_lack
     def body(self, x: Emitted) -> Emitted:
-        """Gives the answer for one element."""
+        """Tests one element."""
         raise undefined(self, "it has no definition")
 
     def define(self, emit: Emitter) -> SSAValue:
@@ -227,8 +227,9 @@ class BitwiseOp(Exact, BinaryOp):
 
 @irdl_op_definition
 class BitwiseAndOp(BitwiseOp):
-    """Bits that are set in both, e.g. `graph.bitwise_and %a, %b : (tensor<8x4xi32>, tensor<4xi32>)
-    -> tensor<8x4xi32>`."""
+    """Keeps the bits that are set in both, e.g. `graph.bitwise_and %a, %b : (tensor<8x4xi32>,
+    tensor<4xi32>) -> tensor<8x4xi32>`.
+    """
 
     name = "graph.bitwise_and"
 
@@ -238,8 +239,9 @@ class BitwiseAndOp(BitwiseOp):
 
 @irdl_op_definition
 class BitwiseOrOp(BitwiseOp):
-    """Bits that are set in one or both, e.g. `graph.bitwise_or %a, %b : (tensor<8x4xi32>,
-    tensor<4xi32>) -> tensor<8x4xi32>`."""
+    """Sets the bits that are set in one or both, e.g. `graph.bitwise_or %a, %b : (tensor<8x4xi32>,
+    tensor<4xi32>) -> tensor<8x4xi32>`.
+    """
 
     name = "graph.bitwise_or"
 
@@ -249,8 +251,9 @@ class BitwiseOrOp(BitwiseOp):
 
 @irdl_op_definition
 class BitwiseXorOp(BitwiseOp):
-    """Bits that are set in one only, e.g. `graph.bitwise_xor %a, %b : (tensor<8x4xi32>,
-    tensor<4xi32>) -> tensor<8x4xi32>`."""
+    """Sets the bits that are set in one only, e.g. `graph.bitwise_xor %a, %b : (tensor<8x4xi32>,
+    tensor<4xi32>) -> tensor<8x4xi32>`.
+    """
 
     name = "graph.bitwise_xor"
 
@@ -260,8 +263,7 @@ class BitwiseXorOp(BitwiseOp):
 
 @irdl_op_definition
 class BitwiseNotOp(Exact, UnaryOp):
-    """Each bit the other way, e.g. `graph.bitwise_not %x : (tensor<8x4xi32>) ->
-    tensor<8x4xi32>`."""
+    """Inverts each bit, e.g. `graph.bitwise_not %x : (tensor<8x4xi32>) -> tensor<8x4xi32>`."""
 
     name = "graph.bitwise_not"
 
@@ -276,9 +278,10 @@ class BitwiseNotOp(Exact, UnaryOp):
 
 @irdl_op_definition
 class BitShiftOp(Exact, BinaryOp):
-    """The bits of the left element moved by the right one, to the LEFT or to the RIGHT; by its
-    width or more gives 0, e.g. `graph.bit_shift %a, %b {direction = "LEFT"} : (tensor<8x4xui8>,
-    tensor<4xui8>) -> tensor<8x4xui8>`."""
+    """Shifts the bits of the left element by the right one, to the LEFT or to the RIGHT; a shift by
+    the width or more gives 0, e.g. `graph.bit_shift %a, %b {direction = "LEFT"} : (tensor<8x4xui8>,
+    tensor<4xui8>) -> tensor<8x4xui8>`.
+    """
 
     name = "graph.bit_shift"
 
@@ -293,8 +296,7 @@ class BitShiftOp(Exact, BinaryOp):
         expect(found in ("LEFT", "RIGHT"), f"expected direction LEFT or RIGHT, found {found}")
 
     def body(self, x: Emitted, y: Emitted) -> Emitted:
-        """Shifts in a wider type, which knows unsigned numbers from negative ones, if there is
-        one."""
+        """Shifts in a wider type, if there is one: there, unsigned numbers are not negative."""
         element, width, left = x.type, width_of(x.type), self.direction.data == "LEFT"
         if width == 64:  # a distance beyond 2^63 is negative, and gives 0 as it should
             name = "shl" if left else "shru"

@@ -1,5 +1,6 @@
-"""Blocks that take elements of one dimension by index, for definitions of ops: by index maps where
-the indices are a regular table, else by look-ups in bodies."""
+"""Makes blocks that take elements of one dimension by index, for definitions of ops: by index maps
+where the indices are a regular table, else by look-ups in bodies.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ Table = Sequence[int]
 
 
 def selected(emit: Emitter, value: SSAValue, axis: int, table: Table) -> SSAValue:
-    """Gives the elements of a dimension that a regular table names, in its order."""
+    """Takes the elements of a dimension that a regular table names, in its order, by index maps."""
     shape, element = shape_of(value.type), element_type_of(value.type)
     result = (*shape[:axis], len(table), *shape[axis + 1 :])
     at = AffineExpr.dimension(axis)
@@ -43,22 +44,25 @@ def selected(emit: Emitter, value: SSAValue, axis: int, table: Table) -> SSAValu
 
 
 def at_axis(shape: Sequence[int], axis: int, expr: AffineExpr) -> Index:
-    """Gives the indices of a block over `shape`, but along an axis this one."""
+    """Gives the index of each element of `shape`, with this expression in place of the iterator of
+    one axis.
+    """
     index = list(Space.over(tuple(shape)).parallel)
     index[axis] = expr
     return index
 
 
 def is_regular(table: Table) -> bool:
-    """Tells if a few index maps give the same as a table."""
+    """Tells if a few index maps read the elements that a table names."""
     if _as_quotient(table, AffineExpr.dimension(0)) is not None:
         return True
     return sum(1 for _ in _runs(table)) <= MOST_RUNS
 
 
 def _as_quotient(table: Table, index: AffineExpr) -> AffineExpr | None:
-    """`(index * a + b) floordiv d`, with the ratio of the last and the first element's distance to
-    their number or near it, if that is the table."""
+    """Writes a table as `(index * a + b) floordiv d`; None if it has no such form. Tried are ratios
+    a / d near the table's mean step.
+    """
     if not table:
         return None
     count, span = len(table), table[-1] - table[0] + 1
@@ -73,7 +77,9 @@ def _as_quotient(table: Table, index: AffineExpr) -> AffineExpr | None:
 
 
 def _runs(table: Table) -> Iterator[tuple[int, Table]]:
-    """Stretches of equal steps, with the place where each begins."""
+    """Yields the parts of a table with equal steps, each with the place where it begins: [0, 2, 4,
+    9] → (0, [0, 2, 4]), (3, [9]).
+    """
     start = 0
     while start < len(table):
         stop = start + 1
@@ -85,12 +91,12 @@ def _runs(table: Table) -> Iterator[tuple[int, Table]]:
 
 
 def counter(emit: Emitter, size: int, at: AffineExpr) -> Read:
-    """Gives the number of an index itself, as bodies see it."""
+    """Reads an index as a number, which bodies cannot see otherwise: from an array of 0, 1, …"""
     return Read(emit.constant(np.arange(size, dtype=np.int64)), [at])
 
 
 def looked_up(emit: Emitter, value: SSAValue, axis: int, table: Table) -> SSAValue:
-    """Gives the elements of a dimension that a table names, in its order."""
+    """Takes the elements of a dimension that a table names, in its order."""
     if is_regular(table):
         return selected(emit, value, axis, table)
     indices = emit.constant(np.asarray(table, np.int64))
@@ -100,8 +106,9 @@ def looked_up(emit: Emitter, value: SSAValue, axis: int, table: Table) -> SSAVal
 def take(
     emit: Emitter, value: SSAValue, axis: int, indices: SSAValue, *, wrap: bool = True
 ) -> SSAValue:
-    """Gives the elements of a dimension at these indices, whose dimensions take its place; negative
-    ones count from the end."""
+    """Takes the elements of a dimension at these indices, the shape of which replaces the
+    dimension; negative ones count from the end.
+    """
     source, own = shape_of(value.type), shape_of(indices.type)
     shape = (*source[:axis], *own, *source[axis + 1 :])
     at = Space.over(shape).parallel

@@ -1,4 +1,6 @@
-"""Ops that copy elements to other places: expand, tile, slice, split, pad, blocks and depth, …"""
+"""Defines ops that copy elements to other places: expand, tile, slice, split, pad, blocks and
+depth, …
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,9 @@ from byocir.dialects.types import Shape, element_type_of, i64, shape_of, tensor
 
 @irdl_op_definition
 class ExpandOp(ShapeOp):
-    """Broadcast to `shape`, the result's, e.g. `graph.expand %x {shape = array<i64: 8, 4>} :
-    (tensor<4xf32>) -> tensor<8x4xf32>`."""
+    """Broadcasts to `shape`, the result's, e.g. `graph.expand %x {shape = array<i64: 8, 4>} :
+    (tensor<4xf32>) -> tensor<8x4xf32>`.
+    """
 
     name = "graph.expand"
 
@@ -67,8 +70,9 @@ class ExpandOp(ShapeOp):
 
 @irdl_op_definition
 class TileOp(ShapeOp):
-    """Repeated `repeats` times along each dimension, e.g. `graph.tile %x {repeats =
-    array<i64: 1, 2>} : (tensor<8x4xf32>) -> tensor<8x8xf32>`."""
+    """Repeats the input `repeats` times along each dimension, e.g. `graph.tile %x {repeats =
+    array<i64: 1, 2>} : (tensor<8x4xf32>) -> tensor<8x8xf32>`.
+    """
 
     name = "graph.tile"
 
@@ -94,9 +98,10 @@ class TileOp(ShapeOp):
 
 @irdl_op_definition
 class SliceOp(ShapeOp):
-    """`sizes[i]` elements of each dimension i, the first at `starts[i]` and `steps[i]` apart, which
-    may be below 0, e.g. `graph.slice %x {starts = array<i64: 0, 3>, sizes = array<i64: 8, 2>, steps
-    = array<i64: 1, -2>} : (tensor<8x4xf32>) -> tensor<8x2xf32>`."""
+    """Takes `sizes[i]` elements of each dimension i, the first at `starts[i]` and `steps[i]` apart,
+    which may be below 0, e.g. `graph.slice %x {starts = array<i64: 0, 3>, sizes = array<i64: 8, 2>,
+    steps = array<i64: 1, -2>} : (tensor<8x4xf32>) -> tensor<8x2xf32>`.
+    """
 
     name = "graph.slice"
 
@@ -134,10 +139,11 @@ class SliceOp(ShapeOp):
 
 
 def sliced(start: int, end: int, step: int, size: int) -> range:
-    """Gives the indices that ONNX's Slice takes of a dimension, where the step is not 0: those of a
-    slice in Python, but a start before the first element is the first one when stepping back, too.
-    The standard clamps the greatest integer as an end like any other, where ONNX Runtime takes it
-    for the end in either direction."""
+    """Gives the indices that ONNX's Slice takes of a dimension with a step other than 0. They are
+    those of a slice in Python, but when stepping back a start before the first element means the
+    first one, too. The standard clamps the greatest integer as an end like any other, where ONNX
+    Runtime takes it for the end in either direction.
+    """
     if step > 0 or not size:
         return range(*slice(start, end, step).indices(size))
     first = min(max(start + size if start < 0 else start, 0), size - 1)
@@ -146,9 +152,9 @@ def sliced(start: int, end: int, step: int, size: int) -> range:
 
 @irdl_op_definition
 class SplitOp(Exact, GraphOp):
-    """The input cut along `axis` into pieces of the sizes `split`, e.g. `graph.split %x {axis =
-    1 : i64, split = array<i64: 1, 3>} : (tensor<8x4xf32>) -> (tensor<8x1xf32>,
-    tensor<8x3xf32>)`."""
+    """Cuts the input along `axis` into pieces of the sizes `split`, e.g. `graph.split %x {axis = 1
+    : i64, split = array<i64: 1, 3>} : (tensor<8x4xf32>) -> (tensor<8x1xf32>, tensor<8x3xf32>)`.
+    """
 
     name = "graph.split"
 
@@ -263,9 +269,10 @@ class BlocksOp(ByBatch, ShapeOp):
 
 @irdl_op_definition
 class DepthToSpaceOp(BlocksOp):
-    """Channels to blocks of the plane: in mode `DCR` the block's position is the slower part of the
-    channel, in mode `CRD` the faster one, e.g. `graph.depth_to_space %x {blocksize = 2 : i64, mode
-    = "DCR"} : (tensor<1x8x2x3xf32>) -> tensor<1x2x4x6xf32>`."""
+    """Moves channels to blocks of the plane: in mode `DCR` the block's position is the slower part
+    of the channel, in mode `CRD` the faster one, e.g. `graph.depth_to_space %x {blocksize = 2 :
+    i64, mode = "DCR"} : (tensor<1x8x2x3xf32>) -> tensor<1x2x4x6xf32>`.
+    """
 
     name = "graph.depth_to_space"
 
@@ -287,9 +294,9 @@ class DepthToSpaceOp(BlocksOp):
 
 @irdl_op_definition
 class SpaceToDepthOp(BlocksOp):
-    """Blocks of the plane to channels, the block's position being the slower part, e.g.
-    `graph.space_to_depth %x {blocksize = 2 : i64} : (tensor<1x2x4x6xf32>) ->
-    tensor<1x8x2x3xf32>`."""
+    """Moves blocks of the plane to channels, the block's position being the slower part, e.g.
+    `graph.space_to_depth %x {blocksize = 2 : i64} : (tensor<1x2x4x6xf32>) -> tensor<1x8x2x3xf32>`.
+    """
 
     name = "graph.space_to_depth"
 
@@ -311,9 +318,10 @@ class SpaceToDepthOp(BlocksOp):
 
 @irdl_op_definition
 class TriluOp(KeepsShape, ShapeOp):
-    """The upper triangle of the last two dimensions, from diagonal k on, if `upper` is 1, else the
-    lower one, up to diagonal k; 0 elsewhere, e.g. `graph.trilu %x {k = 0 : i64, upper = 1 : i64} :
-    (tensor<4x4xf32>) -> tensor<4x4xf32>`."""
+    """Keeps a triangle of the last two dimensions, with 0 elsewhere: the upper one, from diagonal k
+    on, if `upper` is 1, else the lower one, up to diagonal k, e.g. `graph.trilu %x {k = 0 : i64,
+    upper = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>`.
+    """
 
     name = "graph.trilu"
 
@@ -378,8 +386,9 @@ class ReverseSequenceOp(Exact, GraphOp):
 
 
 def _extended_by(emit: Emitter, op: PadOp) -> SSAValue:
-    """Gives one dimension after the other: what is kept of it, then what stands before and
-    behind."""
+    """Pads one dimension after the other: emits a copy of what is kept of it, then of what stands
+    before and behind.
+    """
     pads, source = int_tuple(op.pads), shape_of(op.input.type)
     value, rank = op.input, len(source)
     for axis in range(rank):  # cuts first: what is left is mirrored, continued or wrapped around
@@ -396,8 +405,9 @@ def _extended_by(emit: Emitter, op: PadOp) -> SSAValue:
 def _part(
     emit: Emitter, value: SSAValue, into: SSAValue, axis: int, size: int, to: int, index: Index
 ) -> SSAValue:
-    """Writes `size` elements along a dimension, from `to` on, of what is at `index`, in which the
-    dimension counts from 0."""
+    """Copies `size` elements of `value`, read at `index`, into `into` from place `to` on along an
+    axis; in `index` that axis counts from 0.
+    """
     shape = list(shape_of(value.type))
     shape[axis] = size
     space = Space.over(tuple(shape))

@@ -1,4 +1,4 @@
-"""Contractions: conv, conv_transpose and matmul."""
+"""Defines contractions: conv, conv_transpose and matmul."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ BYTES = (i8, ui8)
 
 
 def accumulator(lhs: Attribute, rhs: Attribute) -> Attribute:
-    """Gives the element type that a contraction of these accumulates in: i32 for 8-bit integers,
-    signed or not, of which the second may have 16 bits, as bytes without their zero point need,
-    else the one type of both; raises VerifyException."""
+    """Gives the element type in which a contraction of these two accumulates: i32 for 8-bit
+    integers, signed or not, of which the second may have 16 bits (bytes without their zero point
+    need up to nine), else the type of both. Raises VerifyException.
+    """
     if lhs in BYTES and rhs in (*BYTES, i16):
         return i32
     expect(lhs == rhs, lambda: f"expected operands of one element type, found {lhs} and {rhs}")
@@ -69,8 +70,9 @@ def window_shape(
     dilations: Sequence[int],
     ceil: bool = False,
 ) -> Shape:
-    """Counts the windows along each spatial dimension, as ONNX defines it: with `ceil` a window
-    may end outside, but not start outside on the right. Raises VerifyException."""
+    """Counts the windows along each spatial dimension, as ONNX defines it. With `ceil` a window may
+    end outside, but none may begin outside behind the last element. Raises VerifyException.
+    """
     rank = len(sizes)
     for name, values, count in (
         ("kernel_shape", kernel, rank),
@@ -118,11 +120,12 @@ class ConvBaseOp(ByBatch, GraphOp):
 
 @irdl_op_definition
 class ConvOp(ExactOnIntegers, ConvBaseOp):
-    """Convolution of `[N,C,spatial…]` with `[O,C/group,kernel…]` and an optional bias `[O]`, e.g.
-    `graph.conv %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
-    dilations = array<i64: 1, 1>, group = 1 : i64} : (tensor<1x16x8x8xi8>, tensor<32x16x3x3xi8>,
-    tensor<32xi32>) -> tensor<1x32x8x8xi32>`. Pads come as in ONNX: all begins, then all ends. 8-bit
-    integers accumulate in i32, which the bias has too."""
+    """Convolves `[N,C,spatial…]` with `[O,C/group,kernel…]` and an optional bias `[O]`, e.g.
+    `graph.conv %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations =
+    array<i64: 1, 1>, group = 1 : i64} : (tensor<1x16x8x8xi8>, tensor<32x16x3x3xi8>, tensor<32xi32>)
+    -> tensor<1x32x8x8xi32>`. Pads come as in ONNX: all begins, then all ends. 8-bit integers
+    accumulate in i32, which the bias has too.
+    """
 
     name = "graph.conv"
 
@@ -169,12 +172,13 @@ class ConvOp(ExactOnIntegers, ConvBaseOp):
 
 @irdl_op_definition
 class ConvTransposeOp(ConvBaseOp):
-    """The transpose of a convolution: each element of `[N,C,spatial…]` adds its multiple of a
-    kernel of `[C,O/group,kernel…]`, `strides` apart, and `pads` cut off what is at the borders;
-    `output_padding` adds room at the ends, e.g. `graph.conv_transpose %x, %w, %b {strides =
-    array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 1 : i64,
-    output_padding = array<i64: 0, 0>} : (tensor<1x16x8x8xf32>, tensor<16x32x2x2xf32>,
-    tensor<32xf32>) -> tensor<1x32x16x16xf32>`."""
+    """Computes the transpose of a convolution: each element of `[N,C,spatial…]` adds its multiple
+    of a kernel of `[C,O/group,kernel…]`, `strides` apart, and `pads` cut off what is at the
+    borders; `output_padding` adds room at the ends, e.g. `graph.conv_transpose %x, %w, %b {strides
+    = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 1 :
+    i64, output_padding = array<i64: 0, 0>} : (tensor<1x16x8x8xf32>, tensor<16x32x2x2xf32>,
+    tensor<32xf32>) -> tensor<1x32x16x16xf32>`.
+    """
 
     name = "graph.conv_transpose"
 
@@ -253,10 +257,10 @@ class ConvTransposeOp(ConvBaseOp):
 
 @irdl_op_definition
 class MatmulOp(ExactOnIntegers, GraphOp):
-    """Matrix product as numpy's and ONNX's MatMul, e.g. `graph.matmul %a, %b :
-    (tensor<8x16xi8>, tensor<16x4xi8>) -> tensor<8x4xi32>`. Leading dimensions broadcast; an
-    operand of rank 1 is a row on the left, a column on the right. 8-bit integers accumulate in
-    i32."""
+    """Multiplies matrices as numpy's and ONNX's MatMul do, e.g. `graph.matmul %a, %b :
+    (tensor<8x16xi8>, tensor<16x4xi8>) -> tensor<8x4xi32>`. Leading dimensions broadcast; an operand
+    of rank 1 is a row on the left, a column on the right. 8-bit integers accumulate in i32.
+    """
 
     name = "graph.matmul"
 
@@ -322,20 +326,20 @@ _KERNEL = {1: ("r",), 2: ("r", "s"), 3: ("q", "r", "s")}
 
 
 def spatial_names(rank: int) -> Sequence[str]:
-    """Gives the iterators over the spatial dimensions of a result."""
+    """Names the iterators over the spatial dimensions of a result."""
     return _SPATIAL.get(rank) or [f"x{i}" for i in range(rank)]
 
 
 def kernel_names(rank: int) -> Sequence[str]:
-    """Gives the iterators over a kernel."""
+    """Names the iterators over a kernel."""
     return _KERNEL.get(rank) or [f"k{i}" for i in range(rank)]
 
 
 def window(
     space: Space, strides: Sequence[int], dilations: Sequence[int], pads: Sequence[int]
 ) -> list[AffineExpr]:
-    """Gives the spatial index that position (kernel) of window (spatial) reads, e.g. `h * 2 + r -
-    1`.
+    """Gives the index that a window reads in each spatial dimension, from the iterators over
+    windows and over kernel positions, e.g. `h * 2 + r - 1`.
     """
     rank = len(strides)
     return [
@@ -355,7 +359,7 @@ def _contract(
     out: Index | None = None,
     where: Index = (),
 ) -> SSAValue:
-    """Gives the sum of products, in the type that `element` accumulates in."""
+    """Emits the sum of products, in the type in which `element` accumulates."""
     wide = accumulator_of(signless(element))
     init = emit.fill(0, wide, shape)
     return emit.block(
@@ -386,7 +390,9 @@ def _dense(emit: Emitter, op: ConvOp) -> SSAValue:
 
 
 def _grouped(emit: Emitter, op: ConvOp) -> SSAValue:
-    """Makes a group a parallel iterator of its own; channel indices join it with those inside."""
+    """Emits a grouped convolution, with the group as a parallel iterator of its own: the channel
+    indices are `g * outputs + o` and `g * inputs + c`.
+    """
     shape, weight = shape_of(op.result.type), shape_of(op.weight.type)
     spatial, kernel = spatial_names(len(shape) - 2), kernel_names(len(shape) - 2)
     group = op.group.value.data

@@ -1,4 +1,4 @@
-"""Normalisations: by batch statistics, over instances, groups, layers and neighbours."""
+"""Defines normalisations: by batch statistics, over instances, groups, layers and neighbours."""
 
 from __future__ import annotations
 
@@ -54,10 +54,11 @@ def _expect_channels(x: SSAValue, **parameters: SSAValue) -> TensorType:
 
 @irdl_op_definition
 class BatchNormOp(ByBatch, GraphOp):
-    """`(x - mean) / sqrt(variance + epsilon) * scale + bias` with given statistics for each channel
-    of `[N,C,spatial…]`, e.g. `graph.batch_norm %x, %scale, %bias, %mean, %variance {epsilon =
-    1.0e-05 : f32} : (tensor<1x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>,
-    tensor<4xf32>) -> tensor<1x4x8x8xf32>`."""
+    """Computes `(x - mean) / sqrt(variance + epsilon) * scale + bias` with given statistics for
+    each channel of `[N,C,spatial…]`, e.g. `graph.batch_norm %x, %scale, %bias, %mean, %variance
+    {epsilon = 1.0e-05 : f32} : (tensor<1x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>,
+    tensor<4xf32>) -> tensor<1x4x8x8xf32>`.
+    """
 
     name = "graph.batch_norm"
 
@@ -95,9 +96,11 @@ class BatchNormOp(ByBatch, GraphOp):
 
 @irdl_op_definition
 class InstanceNormOp(ByBatch, GraphOp):
-    """Each channel of each instance of `[N,C,spatial…]` to mean 0 and variance 1, then scale and
-    bias for each channel, e.g. `graph.instance_norm %x, %scale, %bias {epsilon = 1.0e-05 : f32} :
-    (tensor<1x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4x8x8xf32>`."""
+    """Brings each channel of each instance of `[N,C,spatial…]` to mean 0 and variance 1, then
+    applies a scale and a bias for each channel, e.g. `graph.instance_norm %x, %scale, %bias
+    {epsilon = 1.0e-05 : f32} : (tensor<1x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>) ->
+    tensor<1x4x8x8xf32>`.
+    """
 
     name = "graph.instance_norm"
 
@@ -149,7 +152,7 @@ class GroupNormOp(ByBatch, GraphOp):
 
 
 def _expect_tail(x: Shape, axis: int, name: str, value: SSAValue) -> None:
-    """Checks that a parameter broadcasts to the dimensions from `axis` on."""
+    """Raises VerifyException unless a parameter broadcasts to the dimensions from `axis` on."""
     tail, found = x[axis:], shape_of(value.type)
     expect(
         broadcast(tail, found) == tail,
@@ -159,9 +162,11 @@ def _expect_tail(x: Shape, axis: int, name: str, value: SSAValue) -> None:
 
 @irdl_op_definition
 class LayerNormOp(GraphOp):
-    """The dimensions from `axis` on to mean 0 and variance 1, in f32, then times scale and plus an
-    optional bias, e.g. `graph.layer_norm %x, %scale, %bias {axis = 1 : i64, epsilon = 1.0e-05 :
-    f32} : (tensor<8x16xf32>, tensor<16xf32>, tensor<16xf32>) -> tensor<8x16xf32>`."""
+    """Brings the elements of the dimensions from `axis` on to mean 0 and variance 1, in f32, then
+    multiplies by scale and adds an optional bias, e.g. `graph.layer_norm %x, %scale, %bias {axis =
+    1 : i64, epsilon = 1.0e-05 : f32} : (tensor<8x16xf32>, tensor<16xf32>, tensor<16xf32>) ->
+    tensor<8x16xf32>`.
+    """
 
     name = "graph.layer_norm"
 
@@ -204,9 +209,10 @@ class LayerNormOp(GraphOp):
 
 @irdl_op_definition
 class RmsNormOp(GraphOp):
-    """`x / sqrt(mean(x^2) + epsilon) * scale`, in f32, over the dimensions from `axis` on, e.g.
-    `graph.rms_norm %x, %scale {axis = 1 : i64, epsilon = 1.0e-05 : f32} : (tensor<8x16xf32>,
-    tensor<16xf32>) -> tensor<8x16xf32>`."""
+    """Computes `x / sqrt(mean(x^2) + epsilon) * scale`, in f32, over the dimensions from `axis` on,
+    e.g. `graph.rms_norm %x, %scale {axis = 1 : i64, epsilon = 1.0e-05 : f32} : (tensor<8x16xf32>,
+    tensor<16xf32>) -> tensor<8x16xf32>`.
+    """
 
     name = "graph.rms_norm"
 
@@ -249,10 +255,11 @@ class RmsNormOp(GraphOp):
 
 @irdl_op_definition
 class LrnOp(ByBatch, OneInputOp):
-    """Local response normalisation, `x / (bias + alpha / size * s)^beta`, where s is the sum of the
-    squares of `size` neighbouring channels, e.g. `graph.lrn %x {alpha = 1.0e-04 : f32, beta =
-    0.75 : f32, bias = 1.0 : f32, size = 3 : i64} : (tensor<1x4x8x8xf32>) ->
-    tensor<1x4x8x8xf32>`."""
+    """Normalises by the local response: computes `x / (bias + alpha / size * s)^beta`, where s is
+    the sum of the squares of `size` neighbouring channels, e.g. `graph.lrn %x {alpha = 1.0e-04 :
+    f32, beta = 0.75 : f32, bias = 1.0 : f32, size = 3 : i64} : (tensor<1x4x8x8xf32>) ->
+    tensor<1x4x8x8xf32>`.
+    """
 
     name = "graph.lrn"
 
@@ -266,7 +273,9 @@ class LrnOp(ByBatch, OneInputOp):
         return [_expect_channels(self.input)]
 
     def define(self, emit: Emitter) -> SSAValue:
-        """Sums the squares of neighbouring channels as a window; there are none beyond the last."""
+        """Sums the squares of neighbouring channels as a window does; beyond the last channel there
+        are none.
+        """
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         wide, size = accumulator_of(element), self.size.value.data
         space = Space({f"i{i}": n for i, n in enumerate(shape)}, {"r": size})
@@ -305,8 +314,10 @@ def _group_norm(emit: Emitter, op: InstanceNormOp | GroupNormOp, groups: int) ->
 def _moments(
     emit: Emitter, value: SSAValue, space: Space, index: Index, rest: Shape, wide: Attribute
 ) -> tuple[SSAValue, SSAValue]:
-    """Gives the sum of a group's elements over their number, and that of their squared distances to
-    it; `rest` is the shape of the groups, over which the parallel iterators run."""
+    """Computes mean and variance of each group: the sum of its elements over their number, and that
+    of their squared distances to the mean. `rest` is the shape of the groups, over which the
+    parallel iterators run.
+    """
     count = prod(space.extents[len(rest) :])
 
     def mean(total: SSAValue) -> SSAValue:
@@ -331,7 +342,9 @@ def _normalised(
     parameters: Sequence[Read],
     wide: Attribute,
 ) -> SSAValue:
-    """`(x - mean) / sqrt(variance + epsilon)`, times scale and plus bias if there is one."""
+    """Computes `(x - mean) / sqrt(variance + epsilon)`, times scale and plus bias if there is
+    one.
+    """
     shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     epsilon = op.epsilon.value.data
 
@@ -344,10 +357,12 @@ def _normalised(
 
 
 def _tail_reads(shape: Shape, values: Sequence[SSAValue]) -> list[Read]:
-    """Parameters that broadcast to the last dimensions."""
+    """Reads parameters that broadcast to the last dimensions."""
     return [Read(value, broadcast_index(shape_of(value.type), shape)) for value in values]
 
 
 def _computed_in(element: Attribute) -> Attribute:
-    """ONNX's stash type: f32, but f64 keeps its own."""
+    """Gives the type in which a normalisation computes, ONNX's stash type: f32, but f64 for
+    itself.
+    """
     return f64 if element == f64 else f32

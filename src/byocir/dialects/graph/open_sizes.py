@@ -1,4 +1,4 @@
-"""Sizes that only a run tells, of which the largest is known: how graph ops hand them on.
+"""Says how graph ops hand on sizes that only a run tells and of which the largest is known.
 
 An array of such sizes lies at the start of one of the largest shape, which an op computes as a
 whole. `GraphOp.open_dims` says how large its results are in a run, `GraphOp.masks` which operands
@@ -17,7 +17,7 @@ from byocir.dialects.tir.scalar import Number
 
 
 class OpenSize:
-    """A size that only a run tells; two are the same number if they are the same object."""
+    """A size that only a run tells. Two are the same number if they are the same object."""
 
     bound: int
     """The largest that it can be."""
@@ -33,8 +33,9 @@ Dims = tuple[Dim, ...]
 
 @dataclass(frozen=True)
 class Mask:
-    """An operand that must be `number` beside the array, along these axes. A routine that is named
-    checks the sizes before."""
+    """Demands that an operand is `number` beside the array, along these axes. The routine, where
+    one is named, checks the sizes before.
+    """
 
     operand: int
     axes: Sequence[int]
@@ -43,12 +44,14 @@ class Mask:
 
 
 def is_open(dims: Sequence[Dim]) -> bool:
-    """Tells if only a run tells one of these sizes."""
+    """Tells if one of these sizes is told by a run only."""
     return any(isinstance(dim, OpenSize) for dim in dims)
 
 
 def broadcast_dims(*shapes: Dims) -> Dims | None:
-    """Gives the sizes that these broadcast to; None where two that are no 1 may differ in a run."""
+    """Gives the sizes that these broadcast to; None where two of them, neither of which is 1, may
+    differ in a run.
+    """
     joined: list[Dim] = []
     for axis in range(-max(map(len, shapes)), 0):
         along = {dims[axis] for dims in shapes if len(dims) >= -axis} - {1}
@@ -59,5 +62,7 @@ def broadcast_dims(*shapes: Dims) -> Dims | None:
 
 
 def without(dims: Dims, axes: Sequence[int], keep: int) -> Dims:
-    """Gives the sizes after a reduction along these axes, which stay with size 1 if `keep` is 1."""
+    """Gives the sizes after a reduction along these axes, which stay with size 1 if `keep` is 1:
+    [a, b, c] without axis 1 → [a, c] or [a, 1, c].
+    """
     return tuple(1 if i in axes else d for i, d in enumerate(dims) if keep or i not in axes)

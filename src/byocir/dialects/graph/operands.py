@@ -1,4 +1,6 @@
-"""Questions that definitions of graph ops ask about operands, and types they compute in."""
+"""Answers what definitions of graph ops ask about operands, and about the types that they compute
+in.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,21 @@ from byocir.dialects.types import bf16, element_type_of, f16, f32, shape_of
 
 
 def known_values(value: SSAValue) -> np.ndarray | None:
-    """Gives the values of a constant, at either level; None if it is none or they are absent."""
+    """Gives the values of a constant, at either level; None for other values, and where the numbers
+    are absent.
+    """
     constant = constant_of(value)
     return None if constant is None else constant.data.maybe_values
 
 
 def constant_of(value: SSAValue) -> ArrayAttr | None:
-    """Gives the array of a constant, at either level; None if it is none."""
+    """Gives the array of a constant, at either level; None for other values."""
     owner = value.owner
     return owner.value if isinstance(owner, ConstantOp | GraphConstantOp) else None
 
 
 def axis_read(value: SSAValue, axis: int) -> Read:
-    """Gives a read of a scalar, or of one value for each index of a dimension."""
+    """Reads a parameter that is a scalar, or has one value for each index of a dimension."""
     return Read(value, [AffineExpr.dimension(axis)] if shape_of(value.type) else [])
 
 
@@ -36,7 +40,7 @@ def accumulator_of(element: Attribute) -> Attribute:
 
 
 def narrowed(emit: Emitter, value: SSAValue, element: Attribute) -> SSAValue:
-    """Gives a value in this element type."""
+    """Converts a value to this element type."""
     if element_type_of(value.type) == element:
         return value
     return emit.elementwise(shape_of(value.type), element, [value], lambda x: x.to(element))

@@ -1,4 +1,4 @@
-"""Windows: the pools."""
+"""Defines the pools, which reduce windows."""
 
 from __future__ import annotations
 
@@ -84,10 +84,11 @@ class PoolOp(ByBatch, OneInputOp):
 
 @irdl_op_definition
 class MaxPoolOp(Exact, PoolOp):
-    """The greatest value of each window; pads never win, e.g. `graph.max_pool %x
+    """Gives the greatest value of each window; pads never win, e.g. `graph.max_pool %x
     {kernel_shape = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
     dilations = array<i64: 1, 1>, ceil_mode = 0 : i64} : (tensor<1x4x8x8xi8>) ->
-    tensor<1x4x4x4xi8>`."""
+    tensor<1x4x4x4xi8>`.
+    """
 
     name = "graph.max_pool"
 
@@ -111,10 +112,11 @@ class MaxPoolOp(Exact, PoolOp):
 
 @irdl_op_definition
 class AveragePoolOp(PoolOp):
-    """The mean of each window; pads count as zeros if `count_include_pad` is 1, else not at all,
-    e.g. `graph.average_pool %x {kernel_shape = array<i64: 2, 2>, strides = array<i64: 2, 2>,
-    pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = 0 : i64,
-    count_include_pad = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4x4x4xf32>`."""
+    """Computes the mean of each window; pads count as zeros if `count_include_pad` is 1, else not
+    at all, e.g. `graph.average_pool %x {kernel_shape = array<i64: 2, 2>, strides = array<i64: 2,
+    2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = 0 : i64,
+    count_include_pad = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4x4x4xf32>`.
+    """
 
     name = "graph.average_pool"
 
@@ -126,7 +128,8 @@ class AveragePoolOp(PoolOp):
 
     def define(self, emit: Emitter) -> SSAValue:
         """Emits sums over windows and their division by counts. The count is a number in the body
-        where all windows have the same, else an array with one for each window."""
+        where it is the same for all windows, else an array with one for each window.
+        """
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         wide = accumulator_of(element)
         total = _pool(emit, self, wide, 0, lambda x, acc: acc + x.to(wide))
@@ -142,10 +145,11 @@ class AveragePoolOp(PoolOp):
 
 @irdl_op_definition
 class SumPoolOp(Exact, PoolOp):
-    """The sum of each window of 8-bit integers, in i32; pads count as zeros. It is the integer half
-    of an average pool, e.g. `graph.sum_pool %x {kernel_shape = array<i64: 2, 2>, strides =
-    array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode =
-    0 : i64} : (tensor<1x4x8x8xi8>) -> tensor<1x4x4x4xi32>`."""
+    """Computes the sum of each window of 8-bit integers, in i32; pads count as zeros. It is the
+    integer half of an average pool, e.g. `graph.sum_pool %x {kernel_shape = array<i64: 2, 2>,
+    strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    ceil_mode = 0 : i64} : (tensor<1x4x8x8xi8>) -> tensor<1x4x4x4xi32>`.
+    """
 
     name = "graph.sum_pool"
 
@@ -160,10 +164,11 @@ class SumPoolOp(Exact, PoolOp):
 
 @irdl_op_definition
 class LpPoolOp(PoolOp):
-    """The p-norm of each window, the p-th root of the sum of `|x|^p`; pads count as zeros, e.g.
-    `graph.lp_pool %x {kernel_shape = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads =
+    """Computes the p-norm of each window, the p-th root of the sum of `|x|^p`; pads count as zeros,
+    e.g. `graph.lp_pool %x {kernel_shape = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads =
     array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = 0 : i64, p = 2 : i64} :
-    (tensor<1x4x8x8xf32>) -> tensor<1x4x4x4xf32>`."""
+    (tensor<1x4x8x8xf32>) -> tensor<1x4x4x4xf32>`.
+    """
 
     name = "graph.lp_pool"
 
@@ -199,8 +204,9 @@ class GlobalPoolOp(ByBatch, OneInputOp):
 
 @irdl_op_definition
 class GlobalAveragePoolOp(GlobalPoolOp):
-    """The mean over all spatial dimensions, e.g. `graph.global_average_pool %x :
-    (tensor<1x4x8x8xf32>) -> tensor<1x4x1x1xf32>`."""
+    """Computes the mean over all spatial dimensions, e.g. `graph.global_average_pool %x :
+    (tensor<1x4x8x8xf32>) -> tensor<1x4x1x1xf32>`.
+    """
 
     name = "graph.global_average_pool"
 
@@ -214,8 +220,9 @@ class GlobalAveragePoolOp(GlobalPoolOp):
 
 @irdl_op_definition
 class GlobalMaxPoolOp(Exact, GlobalPoolOp):
-    """The greatest value over all spatial dimensions, e.g. `graph.global_max_pool %x :
-    (tensor<1x4x8x8xf32>) -> tensor<1x4x1x1xf32>`."""
+    """Gives the greatest value over all spatial dimensions, e.g. `graph.global_max_pool %x :
+    (tensor<1x4x8x8xf32>) -> tensor<1x4x1x1xf32>`.
+    """
 
     name = "graph.global_max_pool"
 
@@ -232,7 +239,9 @@ def _pool(
     initial: Number,
     body: Callable[[Emitted, Emitted], Emitted],
 ) -> SSAValue:
-    """Windows reduced by `body(x, acc)` from `initial`, which is also read from pads."""
+    """Reduces windows by `body(x, acc)`, starting from `initial`, which is also what is read from
+    pads.
+    """
     shape = shape_of(op.result.type)
     spatial, kernel = spatial_names(len(shape) - 2), kernel_names(len(shape) - 2)
     space = Space(
@@ -274,8 +283,8 @@ def window_counts(op: PoolOp, include_pads: bool) -> np.ndarray:
 
 
 def _axis_counts(op: PoolOp, axis: int, rank: int, include_pads: bool) -> np.ndarray:
-    """Gives the positions of a window that are before the end, without those that are before the
-    first.
+    """Counts, for each window along an axis, its positions that lie in the input, or in the padded
+    input.
     """
     size, windows = shape_of(op.input.type)[2 + axis], shape_of(op.result.type)[2 + axis]
     kernel, stride = int_tuple(op.kernel_shape)[axis], int_tuple(op.strides)[axis]

@@ -1,4 +1,4 @@
-"""Quantisation: quantize, dequantize, requantize and how the last rounds."""
+"""Defines quantize, dequantize and requantize, and how the last rounds."""
 
 from __future__ import annotations
 
@@ -102,7 +102,9 @@ class FixedAttr(ParametrizedAttribute):
 
 
 def _expect_scale(value: SSAValue, scale: SSAValue, zero_point: SSAValue, axis: int) -> None:
-    """Checks that scale and zero point are scalars, or have one value for each index of `axis`."""
+    """Raises VerifyException unless scale and zero point are scalars, or have one value for each
+    index of `axis`.
+    """
     x, s = shape_of(value.type), shape_of(scale.type)
     expect(
         shape_of(zero_point.type) == s,
@@ -117,7 +119,9 @@ def _expect_scale(value: SSAValue, scale: SSAValue, zero_point: SSAValue, axis: 
 
 
 class ScaledOp(KeepsShape, GraphOp):
-    """Base of the ops that convert with a scale and a zero point, one for all or along an axis."""
+    """Base of the ops that convert with a scale and a zero point, of which there is one, or one for
+    each index of an axis.
+    """
 
     input = operand_def(TensorType)
     scale = operand_def(TensorType)
@@ -128,10 +132,11 @@ class ScaledOp(KeepsShape, GraphOp):
 
 @irdl_op_definition
 class QuantizeOp(ScaledOp):
-    """`saturate(round(x / scale) + zero_point)`, rounding half to even, e.g. `graph.quantize %x,
-    %scale, %zero_point {axis = 1 : i64} : (tensor<1x4xf32>, tensor<f32>, tensor<i8>) ->
-    tensor<1x4xi8>`. With a scale of rank 1, `axis` is the dimension it goes along; with a scalar
-    one it has no meaning and is 1."""
+    """Computes `saturate(round(x / scale) + zero_point)`, rounding half to even, e.g.
+    `graph.quantize %x, %scale, %zero_point {axis = 1 : i64} : (tensor<1x4xf32>, tensor<f32>,
+    tensor<i8>) -> tensor<1x4xi8>`. With a scale of rank 1, `axis` is the dimension it goes along;
+    with a scalar one it has no meaning and is 1.
+    """
 
     name = "graph.quantize"
 
@@ -170,9 +175,10 @@ class QuantizeOp(ScaledOp):
 
 @irdl_op_definition
 class DequantizeOp(ScaledOp):
-    """`(x - zero_point) * scale`, e.g. `graph.dequantize %x, %scale, %zero_point {axis = 1 : i64} :
-    (tensor<1x4xi8>, tensor<f32>, tensor<i8>) -> tensor<1x4xf32>`. `axis` is as in
-    `graph.quantize`."""
+    """Computes `(x - zero_point) * scale`, e.g. `graph.dequantize %x, %scale, %zero_point {axis = 1
+    : i64} : (tensor<1x4xi8>, tensor<f32>, tensor<i8>) -> tensor<1x4xf32>`. `axis` is as in
+    `graph.quantize`.
+    """
 
     name = "graph.dequantize"
 
@@ -207,7 +213,9 @@ class DequantizeOp(ScaledOp):
 
 
 def _expect_broadcast_scale(value: SSAValue, element: Attribute, shape: Shape) -> None:
-    """Checks that scales are of this element type, and broadcast to this shape."""
+    """Raises VerifyException unless scales are of this element type, and broadcast to this
+    shape.
+    """
     found, own = element_type_of(value.type), shape_of(value.type)
     expect(found == element, lambda: f"expected scales of {element}, found {found}")
     expect(
@@ -218,11 +226,12 @@ def _expect_broadcast_scale(value: SSAValue, element: Attribute, shape: Shape) -
 
 @irdl_op_definition
 class RequantizeOp(KeepsShape, Exact, GraphOp):
-    """Integers on one grid to integers on another, saturating, e.g. `graph.requantize %x, %m
+    """Brings integers on one grid to another grid, saturating, e.g. `graph.requantize %x, %m
     {rounding = #graph.fixed<shift = 23, half_up>, to = i8} : (tensor<1x4xi32>, tensor<4xi32>) ->
     tensor<1x4xi8>`. The scales broadcast to the input. With `#graph.float_half_even` they are the
     f32 scales before and after, or one alone, the factor between the two; with `#graph.fixed` there
-    is one, the i32 multiplier. `zero_point` is added to what was rounded, before it saturates."""
+    is one, the i32 multiplier. `zero_point` is added to what was rounded, before it saturates.
+    """
 
     name = "graph.requantize"
 
@@ -302,7 +311,9 @@ def _is_zero(value: SSAValue) -> bool:
 
 
 def _only_moves(op: RequantizeOp) -> bool:
-    """Tells if a requantize adds its zero point to bytes and nothing else, and saturates none."""
+    """Tells if all that a requantize does is to add its zero point to bytes, without saturating
+    any.
+    """
     fixed, source = op.rounding, element_type_of(op.input.type)
     if not isinstance(fixed, FixedAttr) or fixed.shift.data or source == i32:
         return False
@@ -320,8 +331,10 @@ _ROOM = 2**61
 
 
 def _rescale(x: Emitted, multiplier: Emitted, rounding: FixedAttr, zero: int) -> Emitted:
-    """`x * multiplier / 2^shift + zero` in i64, rounded; shift 0 needs no rounding. A zero point
-    joins the constant that rounds half up; with ties to even an odd one would turn them around."""
+    """Computes `x * multiplier / 2^shift + zero` in i64, rounded; shift 0 needs no rounding. The
+    zero point joins the constant that rounds half up; with ties to even an odd one would turn them
+    around.
+    """
     shift = rounding.shift.data
     if shift == 0:
         return _plus(x.to(i64) * multiplier.to(i64), zero)

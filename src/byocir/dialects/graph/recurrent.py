@@ -1,6 +1,7 @@
-"""Recurrent ops over sequences: rnn, gru and lstm. They are defined by the products of all inputs
-with the weights as one contraction, then a loop over the steps that carries the states, with the
-products of the states as contractions inside."""
+"""Defines recurrent ops over sequences: rnn, gru and lstm. Their definition multiplies all inputs
+by the weights in one contraction, then has a loop over the steps that carries the states, with the
+products of the states as contractions inside.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +52,9 @@ class RecurrentOp(GraphOp):
     last_h = result_def(TensorType)
 
     def sizes(self) -> tuple[int, int, int, int]:
-        """Gives steps, directions, batch and hidden size; raises VerifyException if the operands do
-        not fit them."""
+        """Gives the number of steps and directions, the batch and the hidden size; raises
+        VerifyException if the operands do not fit them.
+        """
         element, x, r = expect_float(self.input), shape_of(self.input.type), self.recurrence.type
         expect(len(x) == 3, f"expected an input of rank 3, found {dims(x)}")
         found = self.direction.data
@@ -90,10 +92,11 @@ class RecurrentOp(GraphOp):
 
 @irdl_op_definition
 class RnnOp(RecurrentOp):
-    """`h = tanh(x W' + h R' + b)`, e.g. `%s, %h = graph.rnn %x, %w, %r, %b, %lengths, %h0
-    {direction = "forward"} : (tensor<5x2x3xf32>, tensor<1x4x3xf32>, tensor<1x4x4xf32>,
-    tensor<1x8xf32>, tensor<2xi32>, tensor<1x2x4xf32>) -> (tensor<5x1x2x4xf32>,
-    tensor<1x2x4xf32>)`."""
+    """Runs the recurrence `h = tanh(x W' + h R' + b)`, e.g. `%s, %h = graph.rnn %x, %w, %r, %b,
+    %lengths, %h0 {direction = "forward"} : (tensor<5x2x3xf32>, tensor<1x4x3xf32>,
+    tensor<1x4x4xf32>, tensor<1x8xf32>, tensor<2xi32>, tensor<1x2x4xf32>) -> (tensor<5x1x2x4xf32>,
+    tensor<1x2x4xf32>)`.
+    """
 
     name = "graph.rnn"
     GATES: ClassVar[int] = 1
@@ -104,11 +107,12 @@ class RnnOp(RecurrentOp):
 
 @irdl_op_definition
 class GruOp(RecurrentOp):
-    """Gated recurrent unit with gates update, reset, hidden; with `linear_before_reset = 1` the
-    reset applies behind the product, e.g. `%s, %h = graph.gru %x, %w, %r, %b, %lengths, %h0
+    """Runs a gated recurrent unit with gates update, reset, hidden; with `linear_before_reset = 1`
+    the reset applies behind the product, e.g. `%s, %h = graph.gru %x, %w, %r, %b, %lengths, %h0
     {direction = "forward", linear_before_reset = 0 : i64} : (tensor<5x2x3xf32>, tensor<1x12x3xf32>,
-    tensor<1x12x4xf32>, tensor<1x24xf32>, tensor<2xi32>, tensor<1x2x4xf32>) ->
-    (tensor<5x1x2x4xf32>, tensor<1x2x4xf32>)`."""
+    tensor<1x12x4xf32>, tensor<1x24xf32>, tensor<2xi32>, tensor<1x2x4xf32>) -> (tensor<5x1x2x4xf32>,
+    tensor<1x2x4xf32>)`.
+    """
 
     name = "graph.gru"
     GATES: ClassVar[int] = 3
@@ -125,11 +129,13 @@ class GruOp(RecurrentOp):
 
 @irdl_op_definition
 class LstmOp(RecurrentOp):
-    """Long short-term memory with gates input, output, forget, cell, an initial cell and peepholes
-    `[directions,3*H]`; the third result is the last cell, e.g. `%s, %h, %c = graph.lstm %x, %w, %r,
-    %b, %lengths, %h0, %c0, %p {direction = "forward"} : (tensor<5x2x3xf32>, tensor<1x16x3xf32>,
-    tensor<1x16x4xf32>, tensor<1x32xf32>, tensor<2xi32>, tensor<1x2x4xf32>, tensor<1x2x4xf32>,
-    tensor<1x12xf32>) -> (tensor<5x1x2x4xf32>, tensor<1x2x4xf32>, tensor<1x2x4xf32>)`."""
+    """Runs a long short-term memory with gates input, output, forget, cell, an initial cell and
+    peepholes `[directions,3*H]`; the third result is the last cell, e.g. `%s, %h, %c = graph.lstm
+    %x, %w, %r, %b, %lengths, %h0, %c0, %p {direction = "forward"} : (tensor<5x2x3xf32>,
+    tensor<1x16x3xf32>, tensor<1x16x4xf32>, tensor<1x32xf32>, tensor<2xi32>, tensor<1x2x4xf32>,
+    tensor<1x2x4xf32>, tensor<1x12xf32>) -> (tensor<5x1x2x4xf32>, tensor<1x2x4xf32>,
+    tensor<1x2x4xf32>)`.
+    """
 
     name = "graph.lstm"
     GATES: ClassVar[int] = 4
@@ -168,7 +174,7 @@ class LstmOp(RecurrentOp):
 
 @dataclass(frozen=True)
 class _Direction:
-    """One direction of an op: its weights, and how it walks over the steps."""
+    """One direction of an op: its weights, and the order in which it walks over the steps."""
 
     weight: SSAValue
     """[gates*H, inputs]"""
@@ -182,13 +188,17 @@ class _Direction:
     """The element type of the computation."""
 
     def at(self, space: Space) -> AffineExpr:
-        """Gives the step that iterator `t` stands for."""
+        """Gives the position in the sequence at iteration `t`, which a backward direction counts
+        from the end.
+        """
         return space["t"] * -1 + (self.steps - 1) if self.backwards else space["t"]
 
 
 @dataclass(frozen=True)
 class _Step:
-    """Emits the blocks of one step. `products` [steps,batch,gates*H] are those of the inputs."""
+    """Emits the blocks of one step. `products` [steps,batch,gates*H] are those of the inputs with
+    the weights.
+    """
 
     emit: Emitter
     direction: _Direction
@@ -207,8 +217,9 @@ class _Step:
         return {} if self.index is None else {"t": self.index}
 
     def recur(self, state: SSAValue, gate: int = 0) -> SSAValue:
-        """Gives the products [batch,rows] of a state with the rows of this gate, and of those that
-        share its product."""
+        """Emits the products [batch,rows] of a state with the recurrence weights of this gate, and
+        of those that share its product.
+        """
         weights, wide = self.direction.recurrences[gate], self.direction.wide
         rows, hidden = shape_of(weights.type)
         space = Space({"m": self.shape[0], "n": rows}, {"k": hidden})
@@ -222,7 +233,7 @@ class _Step:
         )
 
     def cell(self, reads: Callable[[Space], Sequence[Read]], body: ScalarBody) -> SSAValue:
-        """Gives an element [batch,H] from what is read at `t`, `m`, `n`."""
+        """Emits a block that computes each element [batch,H] from what is read at `t`, `m`, `n`."""
         space = Space({"t": 1, "m": self.shape[0], "n": self.shape[1]})
         init = self.emit.empty(element_type_of(self.states[0].type), self.shape)
 
@@ -233,16 +244,16 @@ class _Step:
         return self.emit.block(space, reads(space), init, without_init, at, bases=self.bases)
 
     def product(self, space: Space, gate: int) -> Read:
-        """Reads the part of a gate that comes from the input."""
+        """Reads the part of a gate that comes from the inputs."""
         row = space["n"] + gate * self.shape[1]
         return Read(self.products, [self.direction.at(space), space["m"], row])
 
     def of(self, space: Space, value: SSAValue, gate: int = 0) -> Read:
-        """Gives an element of a state, or what `recur` gave to a gate of its own."""
+        """Reads an element of a state or, of what `recur` gave, an element of this gate."""
         return Read(value, [space["m"], space["n"] + gate * self.shape[1]])
 
     def parameter(self, space: Space, value: SSAValue, row: int) -> Read:
-        """Gives a bias or a peephole, of which `row` hidden sizes come before."""
+        """Reads an element of a bias or a peephole, behind the first `row` hidden sizes."""
         return Read(value, [space["n"] + row * self.shape[1]])
 
 
@@ -252,8 +263,9 @@ Cell = Callable[[_Step, int], Sequence[SSAValue]]
 
 @dataclass(frozen=True)
 class _Form:
-    """The parts of a recurrent op: its cell, the number of gates whose bias of the states is added
-    to the products of the inputs, and the gates of each product of a state."""
+    """The parts of a recurrent op: its cell, the number of gates for which the bias of the states
+    is added to the products of the inputs, and the gates that each product of a state computes.
+    """
 
     cell: Cell
     joined: int
@@ -281,7 +293,9 @@ def _rnn(op: RnnOp) -> _Form:
 
 
 def _lstm(op: LstmOp) -> _Form:
-    """Gates input, output, forget, cell; peepholes input, output, forget."""
+    """Describes an LSTM, with gates input, output, forget, cell and peepholes input, output,
+    forget.
+    """
 
     def cell(step: _Step, direction: int) -> Sequence[SSAValue]:
         (h, c), wide, element = step.states, step.direction.wide, element_type_of(op.input.type)
@@ -323,7 +337,7 @@ def _lstm(op: LstmOp) -> _Form:
 
 
 def _gru(op: GruOp) -> _Form:
-    """Gates update, reset, hidden."""
+    """Describes a GRU, with gates update, reset, hidden."""
     linear = op.linear_before_reset.value.data == 1
 
     def cell(step: _Step, direction: int) -> Sequence[SSAValue]:
@@ -366,7 +380,7 @@ def _gru(op: GruOp) -> _Form:
 def _recurrent(
     emit: Emitter, op: RecurrentOp, form: _Form, starts: Sequence[SSAValue]
 ) -> Sequence[SSAValue]:
-    """Direction by direction, each into its part of the results."""
+    """Emits each direction, and writes its states into its part of the results."""
     results = [
         emit.empty(element_type_of(result.type), shape_of(result.type)) for result in op.results
     ]
@@ -392,7 +406,9 @@ def _walk(
     starts: Sequence[SSAValue],
     states: SSAValue,
 ) -> Sequence[SSAValue]:
-    """Gives all steps: the states of all, and the last ones."""
+    """Emits the loop over all steps of a direction; gives the states of all steps, and the last
+    ones.
+    """
     lengths = None if _is_full(op) else op.lengths
     counter = None
     if lengths is not None:
@@ -426,7 +442,7 @@ def _is_full(op: RecurrentOp) -> bool:
 def _inside(
     step: _Step, counter: SSAValue, lengths: SSAValue, new: SSAValue, old: SSAValue | None
 ) -> SSAValue:
-    """`new` where the step is inside a sequence, else `old` or 0."""
+    """Gives `new` where the step lies inside a sequence, else `old` or, without one, 0."""
     others = [] if old is None else [old]
 
     def reads(space: Space) -> list[Read]:
@@ -441,7 +457,7 @@ def _inside(
 
 
 def _shown(step: _Step, state: SSAValue, states: SSAValue, direction: int) -> SSAValue:
-    """Writes a state among those of all steps."""
+    """Writes the state of a step to its place among those of all steps."""
     space = Space({"t": 1, "m": step.shape[0], "n": step.shape[1]})
     out = [step.direction.at(space), AffineExpr.constant(direction), space["m"], space["n"]]
     reads = [step.of(space, state)]
@@ -449,7 +465,7 @@ def _shown(step: _Step, state: SSAValue, states: SSAValue, direction: int) -> SS
 
 
 def _into(emit: Emitter, state: SSAValue, states: SSAValue, direction: int) -> SSAValue:
-    """Writes a last state among those of all directions."""
+    """Writes the last state of a direction to its place among those of all directions."""
     space = Space.over(shape_of(state.type))
     out = [AffineExpr.constant(direction), *space.parallel]
     return emit.block(space, [Read(state, space.parallel)], states, first, out)
@@ -471,7 +487,9 @@ def _direction(emit: Emitter, op: RecurrentOp, index: int, form: _Form) -> _Dire
 
 
 def _part(emit: Emitter, value: SSAValue, index: int, rows: range | None = None) -> SSAValue:
-    """Gives one direction's part of an operand, or some rows of it; of a constant a constant."""
+    """Gives one direction's part of an operand, all of it or some rows; of a constant as a
+    constant.
+    """
     known, shape = known_values(value), shape_of(value.type)[1:]
     rows = range(shape[0]) if rows is None else rows
     if known is not None:
@@ -483,7 +501,7 @@ def _part(emit: Emitter, value: SSAValue, index: int, rows: range | None = None)
 
 
 def _products(emit: Emitter, x: SSAValue, direction: _Direction, joined: int) -> SSAValue:
-    """Gives the products of all inputs with the weights, and the biases [steps,batch,rows]."""
+    """Emits the products of all inputs with the weights, plus the biases [steps,batch,rows]."""
     (steps, batch, inputs), wide = shape_of(x.type), direction.wide
     rows = shape_of(direction.weight.type)[0]
     space = Space({"t": steps, "m": batch, "n": rows}, {"k": inputs})
@@ -503,8 +521,9 @@ def _products(emit: Emitter, x: SSAValue, direction: _Direction, joined: int) ->
 
 
 def _joined_bias(emit: Emitter, direction: _Direction, joined: int) -> SSAValue:
-    """Gives the bias that is added to the products of the inputs in every step: their own, and for
-    the first `joined` gates that of the states, too [rows]."""
+    """Gives the bias that is added to the products of the inputs in every step [rows]: that of the
+    inputs and, for the first `joined` gates, that of the states, too.
+    """
     rows, hidden = shape_of(direction.weight.type)[0], shape_of(direction.recurrences[0].type)[1]
     known, wide = known_values(direction.bias), direction.wide
     if known is not None:

@@ -1,4 +1,4 @@
-"""Ops that look along whole dimensions: reductions, softmax and running sums."""
+"""Defines ops that look along whole dimensions: reductions, softmax and running sums."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class NumberReduceOp(ReduceOp):
 
 
 class ExtremeReduceOp(Exact, NumberReduceOp):
-    """Base of the reductions to one of the elements."""
+    """Base of the reductions that give one of the elements."""
 
     def element(self) -> Attribute:
         x, axes = shape_of(self.input.type), int_tuple(self.axes)
@@ -94,8 +94,9 @@ class ExtremeReduceOp(Exact, NumberReduceOp):
 
 @irdl_op_definition
 class ReduceSumOp(ExactOnIntegers, NumberReduceOp):
-    """The sum along `axes`, e.g. `graph.reduce_sum %x {axes = array<i64: 2, 3>, keepdims = 0 :
-    i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`."""
+    """Computes the sum along `axes`, e.g. `graph.reduce_sum %x {axes = array<i64: 2, 3>, keepdims =
+    0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`.
+    """
 
     name = "graph.reduce_sum"
 
@@ -105,13 +106,16 @@ class ReduceSumOp(ExactOnIntegers, NumberReduceOp):
 
 @irdl_op_definition
 class ReduceMeanOp(ReduceOp):
-    """The mean along `axes`, e.g. `graph.reduce_mean %x {axes = array<i64: 2, 3>, keepdims = 0 :
-    i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`."""
+    """Computes the mean along `axes`, e.g. `graph.reduce_mean %x {axes = array<i64: 2, 3>, keepdims
+    = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`.
+    """
 
     name = "graph.reduce_mean"
 
     def define(self, emit: Emitter) -> SSAValue:
-        """Divides the sum, in a type that is wide enough, by their number, 0 of nothing."""
+        """Divides the sum, in a type that is wide enough, by the number of elements; the mean of
+        nothing is 0.
+        """
         element, source = element_type_of(self.result.type), shape_of(self.input.type)
         wide, count = (
             accumulator_of(element),
@@ -124,8 +128,9 @@ class ReduceMeanOp(ReduceOp):
 
 @irdl_op_definition
 class ReduceMaxOp(ExtremeReduceOp):
-    """The greatest element along `axes`, e.g. `graph.reduce_max %x {axes = array<i64: 2, 3>,
-    keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`."""
+    """Gives the greatest element along `axes`, e.g. `graph.reduce_max %x {axes = array<i64: 2, 3>,
+    keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`.
+    """
 
     name = "graph.reduce_max"
 
@@ -138,8 +143,9 @@ class ReduceMaxOp(ExtremeReduceOp):
 
 @irdl_op_definition
 class ReduceMinOp(ExtremeReduceOp):
-    """The least element along `axes`, e.g. `graph.reduce_min %x {axes = array<i64: 2, 3>, keepdims
-    = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`."""
+    """Gives the least element along `axes`, e.g. `graph.reduce_min %x {axes = array<i64: 2, 3>,
+    keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`.
+    """
 
     name = "graph.reduce_min"
 
@@ -152,8 +158,9 @@ class ReduceMinOp(ExtremeReduceOp):
 
 @irdl_op_definition
 class ReduceProdOp(ExactOnIntegers, NumberReduceOp):
-    """The product along `axes`, e.g. `graph.reduce_prod %x {axes = array<i64: 2, 3>, keepdims = 0
-    : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`."""
+    """Computes the product along `axes`, e.g. `graph.reduce_prod %x {axes = array<i64: 2, 3>,
+    keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`.
+    """
 
     name = "graph.reduce_prod"
 
@@ -166,8 +173,9 @@ class ReduceProdOp(ExactOnIntegers, NumberReduceOp):
 
 @irdl_op_definition
 class ReduceL1Op(ExactOnIntegers, NumberReduceOp):
-    """The sum of absolute values along `axes`, e.g. `graph.reduce_l1 %x {axes = array<i64: 2, 3>,
-    keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`."""
+    """Computes the sum of absolute values along `axes`, e.g. `graph.reduce_l1 %x {axes = array<i64:
+    2, 3>, keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`.
+    """
 
     name = "graph.reduce_l1"
 
@@ -177,8 +185,9 @@ class ReduceL1Op(ExactOnIntegers, NumberReduceOp):
 
 @irdl_op_definition
 class ReduceL2Op(ReduceOp):
-    """The square root of the sum of squares along `axes`, e.g. `graph.reduce_l2 %x {axes =
-    array<i64: 2, 3>, keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`."""
+    """Computes the square root of the sum of squares along `axes`, e.g. `graph.reduce_l2 %x {axes =
+    array<i64: 2, 3>, keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`.
+    """
 
     name = "graph.reduce_l2"
 
@@ -188,8 +197,9 @@ class ReduceL2Op(ReduceOp):
 
 @irdl_op_definition
 class ReduceSumSquareOp(ExactOnIntegers, NumberReduceOp):
-    """The sum of squares along `axes`, e.g. `graph.reduce_sum_square %x {axes = array<i64: 2, 3>,
-    keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`."""
+    """Computes the sum of squares along `axes`, e.g. `graph.reduce_sum_square %x {axes = array<i64:
+    2, 3>, keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`.
+    """
 
     name = "graph.reduce_sum_square"
 
@@ -199,8 +209,9 @@ class ReduceSumSquareOp(ExactOnIntegers, NumberReduceOp):
 
 @irdl_op_definition
 class ReduceLogSumOp(ReduceOp):
-    """The logarithm of the sum along `axes`, e.g. `graph.reduce_log_sum %x {axes = array<i64: 2,
-    3>, keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`."""
+    """Computes the logarithm of the sum along `axes`, e.g. `graph.reduce_log_sum %x {axes =
+    array<i64: 2, 3>, keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`.
+    """
 
     name = "graph.reduce_log_sum"
 
@@ -210,8 +221,9 @@ class ReduceLogSumOp(ReduceOp):
 
 @irdl_op_definition
 class ReduceLogSumExpOp(ReduceOp):
-    """The logarithm of the sum of `e^x` along `axes`, e.g. `graph.reduce_log_sum_exp %x {axes =
-    array<i64: 2, 3>, keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`."""
+    """Computes the logarithm of the sum of `e^x` along `axes`, e.g. `graph.reduce_log_sum_exp %x
+    {axes = array<i64: 2, 3>, keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`.
+    """
 
     name = "graph.reduce_log_sum_exp"
 
@@ -242,8 +254,9 @@ class ReduceLogSumExpOp(ReduceOp):
 
 
 class ArgOp(Exact, OneInputOp):
-    """Base of the searches along one axis for the index of an element, of several equal ones the
-    first, or the last if `select_last_index` is 1."""
+    """Base of the searches along one axis for the index of the greatest or least element: of
+    several equal ones the first, or the last if `select_last_index` is 1.
+    """
 
     axis = prop_def(INT)
     keepdims = prop_def(INT)
@@ -277,8 +290,9 @@ class ArgOp(Exact, OneInputOp):
 
 @irdl_op_definition
 class ArgMaxOp(ArgOp):
-    """The index of the greatest element along `axis`, e.g. `graph.arg_max %x {axis = 1 : i64,
-    keepdims = 0 : i64, select_last_index = 0 : i64} : (tensor<8x10xf32>) -> tensor<8xi64>`."""
+    """Gives the index of the greatest element along `axis`, e.g. `graph.arg_max %x {axis = 1 : i64,
+    keepdims = 0 : i64, select_last_index = 0 : i64} : (tensor<8x10xf32>) -> tensor<8xi64>`.
+    """
 
     name = "graph.arg_max"
 
@@ -291,8 +305,9 @@ class ArgMaxOp(ArgOp):
 
 @irdl_op_definition
 class ArgMinOp(ArgOp):
-    """The index of the least element along `axis`, e.g. `graph.arg_min %x {axis = 1 : i64,
-    keepdims = 0 : i64, select_last_index = 0 : i64} : (tensor<8x10xf32>) -> tensor<8xi64>`."""
+    """Gives the index of the least element along `axis`, e.g. `graph.arg_min %x {axis = 1 : i64,
+    keepdims = 0 : i64, select_last_index = 0 : i64} : (tensor<8x10xf32>) -> tensor<8xi64>`.
+    """
 
     name = "graph.arg_min"
 
@@ -323,8 +338,9 @@ class AlongOp(KeepsShape, OneInputOp):
 
 @irdl_op_definition
 class SoftmaxOp(AlongOp):
-    """`exp(x) / sum(exp(x))` along one axis, e.g. `graph.softmax %x {axis = 1 : i64} :
-    (tensor<8x10xf32>) -> tensor<8x10xf32>`."""
+    """Computes `exp(x) / sum(exp(x))` along one axis, e.g. `graph.softmax %x {axis = 1 : i64} :
+    (tensor<8x10xf32>) -> tensor<8x10xf32>`.
+    """
 
     name = "graph.softmax"
 
@@ -348,8 +364,9 @@ class SoftmaxOp(AlongOp):
 
 @irdl_op_definition
 class LogSoftmaxOp(AlongOp):
-    """`log(exp(x) / sum(exp(x)))` along one axis, e.g. `graph.log_softmax %x {axis = 1 : i64} :
-    (tensor<8x10xf32>) -> tensor<8x10xf32>`."""
+    """Computes `log(exp(x) / sum(exp(x)))` along one axis, e.g. `graph.log_softmax %x {axis = 1 :
+    i64} : (tensor<8x10xf32>) -> tensor<8x10xf32>`.
+    """
 
     name = "graph.log_softmax"
 
@@ -371,8 +388,9 @@ class LogSoftmaxOp(AlongOp):
 
 @irdl_op_definition
 class HardmaxOp(Exact, AlongOp):
-    """1 at the first greatest element, else 0, along one axis, e.g. `graph.hardmax %x {axis = 1 :
-    i64} : (tensor<8x10xf32>) -> tensor<8x10xf32>`."""
+    """Gives 1 at the first greatest element, else 0, along one axis, e.g. `graph.hardmax %x {axis =
+    1 : i64} : (tensor<8x10xf32>) -> tensor<8x10xf32>`.
+    """
 
     name = "graph.hardmax"
 
@@ -399,9 +417,10 @@ class HardmaxOp(Exact, AlongOp):
 
 @irdl_op_definition
 class LpNormOp(AlongOp):
-    """The input divided by its norm along `axis`: the sum of absolute values with `p = 1`, the root
-    of the sum of squares with `p = 2`; 0 where the norm is 0, e.g. `graph.lp_norm %x {axis =
-    1 : i64, p = 2 : i64} : (tensor<8x10xf32>) -> tensor<8x10xf32>`."""
+    """Divides the input by its norm along `axis`: the sum of absolute values with `p = 1`, the root
+    of the sum of squares with `p = 2`; 0 where the norm is 0, e.g. `graph.lp_norm %x {axis = 1 :
+    i64, p = 2 : i64} : (tensor<8x10xf32>) -> tensor<8x10xf32>`.
+    """
 
     name = "graph.lp_norm"
 
@@ -432,9 +451,10 @@ class LpNormOp(AlongOp):
 
 @irdl_op_definition
 class CumSumOp(KeepsShape, ExactOnIntegers, OneInputOp):
-    """The sum of the elements up to each along `axis`, without itself if `exclusive` is 1, from the
-    end if `reverse` is 1, e.g. `graph.cum_sum %x {axis = 1 : i64, exclusive = 0 : i64, reverse =
-    0 : i64} : (tensor<8x10xf32>) -> tensor<8x10xf32>`."""
+    """Sums the elements up to each one along `axis`, without itself if `exclusive` is 1, from the
+    end if `reverse` is 1, e.g. `graph.cum_sum %x {axis = 1 : i64, exclusive = 0 : i64, reverse = 0
+    : i64} : (tensor<8x10xf32>) -> tensor<8x10xf32>`.
+    """
 
     name = "graph.cum_sum"
 
@@ -480,8 +500,9 @@ def _reduction(
     combine: str = "add",
     finish: Callable[[Emitted], Emitted] = lambda x: x,
 ) -> SSAValue:
-    """`finish` of the sum or product of `term` of all elements. Unsigned integers are combined in a
-    signed type: the low bits are the same."""
+    """Emits `finish` of the sum or product of `term` of all elements. Unsigned integers are
+    combined in a signed type: the low bits are the same.
+    """
     element = element_type_of(op.result.type)
     wide = i64 if is_unsigned(element) else accumulator_of(element)
     initial = 0 if combine == "add" else 1
@@ -506,7 +527,7 @@ def _finished(
     body: Step,
     finish: Callable[[Emitted], Emitted] | None,
 ) -> SSAValue:
-    """Gives the reduction with its axes kept or not, `finish` applied in the end."""
+    """Emits a reduction, its axes kept or dropped as the op says, and `finish` of its results."""
     source, axes = shape_of(op.input.type), int_tuple(op.axes)
     shape, element = shape_of(op.result.type), element_type_of(op.result.type)
     space, index = along(source, axes)
@@ -525,7 +546,7 @@ def _with_ones(emit: Emitter, value: SSAValue, shape: Shape, axes: Sequence[int]
 
 
 def _most(emit: Emitter, value: SSAValue, axes: Sequence[int], wide: Attribute) -> SSAValue:
-    """Gives the greatest value along these axes, which it lacks."""
+    """Finds the greatest value along these axes, which the result lacks."""
     return reduced(
         emit,
         [value],
@@ -540,7 +561,7 @@ def _most(emit: Emitter, value: SSAValue, axes: Sequence[int], wide: Attribute) 
 def _sum_of_powers(
     emit: Emitter, value: SSAValue, shift: SSAValue, axes: Sequence[int], wide: Attribute
 ) -> SSAValue:
-    """Gives the sum of `e^(x - shift)` along these axes, which it lacks, as the shift does."""
+    """Sums `e^(x - shift)` along these axes, which both the result and the shift lack."""
     shape = shape_of(value.type)
     _, index = along(shape, axes)
     at = [expr for axis, expr in enumerate(index) if axis not in axes]
@@ -563,8 +584,10 @@ def _arg(emit: Emitter, op: ArgOp, name: str) -> SSAValue:
 
 
 def _index_of(emit: Emitter, value: SSAValue, axis: int, name: str, *, last: bool) -> SSAValue:
-    """Gives the index of the first, or last, greatest or least element along an axis, which it
-    lacks: the least, or greatest, index of an element that equals it. NaN is beyond all others."""
+    """Finds the index of the greatest or least element along an axis, which the result lacks: it
+    takes the least, or with `last` the greatest, index of an element that equals the extreme. NaN
+    is beyond all others.
+    """
     shape, element = shape_of(value.type), element_type_of(value.type)
     initial, step = extreme(name, element)
     most = reduced(emit, [value], shape, [axis], initial, element, step)

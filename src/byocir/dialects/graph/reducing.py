@@ -1,4 +1,4 @@
-"""Blocks that reduce along some axes, for definitions of ops."""
+"""Makes blocks that reduce along some axes, for definitions of ops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ Step = Callable[[Emitted, Emitted], Emitted]
 
 
 def along(shape: Shape, axes: Sequence[int]) -> tuple[Space, Index]:
-    """Gives the elements of an array with these axes as reductions, and where each element is."""
+    """Gives the iteration space of an array with these axes as reductions, and the index of each
+    element.
+    """
     kept = {f"i{axis}": size for axis, size in enumerate(shape) if axis not in axes}
     space = Space(kept, {f"r{axis}": shape[axis] for axis in axes})
     names = [f"r{axis}" if axis in axes else f"i{axis}" for axis in range(len(shape))]
@@ -40,8 +42,9 @@ def reduced(
     element: Attribute,
     body: ScalarBody,
 ) -> SSAValue:
-    """`body` of all elements along axes of `shape`, from `initial` on, without these axes. Values
-    are read where the element is."""
+    """Emits a block that combines all elements along axes of `shape` by `body`, starting from
+    `initial`; the result lacks these axes. Values without an index are read at the element's own.
+    """
     space, index = along(shape, axes)
     rest = tuple(size for axis, size in enumerate(shape) if axis not in axes)
     at = [read if isinstance(read, Read) else Read(read, index) for read in reads]

@@ -1,4 +1,4 @@
-"""The resize op, and where the elements of its result lie in its input."""
+"""Defines the resize op, and where the elements of its result lie in its input."""
 
 from __future__ import annotations
 
@@ -39,18 +39,19 @@ FLOATS = DenseArrayBase.constr(f32)
 
 
 def numbers(values: Sequence[float]) -> DenseArrayBase[Float32Type]:
-    """Gives the attribute `array<f32: …>`."""
+    """Makes the attribute `array<f32: …>`."""
     return DenseArrayBase.from_list(f32, list(values))
 
 
 @irdl_op_definition
 class ResizeOp(ByBatch, ShapeOp):
-    """Resampled to `sizes`, with names and meanings as in ONNX's Resize, e.g. `graph.resize %x
+    """Resamples to `sizes`, with names and meanings as in ONNX's Resize, e.g. `graph.resize %x
     {sizes = array<i64: 1, 4, 16, 16>, mode = "nearest", coordinate_transformation_mode =
     "asymmetric", nearest_mode = "floor", cubic_coeff_a = -0.75 : f32, exclude_outside = 0 : i64,
     extrapolation_value = 0.0 : f32, antialias = 0 : i64} : (tensor<1x4x8x8xf32>) ->
     tensor<1x4x16x16xf32>`. The ratio of sizes is the scale, unless `scales` says it. `roi`, first
-    all begins, then all ends, is the part that `tf_crop_and_resize` takes."""
+    all begins, then all ends, is the part that `tf_crop_and_resize` takes.
+    """
 
     name = "graph.resize"
 
@@ -105,7 +106,9 @@ class ResizeOp(ByBatch, ShapeOp):
         )
 
     def define(self, emit: Emitter) -> SSAValue:
-        """Emits blocks that round interpolated integers to even in the end, and saturate them."""
+        """Emits blocks that interpolate, and at the end round integers to even and saturate
+        them.
+        """
         element = element_type_of(self.input.type)
         along = _along_nearest if self.mode.data == "nearest" else _interpolated
         value = self.input
@@ -147,7 +150,7 @@ def _in_type(emit: Emitter, value: SSAValue, element: Attribute) -> SSAValue:
 
 
 def _extrapolated(emit: Emitter, op: ResizeOp, value: SSAValue) -> SSAValue:
-    """Gives a number where a coordinate along any dimension is outside of the input."""
+    """Puts a number where a coordinate along any dimension is outside of the input."""
     shape, element = shape_of(value.type), element_type_of(value.type)
     number = op.extrapolation_value.value.data
     at, reads = Space.over(shape).parallel, [Read(value, Space.over(shape).parallel)]
@@ -165,7 +168,9 @@ def _extrapolated(emit: Emitter, op: ResizeOp, value: SSAValue) -> SSAValue:
 
 
 class Taps(NamedTuple):
-    """The elements of one dimension that each element of the result is made of."""
+    """The elements of one dimension from which each element of the result is made, with their
+    weights.
+    """
 
     indices: NDArray[np.int64]
     """[results, taps], all inside of the input."""
@@ -176,7 +181,7 @@ class Taps(NamedTuple):
 
 
 def taps_along(op: ResizeOp, axis: int) -> Taps | None:
-    """Gives the taps of a dimension; None for one that stays as it is."""
+    """Gives the taps of a dimension; None for a dimension that stays as it is."""
     size, made = shape_of(op.input.type)[axis], int_tuple(op.sizes)[axis]
     scale = None if op.scales is None else float(op.scales.get_values()[axis])
     part = (0.0, 1.0)
@@ -201,8 +206,10 @@ def taps_along(op: ResizeOp, axis: int) -> Taps | None:
 def _taps(
     op: ResizeOp, after: NDArray[np.float64], scale: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Finds the taps, counted from the element before, [taps] or [results, taps], and their weights
-    [results, taps]. `after` is the distance from that element."""
+    """Finds the taps, counted from the input element just before a coordinate, [taps] or [results,
+    taps], and their weights [results, taps]. `after` is the distance of the coordinate from that
+    element.
+    """
     if op.mode.data == "nearest":
         return _nearest(op.nearest_mode.data, after)[:, None], np.ones((len(after), 1))
     is_linear, is_smooth = op.mode.data == "linear", bool(op.antialias.value.data)
@@ -219,13 +226,13 @@ def _taps(
 
 
 def _nearest(mode: str, after: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Finds the nearest element: 0 is the one before, 1 the one behind."""
+    """Tells which element is the nearest: 0 is the one before, 1 the one behind."""
     least = {"round_prefer_floor": np.nextafter(0.5, 1), "round_prefer_ceil": 0.5, "ceil": 0.0}
     return (after >= least.get(mode, 1.0)).astype(np.int64)
 
 
 def _cubic(x: NDArray[np.float64], a: float) -> NDArray[np.float64]:
-    """Gives the cubic convolution kernel at some distances."""
+    """Computes the cubic convolution kernel at some distances."""
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
     return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
@@ -239,9 +246,11 @@ def coordinates(
     part: tuple[float, float] = (0.0, 1.0),
     kind: Any = np.float64,
 ) -> NDArray[Any]:
-    """Computes, in arithmetic of a kind, the coordinates among `size` elements of the `made` ones
-    that they become. `how` is a coordinate transformation mode of ONNX's Resize; the ratio of sizes
-    is the scale, unless one is given; `part` is what `tf_crop_and_resize` takes."""
+    """Computes, for each of the `made` elements of a resized dimension, its coordinate among the
+    `size` elements of the input, in arithmetic of a kind. `how` is a coordinate transformation mode
+    of ONNX's Resize; the ratio of sizes is the scale, unless one is given; `part` is what
+    `tf_crop_and_resize` takes.
+    """
     places = np.arange(made).astype(kind)
     half, last = kind(0.5), kind(size - 1)
     factor = kind(made / size if scale is None else scale)

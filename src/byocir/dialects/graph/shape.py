@@ -1,4 +1,6 @@
-"""Ops that move elements and change none: reshape, flatten, squeeze, transpose, concat, …"""
+"""Defines ops that move elements and change none: reshape, flatten, squeeze, transpose, concat,
+…
+"""
 
 from __future__ import annotations
 
@@ -48,13 +50,13 @@ class ShapeOp(Exact, OneInputOp):
         return [tensor(element_type_of(self.input.type), shape)]
 
     def copied(self, emit: Emitter, index: Index) -> SSAValue:
-        """Gives the result as a block that copies its elements from `index` in the input."""
+        """Emits a block that copies each element of the result from `index` in the input."""
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         return emit.elementwise(shape, element, [Read(self.input, index)], lambda x: x)
 
 
 class InOrderOp(ShapeOp):
-    """Base of the shape ops whose result has the same elements in the same order."""
+    """Base of the shape ops that keep all elements in their order."""
 
     def define(self, emit: Emitter) -> SSAValue:
         return self.copied(
@@ -64,8 +66,9 @@ class InOrderOp(ShapeOp):
 
 @irdl_op_definition
 class ReshapeOp(InOrderOp):
-    """The same elements in another shape, e.g. `graph.reshape %x {shape = array<i64: 4, 2>} :
-    (tensor<8xf32>) -> tensor<4x2xf32>`. All sizes are written out: no 0, no -1 with a meaning."""
+    """Gives the same elements in another shape, e.g. `graph.reshape %x {shape = array<i64: 4, 2>} :
+    (tensor<8xf32>) -> tensor<4x2xf32>`. All sizes are written out: no 0, no -1 with a meaning.
+    """
 
     name = "graph.reshape"
 
@@ -83,8 +86,9 @@ class ReshapeOp(InOrderOp):
 
 @irdl_op_definition
 class FlattenOp(InOrderOp):
-    """The dimensions before `axis` as one and those from it on as another, e.g. `graph.flatten %x
-    {axis = 1 : i64} : (tensor<1x4x2x2xf32>) -> tensor<1x16xf32>`."""
+    """Joins the dimensions before `axis` to one, and those from it on to another, e.g.
+    `graph.flatten %x {axis = 1 : i64} : (tensor<1x4x2x2xf32>) -> tensor<1x16xf32>`.
+    """
 
     name = "graph.flatten"
 
@@ -142,8 +146,9 @@ class UnsqueezeOp(InOrderOp):
 
 @irdl_op_definition
 class TransposeOp(ShapeOp):
-    """Dimension i of the result is dimension `perm[i]` of the input, e.g. `graph.transpose %x
-    {perm = array<i64: 1, 0>} : (tensor<8x4xf32>) -> tensor<4x8xf32>`."""
+    """Permutes dimensions: dimension i of the result is dimension `perm[i]` of the input, e.g.
+    `graph.transpose %x {perm = array<i64: 1, 0>} : (tensor<8x4xf32>) -> tensor<4x8xf32>`.
+    """
 
     name = "graph.transpose"
 
@@ -169,8 +174,9 @@ class TransposeOp(ShapeOp):
 
 @irdl_op_definition
 class ConcatOp(Exact, GraphOp):
-    """The inputs one after the other along `axis`, e.g. `graph.concat %a, %b {axis = 1 : i64} :
-    (tensor<1x4xf32>, tensor<1x2xf32>) -> tensor<1x6xf32>`."""
+    """Puts the inputs one after the other along `axis`, e.g. `graph.concat %a, %b {axis = 1 : i64}
+    : (tensor<1x4xf32>, tensor<1x2xf32>) -> tensor<1x6xf32>`.
+    """
 
     name = "graph.concat"
 
@@ -196,7 +202,9 @@ class ConcatOp(Exact, GraphOp):
         return [tensor(next(iter(elements)), joined)]
 
     def define(self, emit: Emitter) -> SSAValue:
-        """Makes one block for each input, which writes its part and hands the rest on."""
+        """Emits one block for each input, which writes its part of the result and hands the rest
+        on.
+        """
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         axis, start = self.axis.value.data, 0
         result = emit.empty(element, shape)
@@ -243,7 +251,9 @@ def reshape_index(source: Shape, result: Shape) -> list[AffineExpr]:
 def _corresponding(
     inner: Sequence[int], source: Shape, outer: Sequence[int], result: Shape
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Gives the fewest leading axes on both sides that hold the same number of elements."""
+    """Gives the fewest leading axes on both sides that hold the same number of elements: [6, 4] and
+    [2, 3, 4] → the first axis and the first two.
+    """
     before, after = 1, 1
     while (have := prod(source[a] for a in inner[:before])) != (
         want := prod(result[a] for a in outer[:after])
@@ -256,7 +266,9 @@ def _corresponding(
 
 
 def _flat_index(axes: Sequence[int], shape: Shape) -> AffineExpr:
-    """Gives the number, in row-major order, of an element among those of these axes."""
+    """Gives the row-major number of an element among those of these axes: [i, j, k] of axes 1 and 2
+    → j * size + k.
+    """
     flat = ZERO
     for axis in axes:
         flat = flat * shape[axis] + AffineExpr.dimension(axis)
@@ -264,6 +276,8 @@ def _flat_index(axes: Sequence[int], shape: Shape) -> AffineExpr:
 
 
 def _digit(flat: AffineExpr, stride: int, size: int | None) -> AffineExpr:
-    """`(flat floordiv stride) mod size`; the first digit needs no mod."""
+    """Gives `(flat floordiv stride) mod size`: one index of several from their row-major number.
+    The first needs no mod.
+    """
     digit = divided(flat, stride)
     return digit if size is None else modulo(digit, size)

@@ -1,4 +1,4 @@
-"""Functions of one number, element by element, without parameters."""
+"""Defines functions of one number, element by element, without parameters."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ class UnaryOp(KeepsShape, OneInputOp):
     """Base of the ops from one tensor to one of the same type."""
 
     def check(self, element: Attribute) -> None:
-        """Raises VerifyException for an element type or properties that are not allowed; floats
-        are, unless a subclass says otherwise."""
+        """Raises VerifyException for an element type or properties that are not allowed. Floats are
+        allowed, unless a subclass says otherwise.
+        """
         expect(
             is_float(element), lambda: f"expected a floating-point tensor, found {self.input.type}"
         )
@@ -45,7 +46,7 @@ class UnaryOp(KeepsShape, OneInputOp):
 
     @may_lack
     def body(self, x: Emitted) -> Emitted:
-        """Gives the function of one element."""
+        """Computes the result of one element."""
         raise undefined(self, "it has no definition")
 
     def define(self, emit: Emitter) -> SSAValue:
@@ -77,8 +78,9 @@ class NumberUnaryOp(UnaryOp):
 
 @irdl_op_definition
 class AbsOp(Exact, NumberUnaryOp):
-    """`|x|`; the least integer stays as it is, e.g. `graph.abs %x : (tensor<8x4xi32>) ->
-    tensor<8x4xi32>`."""
+    """Computes `|x|`; the least integer stays as it is, e.g. `graph.abs %x : (tensor<8x4xi32>) ->
+    tensor<8x4xi32>`.
+    """
 
     name = "graph.abs"
 
@@ -88,8 +90,9 @@ class AbsOp(Exact, NumberUnaryOp):
 
 @irdl_op_definition
 class NegOp(Exact, SignedUnaryOp):
-    """`-x`; the least integer stays as it is, e.g. `graph.neg %x : (tensor<8x4xi32>) ->
-    tensor<8x4xi32>`."""
+    """Computes `-x`; the least integer stays as it is, e.g. `graph.neg %x : (tensor<8x4xi32>) ->
+    tensor<8x4xi32>`.
+    """
 
     name = "graph.neg"
 
@@ -99,7 +102,9 @@ class NegOp(Exact, SignedUnaryOp):
 
 @irdl_op_definition
 class SignOp(Exact, NumberUnaryOp):
-    """-1, 0 or 1, e.g. `graph.sign %x : (tensor<8x4xi32>) -> tensor<8x4xi32>`."""
+    """Gives the sign of each element: -1, 0 or 1, e.g. `graph.sign %x : (tensor<8x4xi32>) ->
+    tensor<8x4xi32>`.
+    """
 
     name = "graph.sign"
 
@@ -114,7 +119,7 @@ class SignOp(Exact, NumberUnaryOp):
 
 @irdl_op_definition
 class ReluOp(Exact, SignedUnaryOp):
-    """`max(x, 0)`, e.g. `graph.relu %x : (tensor<8x4xi32>) -> tensor<8x4xi32>`."""
+    """Computes `max(x, 0)`, e.g. `graph.relu %x : (tensor<8x4xi32>) -> tensor<8x4xi32>`."""
 
     name = "graph.relu"
 
@@ -126,8 +131,9 @@ class ReluOp(Exact, SignedUnaryOp):
 
 @irdl_op_definition
 class FloorOp(Exact, UnaryOp):
-    """The greatest integer that is not greater, e.g. `graph.floor %x : (tensor<8x4xf32>) ->
-    tensor<8x4xf32>`."""
+    """Gives the greatest integer that is not greater, e.g. `graph.floor %x : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.floor"
 
@@ -137,8 +143,9 @@ class FloorOp(Exact, UnaryOp):
 
 @irdl_op_definition
 class CeilOp(Exact, UnaryOp):
-    """The least integer that is not less, e.g. `graph.ceil %x : (tensor<8x4xf32>) ->
-    tensor<8x4xf32>`."""
+    """Gives the least integer that is not less, e.g. `graph.ceil %x : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.ceil"
 
@@ -148,8 +155,9 @@ class CeilOp(Exact, UnaryOp):
 
 @irdl_op_definition
 class RoundOp(Exact, UnaryOp):
-    """The nearest integer, halves to the even one, e.g. `graph.round %x : (tensor<8x4xf32>) ->
-    tensor<8x4xf32>`."""
+    """Gives the nearest integer, halves to the even one, e.g. `graph.round %x : (tensor<8x4xf32>)
+    -> tensor<8x4xf32>`.
+    """
 
     name = "graph.round"
 
@@ -159,8 +167,9 @@ class RoundOp(Exact, UnaryOp):
 
 @irdl_op_definition
 class SqrtOp(Exact, UnaryOp):
-    """The square root, NaN for numbers below 0, e.g. `graph.sqrt %x : (tensor<8x4xf32>) ->
-    tensor<8x4xf32>`."""
+    """Computes the square root, NaN for numbers below 0, e.g. `graph.sqrt %x : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.sqrt"
 
@@ -170,7 +179,7 @@ class SqrtOp(Exact, UnaryOp):
 
 @irdl_op_definition
 class ReciprocalOp(Exact, UnaryOp):
-    """`1 / x`, e.g. `graph.reciprocal %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Computes `1 / x`, e.g. `graph.reciprocal %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
 
     name = "graph.reciprocal"
 
@@ -183,7 +192,7 @@ class ReciprocalOp(Exact, UnaryOp):
 
 @irdl_op_definition
 class ExpOp(UnaryOp):
-    """`e^x`, e.g. `graph.exp %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Computes `e^x`, e.g. `graph.exp %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
 
     name = "graph.exp"
 
@@ -193,7 +202,9 @@ class ExpOp(UnaryOp):
 
 @irdl_op_definition
 class LogOp(UnaryOp):
-    """The natural logarithm, e.g. `graph.log %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Computes the natural logarithm, e.g. `graph.log %x : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.log"
 
@@ -203,8 +214,9 @@ class LogOp(UnaryOp):
 
 @irdl_op_definition
 class ErfOp(UnaryOp):
-    """The error function, `2 / sqrt(pi)` times the integral of `e^(-t^2)` from 0 to x, e.g.
-    `graph.erf %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Computes the error function, `2 / sqrt(pi)` times the integral of `e^(-t^2)` from 0 to x,
+    e.g. `graph.erf %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`.
+    """
 
     name = "graph.erf"
 
@@ -214,8 +226,9 @@ class ErfOp(UnaryOp):
 
 @irdl_op_definition
 class SinOp(UnaryOp):
-    """The sine of an angle (in radians), e.g.
-    `graph.sin %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Computes the sine of an angle (in radians), e.g. `graph.sin %x : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.sin"
 
@@ -225,8 +238,9 @@ class SinOp(UnaryOp):
 
 @irdl_op_definition
 class CosOp(UnaryOp):
-    """The cosine of an angle in radians, e.g. `graph.cos %x : (tensor<8x4xf32>) ->
-    tensor<8x4xf32>`."""
+    """Computes the cosine of an angle in radians, e.g. `graph.cos %x : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.cos"
 
@@ -236,8 +250,9 @@ class CosOp(UnaryOp):
 
 @irdl_op_definition
 class TanOp(UnaryOp):
-    """The tangent of an angle in radians, e.g. `graph.tan %x : (tensor<8x4xf32>) ->
-    tensor<8x4xf32>`."""
+    """Computes the tangent of an angle in radians, e.g. `graph.tan %x : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.tan"
 
@@ -247,7 +262,9 @@ class TanOp(UnaryOp):
 
 @irdl_op_definition
 class AsinOp(UnaryOp):
-    """The arcsine, in radians, e.g. `graph.asin %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Computes the arcsine, in radians, e.g. `graph.asin %x : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.asin"
 
@@ -257,7 +274,9 @@ class AsinOp(UnaryOp):
 
 @irdl_op_definition
 class AcosOp(UnaryOp):
-    """The arccosine, in radians, e.g. `graph.acos %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Computes the arccosine, in radians, e.g. `graph.acos %x : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.acos"
 
@@ -267,7 +286,9 @@ class AcosOp(UnaryOp):
 
 @irdl_op_definition
 class AtanOp(UnaryOp):
-    """The arctangent, in radians, e.g. `graph.atan %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Computes the arctangent, in radians, e.g. `graph.atan %x : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.atan"
 
@@ -277,7 +298,7 @@ class AtanOp(UnaryOp):
 
 @irdl_op_definition
 class SinhOp(UnaryOp):
-    """The hyperbolic sine, e.g. `graph.sinh %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Computes the hyperbolic sine, e.g. `graph.sinh %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
 
     name = "graph.sinh"
 
@@ -287,7 +308,9 @@ class SinhOp(UnaryOp):
 
 @irdl_op_definition
 class CoshOp(UnaryOp):
-    """The hyperbolic cosine, e.g. `graph.cosh %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Computes the hyperbolic cosine, e.g. `graph.cosh %x : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.cosh"
 
@@ -297,7 +320,9 @@ class CoshOp(UnaryOp):
 
 @irdl_op_definition
 class TanhOp(UnaryOp):
-    """The hyperbolic tangent, e.g. `graph.tanh %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Computes the hyperbolic tangent, e.g. `graph.tanh %x : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.tanh"
 
@@ -307,8 +332,9 @@ class TanhOp(UnaryOp):
 
 @irdl_op_definition
 class AsinhOp(UnaryOp):
-    """The inverse of the hyperbolic sine, e.g. `graph.asinh %x : (tensor<8x4xf32>) ->
-    tensor<8x4xf32>`."""
+    """Computes the inverse of the hyperbolic sine, e.g. `graph.asinh %x : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.asinh"
 
@@ -318,8 +344,9 @@ class AsinhOp(UnaryOp):
 
 @irdl_op_definition
 class AcoshOp(UnaryOp):
-    """The inverse of the hyperbolic cosine, e.g. `graph.acosh %x : (tensor<8x4xf32>) ->
-    tensor<8x4xf32>`."""
+    """Computes the inverse of the hyperbolic cosine, e.g. `graph.acosh %x : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.acosh"
 
@@ -329,8 +356,9 @@ class AcoshOp(UnaryOp):
 
 @irdl_op_definition
 class AtanhOp(UnaryOp):
-    """The inverse of the hyperbolic tangent, e.g. `graph.atanh %x : (tensor<8x4xf32>) ->
-    tensor<8x4xf32>`."""
+    """Computes the inverse of the hyperbolic tangent, e.g. `graph.atanh %x : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.atanh"
 
@@ -340,7 +368,7 @@ class AtanhOp(UnaryOp):
 
 @irdl_op_definition
 class SigmoidOp(UnaryOp):
-    """`1 / (1 + e^-x)`, e.g. `graph.sigmoid %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Computes `1 / (1 + e^-x)`, e.g. `graph.sigmoid %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
 
     name = "graph.sigmoid"
 
@@ -350,7 +378,7 @@ class SigmoidOp(UnaryOp):
 
 @irdl_op_definition
 class SoftplusOp(UnaryOp):
-    """`log(1 + e^x)`, e.g. `graph.softplus %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Computes `log(1 + e^x)`, e.g. `graph.softplus %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
 
     name = "graph.softplus"
 
@@ -360,7 +388,7 @@ class SoftplusOp(UnaryOp):
 
 @irdl_op_definition
 class SoftsignOp(UnaryOp):
-    """`x / (1 + |x|)`, e.g. `graph.softsign %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Computes `x / (1 + |x|)`, e.g. `graph.softsign %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
 
     name = "graph.softsign"
 
@@ -370,7 +398,9 @@ class SoftsignOp(UnaryOp):
 
 @irdl_op_definition
 class MishOp(UnaryOp):
-    """`x * tanh(log(1 + e^x))`, e.g. `graph.mish %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
+    """Computes `x * tanh(log(1 + e^x))`, e.g. `graph.mish %x : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.mish"
 
@@ -380,8 +410,9 @@ class MishOp(UnaryOp):
 
 @irdl_op_definition
 class HardSwishOp(UnaryOp):
-    """`x * clip(x / 6 + 0.5, 0, 1)`, e.g. `graph.hard_swish %x : (tensor<8x4xf32>) ->
-    tensor<8x4xf32>`."""
+    """Computes `x * clip(x / 6 + 0.5, 0, 1)`, e.g. `graph.hard_swish %x : (tensor<8x4xf32>) ->
+    tensor<8x4xf32>`.
+    """
 
     name = "graph.hard_swish"
 
@@ -390,22 +421,22 @@ class HardSwishOp(UnaryOp):
 
 
 def absolute(x: Emitted) -> Emitted:
-    """`|x|`; the least integer stays as it is."""
+    """Computes `|x|`; the least integer stays as it is."""
     if is_float(x.type):
         return x.unary("abs")
     return x if is_unsigned(x.type) else x.max(x.constant(0) - x)
 
 
 def sigmoid(x: Emitted) -> Emitted:
-    """`1 / (1 + e^-x)`"""
+    """Computes `1 / (1 + e^-x)`."""
     return x.constant(1) / (x.unary("neg").exp() + 1)
 
 
 def _softplus(x: Emitted) -> Emitted:
-    """`log(1 + e^x)` without overflow."""
+    """Computes `log(1 + e^x)` without overflow."""
     return x.max(0) + x.unary("abs").unary("neg").exp().unary("log1p")
 
 
 def hard_sigmoid(x: Emitted, slope: float, offset: float) -> Emitted:
-    """`clip(x * slope + offset, 0, 1)`"""
+    """Computes `clip(x * slope + offset, 0, 1)`."""
     return (x * slope + offset).clamp(0, 1)

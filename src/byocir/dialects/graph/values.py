@@ -1,4 +1,4 @@
-"""Types and attributes of ONNX that MLIR's builtin dialect has no form of."""
+"""Defines types and attributes of ONNX for which MLIR's builtin dialect has no form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tensor level: blocks on tensors or scoped buffers, and what stands around them.
+"""The tensor level has blocks on tensors or scoped buffers, and what stands around them.
 
 The public names of its modules are names of this package, too.
 """

@@ -1,4 +1,4 @@
-"""Index expressions: canonical form, bounds, and text with iterator names.
+"""Brings index expressions to canonical form, bounds them, and writes them with iterator names.
 
 Index maps are xDSL's `AffineMap`s with one dimension per iterator of a block. Here they are kept in
 one canonical form (linear terms in order of their iterators, then floordiv/mod terms, then the
@@ -87,12 +87,12 @@ def canonical_map(map_: AffineMap) -> AffineMap:
 
 
 def modulo(index: AffineExpr, size: int) -> AffineExpr:
-    """`index mod size`, at least 0."""
+    """Gives `index mod size`, which is at least 0."""
     return AffineBinaryOpExpr(AffineBinaryOpKind.Mod, index, AffineExpr.constant(size))
 
 
 def divided(index: AffineExpr, size: int) -> AffineExpr:
-    """`index / size`, rounded down."""
+    """Gives `index / size`, rounded down."""
     return AffineBinaryOpExpr(AffineBinaryOpKind.FloorDiv, index, AffineExpr.constant(size))
 
 
@@ -100,7 +100,8 @@ def parted(
     index: AffineExpr, size: int, known: Sequence[Interval]
 ) -> tuple[AffineExpr, AffineExpr]:
     """Gives the quotient and the remainder of an index by a size when iterator i is in `known[i]`,
-    without dividing where that is not needed: of `m * 4 + n + 1` by 4, n up to 2, m and n + 1."""
+    without dividing where that is not needed: `m * 4 + n + 1` by 4, with n up to 2 → `m`, `n + 1`.
+    """
     form = IndexForm((), form_of(index).constant)
     for atom, coefficient in form_of(index).terms:
         inner = IndexForm(((atom, 1),))
@@ -130,8 +131,9 @@ def beyond(
     index: Sequence[AffineExpr], shape: Sequence[int], known: Sequence[Interval]
 ) -> list[tuple[int, int]]:
     """Counts the elements by which an index goes beyond the begin and the end of each dimension
-    when iterator i is in `known[i]`: `[h + r - 1]` of an array of 8, h up to 7 and r up to 2, goes
-    (1, 1)."""
+    when iterator i is in `known[i]`: `[h + r - 1]` into an array of 8, with h up to 7 and r up to 2
+    → (1, 1).
+    """
     found = (bounds(expr, known) for expr in index)
     return [
         (max(-low, 0), max(high - size + 1, 0))
@@ -156,16 +158,17 @@ def is_quotient(expr: AffineExpr) -> bool:
 
 
 def division_of(expr: AffineExpr) -> tuple[AffineExpr, int]:
-    """Gives the dividend and the divisor of an atom of a form that divides."""
+    """Gives the dividend and the divisor of an atom that is a quotient or a remainder."""
     assert isinstance(expr, AffineBinaryOpExpr)
     assert isinstance(expr.rhs, AffineConstantExpr)
     return expr.lhs, expr.rhs.value
 
 
 def whole_axes(map_: AffineMap, shape: Sequence[int], extents: Sequence[int]) -> list[int] | None:
-    """Gives the iterators of a map that run through an array, one for each dimension but those of
-    size 1; None where a dimension has no iterator of its own that does. Of `[i: 4, j: 8] → [j, 0,
-    i]` into an array of [8, 1, 4] they are j and i."""
+    """Gives for each dimension, but those of size 1, the iterator that alone indexes it and runs
+    over all of it; None where a dimension has no such iterator of its own. `[i: 4, j: 8] → [j, 0,
+    i]` into an array of [8, 1, 4] → j, i.
+    """
     used: list[int] = []
     for expr, size in zip(map_.results, shape, strict=True):
         if isinstance(expr, AffineDimExpr) and extents[expr.position] == size:
@@ -176,19 +179,21 @@ def whole_axes(map_: AffineMap, shape: Sequence[int], extents: Sequence[int]) ->
 
 
 def iterators_of(atom: int | AffineExpr) -> set[int]:
-    """Gives the iterators that an atom of a form depends on."""
+    """Gives the iterators on which an atom of a form depends."""
     return {atom} if isinstance(atom, int) else atom.used_dims()
 
 
 def divided_iterators(form: IndexForm) -> set[int]:
-    """Gives the iterators of which a form has quotients or remainders."""
+    """Gives the iterators that stand inside the quotients and remainders of a form."""
     return {i for atom in form.atoms if not isinstance(atom, int) for i in atom.used_dims()}
 
 
 def _collect(
     expr: AffineExpr, factor: int, iterators: dict[int, int], divisions: dict[AffineExpr, int]
 ) -> int:
-    """Adds `factor * expr` to coefficients of iterators and of what divides; gives the constant."""
+    """Adds `factor * expr` to the coefficients, by iterator and by quotient or remainder; gives the
+    constant part.
+    """
     # Asking for the type itself: isinstance of an abstract class runs Python code.
     if type(expr) is AffineConstantExpr:
         return factor * expr.value
@@ -211,7 +216,7 @@ def _collect(
 
 
 def _product(lhs: AffineExpr, rhs: AffineExpr) -> tuple[AffineExpr, int]:
-    """Gives the factor of a product that is an expression, and the one that is a number."""
+    """Splits a product into the factor that is an expression and the one that is a number."""
     for scaled, factor in ((lhs, rhs), (rhs, lhs)):
         if type(factor) is AffineConstantExpr:
             return scaled, factor.value
@@ -223,8 +228,9 @@ def _product(lhs: AffineExpr, rhs: AffineExpr) -> tuple[AffineExpr, int]:
 
 
 def _division(kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> AffineExpr:
-    """Gives a quotient or remainder with its dividend in canonical form, or what it is without
-    one."""
+    """Makes a quotient or remainder whose dividend is in canonical form; where dividing changes
+    nothing or gives a number, gives that.
+    """
     divisor = form_of(rhs)
     if divisor.terms or divisor.constant <= 0:
         raise ValueError("expected division by a positive constant")
@@ -238,7 +244,7 @@ def _division(kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> Aff
 
 
 def format_expr(expr: AffineExpr, names: Sequence[str]) -> str:
-    """Gives an expression as text, e.g. `h * 2 + r - 1`; needs canonical form."""
+    """Writes an expression as text, e.g. `h * 2 + r - 1`; it must be in canonical form."""
     if isinstance(expr, AffineBinaryOpExpr) and expr.kind is AffineBinaryOpKind.Add:
         left = format_expr(expr.lhs, names)
         right = format_expr(expr.rhs, names)
@@ -266,7 +272,9 @@ def _format_operand(expr: AffineExpr, names: Sequence[str]) -> str:
 
 
 def parse_expr(parser: AttrParser, names: Sequence[str]) -> AffineExpr:
-    """Parses what `format_expr` prints, and any affine expression of these iterator names."""
+    """Parses the text of an affine expression of these iterator names, as `format_expr` prints it
+    or otherwise.
+    """
     result = _parse_term(parser, names)
     while True:
         if parser.parse_optional_punctuation("+") is not None:

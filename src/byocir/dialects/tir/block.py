@@ -1,4 +1,4 @@
-"""`tir.block`, the central op of the tensor level."""
+"""Defines `tir.block`, the central op of the tensor level."""
 
 from __future__ import annotations
 
@@ -66,8 +66,10 @@ Op = TypeVar("Op", bound=IRDLOperation)
 
 
 def with_quick_operands(kind: type[Op]) -> type[Op]:
-    """Decorates an op class, outside `irdl_op_definition`, whose operands are all lists that an
-    `operandSegmentSizes` property tells apart. What the accessors give is the same."""
+    """Decorates an op class, outside of `irdl_op_definition`, so that accessors of its operands
+    give the same more quickly. All operands must be lists, told apart by the property
+    `operandSegmentSizes`.
+    """
     for index, (name, definition) in enumerate(kind.get_irdl_definition().operands):
         assert type(definition) is VarOperandDef
         setattr(kind, name, _Segment(index))
@@ -75,7 +77,7 @@ def with_quick_operands(kind: type[Op]) -> type[Op]:
 
 
 class _Segment:
-    """Gives the operands of one list."""
+    """Reads the operands of one list of an op."""
 
     def __init__(self, index: int) -> None:
         self._index = index
@@ -120,7 +122,7 @@ class AccessEffects(MemoryEffect):
 @with_quick_operands
 @irdl_op_definition
 class BlockOp(IRDLOperation):
-    """A computation at every point of an iteration space.
+    """Computes something at every point of an iteration space.
 
     For each point, in row-major order of the iterators (any order where the body allows it), the
     body maps the elements that the index maps select from `ins`, and the current elements of
@@ -177,8 +179,9 @@ class BlockOp(IRDLOperation):
         where: AffineMap | None = None,
         location: LocationAttr | None = None,
     ) -> None:
-        """Results follow from `outs`: tensors give results, memrefs none. `pads` has one entry per
-        input, None where reads are inside."""
+        """Makes a block. Its results follow from `outs`: tensors give results, memrefs none. `pads`
+        has one entry per input, None where all reads are inside.
+        """
         pads = [None] * len(ins) if pads is None else pads
         super().__init__(
             operands=[ins, outs, bases],
@@ -204,7 +207,7 @@ class BlockOp(IRDLOperation):
         pads: Sequence[Attribute | None] | None = None,
         bases: Sequence[SSAValue] | None = None,
     ) -> BlockOp:
-        """Gives a block that is as this one in all that is not given."""
+        """Makes a block that is as this one in all that is not given."""
         return BlockOp(
             self.iterators.data if iterators is None else iterators,
             self.ins if ins is None else ins,
@@ -247,13 +250,14 @@ class BlockOp(IRDLOperation):
 
     @property
     def pad_values(self) -> list[Attribute | None]:
-        """The pad of each input, or None."""
+        """The number that each input is read as outside of its array, or None."""
         return [None if isinstance(pad, UnitAttr) else pad for pad in self.pads]
 
     @property
     def whole(self) -> set[int]:
-        """The positions of the inputs that the body looks elements up in: their maps give no
-        index."""
+        """The positions of the inputs in which the body looks elements up: their maps give no
+        index.
+        """
         return {
             i
             for i, (value, map_) in enumerate(zip(self.ins, self.in_maps, strict=True))
@@ -360,7 +364,7 @@ class BlockOp(IRDLOperation):
 
 
 class _Arrays(NamedTuple):
-    """Facts that many rules look at, of `ins` and then of `outs`."""
+    """Facts about the operands that many rules look at: of `ins`, then of `outs`."""
 
     inputs: int
     """The number of them that are of `ins`."""
@@ -482,7 +486,7 @@ def _verify_body(body: Block, arrays: _Arrays) -> None:
 
 
 def strange_use(body: Block) -> Operation | None:
-    """Finds the first op of a block's body that uses a value from outside."""
+    """Finds the first op of a block's body that uses a value from outside of the body."""
     for op in body.ops:
         for value in op.operands:
             if value.owner is not body and value.owner.parent is not body:
@@ -516,8 +520,9 @@ def _join(types: Sequence[Attribute]) -> str:
 
 
 def ops_around(op: Operation) -> Iterator[Operation]:
-    """Gives an op and all ops inside it, in order, but for those in the bodies of blocks: most ops
-    of a module are there."""
+    """Lists an op and all ops inside it, in order, without those in the bodies of blocks, which are
+    most ops of a module.
+    """
     yield op
     if not isinstance(op, BlockOp):
         for region in op.regions:
@@ -527,5 +532,5 @@ def ops_around(op: Operation) -> Iterator[Operation]:
 
 
 def blocks_in(op: Operation) -> list[BlockOp]:
-    """Gives the blocks inside an op, in order."""
+    """Lists the blocks inside an op, in order."""
     return [inner for inner in ops_around(op) if isinstance(inner, BlockOp)]

@@ -1,4 +1,4 @@
-"""The text of `tir.block`: iterators, accesses, guards."""
+"""Writes and parses the text of `tir.block`: iterators, accesses, guards."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ Access = tuple[SSAValue, AffineMap, Attribute | None]
 
 
 def format_iterators(iterators: Sequence[IteratorAttr]) -> str:
-    """`m: 4, n: 8 | k: 16`; a reduction that stands before a parallel iterator is marked
-    `k: 16 reduction` instead, because the order of iterators is part of the block."""
+    """Writes iterators: `m: 4, n: 8 | k: 16`. A reduction in front of a parallel iterator is marked
+    `k: 16 reduction` instead, because the order of iterators is part of the block.
+    """
     last_parallel = max((i for i, it in enumerate(iterators) if not it.is_reduction), default=-1)
     text = ""
     for i, iterator in enumerate(iterators):
@@ -58,8 +59,9 @@ def print_access(
     *,
     first: bool,
 ) -> None:
-    """`%a[m, k] pad 0 : tensor<…>`, behind a comma unless it is the first; a whole array has no
-    index."""
+    """Prints `%a[m, k] pad 0 : tensor<…>`, after a comma unless it is the first; an array that is
+    given whole has no index.
+    """
     printer.print_string("" if first else ", ")
     printer.print_ssa_value(value)
     if map_.results or not shape_of(value.type):
@@ -72,7 +74,9 @@ def print_access(
 
 
 def parse_accesses(parser: Parser, names: Sequence[str]) -> list[Access]:
-    """`(%a[m, k] : tensor<…>, %b[k, n] pad 0 : tensor<…>)`: values and where they are accessed."""
+    """Parses values and where they are accessed: `(%a[m, k] : tensor<…>, %b[k, n] pad 0 :
+    tensor<…>)`.
+    """
     return parser.parse_comma_separated_list(
         parser.Delimiter.PAREN, lambda: _parse_access(parser, names)
     )
@@ -90,7 +94,7 @@ def _parse_access(parser: Parser, names: Sequence[str]) -> Access:
 
 
 def parse_guard(parser: Parser, names: Sequence[str]) -> AffineExpr:
-    """`i + j - 3 >= 0`: what must hold for an iteration to run."""
+    """Parses what must hold for an iteration to run: `i + j - 3 >= 0`."""
     expr = parse_expr(parser, names)
     parser.parse_punctuation(">")
     parser.parse_punctuation("=")

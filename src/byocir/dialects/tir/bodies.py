@@ -1,4 +1,4 @@
-"""The scalar bodies that lowerings write and targets look for.
+"""Writes the scalar bodies that lowerings make and targets look for.
 
 Each is one function of scalar expressions (see `byocir.dialects.tir.scalar`): with emitted scalars
 it builds a block's body, with pattern scalars the pattern that matches it.
@@ -17,24 +17,24 @@ S = TypeVar("S", bound=Scalar)
 
 
 def first(x: S, acc: S) -> S:
-    """Gives the body of a block that overwrites its result: (x, acc) → x."""
+    """Computes the body of a block that overwrites its result: (x, acc) → x."""
     return x
 
 
 def multiply_accumulate(x: S, w: S, acc: S, *, to: Attribute) -> S:
-    """Gives a contraction's step: `acc + x * w` with both factors widened to the accumulator's
+    """Computes a contraction's step: `acc + x * w`, with both factors widened to the accumulator's
     type.
     """
     return acc + x.to(to) * w.to(to)
 
 
 def scale_round(x: S, multiplier: S, half: S | Number, shift: S | Number) -> S:
-    """`(x * multiplier + half) >> shift` in i64: scaling with half-up rounding."""
+    """Computes `(x * multiplier + half) >> shift` in i64, which scales and rounds half up."""
     return (x.to(i64) * multiplier.to(i64) + half) >> shift
 
 
 def scale_floor(x: S, multiplier: S, shift: S | Number) -> S:
-    """`x * multiplier >> shift` in i64: scaling and rounding down."""
+    """Computes `x * multiplier >> shift` in i64, which scales and rounds down."""
     return x.to(i64) * multiplier.to(i64) >> shift
 
 
@@ -51,10 +51,10 @@ def scale_round_even(
 
 
 def saturate(x: S, low: S | Number, high: S | Number, *, to: Attribute = i8) -> S:
-    """Clamps and narrows."""
+    """Clamps a number to what a narrower type holds, and narrows it."""
     return x.clamp(low, high).to(to)
 
 
 def widen_add(x: S, acc: S) -> S:
-    """Gives an i32 sum of integers that are at most 32 bits wide."""
+    """Adds two integers of at most 32 bits as i32."""
     return acc + x.to(i32)

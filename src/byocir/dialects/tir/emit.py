@@ -1,4 +1,4 @@
-"""Tools with which passes write blocks: named iteration spaces, reads, and an emitter of ops."""
+"""Helps passes to write blocks: named iteration spaces, reads, and an emitter of ops."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Space:
 
     @staticmethod
     def over(shape: Shape) -> Space:
-        """Gives the elements of an array, iterators named i0, i1, …"""
+        """Gives the space of an array's elements, with iterators named i0, i1, …"""
         return Space({f"i{axis}": size for axis, size in enumerate(shape)})
 
     def __getitem__(self, name: str) -> AffineExpr:
@@ -88,18 +88,18 @@ class Read:
 
     @staticmethod
     def whole(value: SSAValue) -> Read:
-        """Gives an array, with dimensions, in which the body looks elements up."""
+        """Reads an array, with dimensions, as a whole: the body looks elements up in it."""
         return Read(value, ())
 
     @property
     def argument(self) -> Attribute:
-        """The type of what the body is given."""
+        """The type of the body's argument for this input."""
         is_whole = not self.index and shape_of(self.value.type)
         return self.value.type if is_whole else element_type_of(self.value.type)
 
 
 class Emitter:
-    """Makes the ops that replace one op; all get its location."""
+    """Collects the ops that replace one op, and gives all of them its location."""
 
     def __init__(self, location: LocationAttr) -> None:
         self.location = location
@@ -130,10 +130,11 @@ class Emitter:
         where: Sequence[AffineExpr] = (),
         bases: Mapping[str, SSAValue] | None = None,
     ) -> SSAValue:
-        """Gives a block that updates `init` at `out`, by default one element for each parallel
+        """Emits a block that updates `init` at `out`, by default one element for each parallel
         point, where none of the expressions `where` is negative. `body` takes the elements read and
-        the one updated. Iterators in `bases` start there, the others at 0. Without points there is
-        no block."""
+        the one updated. Iterators in `bases` start there, the others at 0. Gives the result; a
+        space without points needs no block.
+        """
         if 0 in space.extents:
             return init
         written = space.parallel if out is None else out
@@ -166,9 +167,10 @@ class Emitter:
         initial: Sequence[SSAValue],
         body: Callable[[Emitter, SSAValue | None, Sequence[SSAValue]], Sequence[SSAValue]],
     ) -> Sequence[SSAValue]:
-        """Gives a serial loop that carries values: `body` takes what to emit with, the index and
-        the values so far and gives the next ones. The last ones are the result. What runs once
-        needs no loop, and has no index."""
+        """Emits a serial loop that carries values: `body` takes an emitter, the index and the
+        values so far, and gives the next values. Gives the last values. What runs once needs no
+        loop, and its index is None.
+        """
         if extent == 1:
             return body(self, None, initial)
         op = ForOp.of(extent, location=self.location, initial=initial)
@@ -185,7 +187,7 @@ class Emitter:
         types: Sequence[Attribute],
         **numbers: int,
     ) -> Sequence[SSAValue]:
-        """Gives the results of a routine, which have these types."""
+        """Emits a call of a routine; gives its results, which have these types."""
         results = cast("Sequence[TensorType]", types)
         return self.add(ExternOp.of(routine, inputs, results, numbers, self.location)).results
 
@@ -197,7 +199,9 @@ class Emitter:
         bounds: Sequence[Shape],
         **numbers: int,
     ) -> Sequence[SSAValue]:
-        """Gives the results of a routine, which are at most of the shapes `bounds`."""
+        """Emits a call of a routine whose results have at most the shapes `bounds`; gives the
+        results.
+        """
         results = cast("Sequence[TensorType]", types)
         op = ExternOp.of(routine, inputs, results, numbers, self.location, bounds)
         return self.add(op).results
@@ -209,8 +213,8 @@ class Emitter:
         operands: Sequence[SSAValue | Read],
         body: ScalarBody,
     ) -> SSAValue:
-        """Gives a block over `shape`. Operands broadcast as numpy's do; `body` takes their
-        elements.
+        """Emits a block over `shape`, whose operands broadcast as numpy's do; `body` takes their
+        elements. Gives the result.
         """
         space = Space.over(shape)
         reads = [
@@ -228,7 +232,7 @@ class Emitter:
 
 
 def _pad(space: Space, read: Read) -> Attribute | None:
-    """Gives the pad of a read that goes outside; other reads need none."""
+    """Gives the pad of a read that goes outside its array; None for others, which need no pad."""
     if read.pad is None:
         return None
     reach = beyond(read.index, shape_of(read.value.type), spans(space.extents))
@@ -238,8 +242,10 @@ def _pad(space: Space, read: Read) -> Attribute | None:
 
 
 def broadcast_index(own: Shape, shape: Shape) -> list[AffineExpr]:
-    """Gives the index at which an array of shape `own` that broadcasts to `shape` is read when the
-    first iterators run over `shape`: trailing dimensions align, sizes of 1 stay at index 0."""
+    """Gives the index at which an array of shape `own` is read that broadcasts to `shape`, over
+    which the first iterators run: trailing dimensions align, sizes of 1 stay at index 0. [4, 1] to
+    [2, 4, 8] → [d1, 0].
+    """
     start = len(shape) - len(own)
     return [
         AffineExpr.dimension(start + axis) if size == shape[start + axis] else ZERO

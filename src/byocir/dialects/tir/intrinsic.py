@@ -1,4 +1,4 @@
-"""`tir.intrinsic`: what one instruction of a target does, and that it does it."""
+"""Defines `tir.intrinsic`: an instruction of a target, and what it computes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class IntrinsicOp(IRDLOperation):
         cut: Sequence[int] | None = None,
         order: Sequence[int] | None = None,
     ) -> IntrinsicOp:
-        """Gives the instruction `callee` that does what these ops do."""
+        """Makes the instruction `callee`, which does what these ops do."""
         properties: dict[str, Attribute] = {"callee": StringAttr(callee)}
         properties["numbers"] = _dictionary(numbers or {})
         if cut is not None:
@@ -98,21 +98,22 @@ class IntrinsicOp(IRDLOperation):
 
     @property
     def fields(self) -> dict[str, int]:
-        """The numbers by name."""
+        """The instruction's numbers by name."""
         return _numbers(self.numbers)
 
     @property
     def counts(self) -> dict[str, int]:
-        """The most instructions that may be outstanding when it begins, by unit."""
+        """The most instructions of each unit that may be outstanding when it begins."""
         return _numbers(self.waits)
 
     def cut_of(self, block: BlockOp) -> Shape:
-        """Gives the points of each iterator of its block that one call does at most."""
+        """Gives, for each iterator of its block, how many points one call does at most."""
         return block.extents if self.cut is None else tuple(self.cut.get_values())
 
     def boxes_of(self, block: BlockOp) -> Iterator[tuple[tuple[int, int], ...]]:
-        """Gives the points of each iterator of its block that calls do, one call after the
-        other."""
+        """Yields the box of points that each call does, one call after the other: for each iterator
+        of the block from where to where.
+        """
         pairs = zip(block.extents, self.cut_of(block), strict=True)
         sides = [[(at, min(at + n, end)) for at in range(0, end, n)] for end, n in pairs]
         if self.order is None:
@@ -126,7 +127,9 @@ class IntrinsicOp(IRDLOperation):
     def set_order(
         self, waits: Mapping[str, int], pops: Sequence[str] = (), pushes: Sequence[str] = ()
     ) -> None:
-        """Says how it is kept in order."""
+        """Sets what keeps the instruction in order with those of other units: the instructions that
+        it waits for, and the tokens that it pops and pushes.
+        """
         self.waits = _dictionary(waits) if waits else None
         self.pops = ArrayAttr(map(StringAttr, pops)) if pops else None
         self.pushes = ArrayAttr(map(StringAttr, pushes)) if pushes else None

@@ -1,4 +1,4 @@
-"""The iterators of a block."""
+"""Defines the iterators of a block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xdsl.utils.str_enum import StrEnum
 
 
 class IteratorKind(StrEnum):
-    """The kind of an iterator: its points are independent, or are combined into one value."""
+    """Says whether the points of an iterator are independent, or combined into one value."""
 
     PARALLEL = "parallel"
     REDUCTION = "reduction"

@@ -1,4 +1,4 @@
-"""Linear forms: what indices are, and between which numbers they lie.
+"""Computes with linear forms, which say what indices are, and between which numbers they lie.
 
 `h * 2 + r - 1` is `Linear(((h, 2), (r, 1)), -1)`. What h and r are is for the user to say: in an
 index map positions of a block's iterators, in the base of a block index values. Where h runs from 0
@@ -15,8 +15,7 @@ from byocir.dialects.intervals import Interval
 
 
 def spans(extents: Sequence[int]) -> list[Interval]:
-    """Gives the values of iterators that run from 0: `spans([4, 3])` is those of 0 to 3 and 0 to
-    2."""
+    """Gives the intervals of iterators that run from 0: `spans([4, 3])` is 0 to 3 and 0 to 2."""
     return [Interval(0, extent - 1) for extent in extents]
 
 
@@ -41,7 +40,7 @@ class Linear(Generic[Atom]):
 
     @staticmethod
     def of(coefficients: Mapping[Other, int], constant: int = 0) -> Linear[Other]:
-        """Gives the form with these coefficients, of which those that are 0 go."""
+        """Makes the form with these coefficients, without those that are 0."""
         return Linear(tuple((atom, c) for atom, c in coefficients.items() if c), constant)
 
     def __add__(self, other: Linear[Atom] | int) -> Linear[Atom]:
@@ -73,30 +72,32 @@ class Linear(Generic[Atom]):
         return Linear(self.terms)
 
     def without(self, atom: Atom) -> Linear[Atom]:
-        """Gives the form where an atom is 0."""
+        """Gives the form with 0 in place of an atom."""
         return Linear(tuple(term for term in self.terms if term[0] != atom), self.constant)
 
     def split(self, belongs: Callable[[Atom], bool]) -> tuple[Linear[Atom], Linear[Atom]]:
-        """Gives the form as a sum of two: of the atoms for which this holds, and of the rest with
-        the constant."""
+        """Splits the form into the sum of two: one of the atoms for which `belongs` is true, one of
+        the rest with the constant.
+        """
         chosen = tuple(term for term in self.terms if belongs(term[0]))
         rest = tuple(term for term in self.terms if term not in chosen)
         return Linear(chosen), Linear(rest, self.constant)
 
     def substituted(self, of: Callable[[Atom], Linear[Other]]) -> Linear[Other]:
-        """Gives the form with a form in the place of each atom."""
+        """Replaces each atom by a form."""
         total: Linear[Other] = Linear((), self.constant)
         for atom, coefficient in self.terms:
             total += of(atom) * coefficient
         return total
 
     def value(self, of: Callable[[Atom], int]) -> int:
-        """Gives the number that the form is where atoms are these numbers."""
+        """Computes the form for atoms that are these numbers."""
         return self.constant + sum(c * of(atom) for atom, c in self.terms)
 
     def interval(self, of: Callable[[Atom], Interval]) -> Interval:
-        """Gives the interval of the form where atoms are in these intervals; no smaller one has all
-        its values if atoms do not depend on each other."""
+        """Bounds the form for atoms in these intervals; no smaller interval has all its values, if
+        atoms do not depend on each other.
+        """
         low = high = self.constant
         for atom, coefficient in self.terms:
             at_low, at_high = of(atom)

@@ -1,4 +1,6 @@
-"""`tir.for`: a loop, around buffers or with the values that its iterations hand on."""
+"""Defines `tir.for`: a loop around buffers, or with values that each iteration hands to the
+next.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ from byocir.dialects.types import tensor
 
 
 class LoopKind(StrEnum):
-    """The ways in which the iterations of a `tir.for` may run."""
+    """Says how the iterations of a `tir.for` may run."""
 
     SERIAL = "serial"
     PARALLEL = "parallel"
@@ -95,8 +97,9 @@ class ForOp(IRDLOperation):
         *,
         conditional: bool = False,
     ) -> ForOp:
-        """Gives an empty loop; its body has one index argument, then one for each carried value,
-        and must end in a `tir.yield` of their next values if there are any."""
+        """Makes an empty loop. Its body has one index argument, then one for each carried value,
+        and must end in a `tir.yield` of their next values if there are any.
+        """
         types = [value.type for value in initial]
         return ForOp.create(
             operands=list(initial),

@@ -1,4 +1,4 @@
-"""Blocks that move elements as they are: copies in another order, layout or frame."""
+"""Makes blocks that move elements as they are: copies in another order, layout or frame."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
 
 
 def axes(rank: int) -> list[AffineExpr]:
-    """Gives the iterators of a block that has one for each dimension of its result."""
+    """Gives the iterators, as indices, of a block that has one for each dimension of its result."""
     return [AffineExpr.dimension(i) for i in range(rank)]
 
 
@@ -30,9 +30,8 @@ def moving(
     names: Sequence[str] = (),
     pad: Attribute | None = None,
 ) -> BlockOp:
-    """Gives a block that sets each element of `target` to that of `source` at an index of its
-    iterators (`names`, else d0, d1, …), and to `pad` where that is outside. With the index [d1,
-    d0]:
+    """Makes a block that sets each element of `target` to that of `source` at an index of its
+    iterators (`names`, else d0, d1, …), or to `pad` where that is outside. With the index [d1, d0]:
 
     ```mlir
     tir.block [d0: 4, d1: 6] ins(%source[d1, d0] : …) outs(%target[d0, d1] : …) { … }
@@ -61,7 +60,8 @@ def moved(
     names: Sequence[str] = (),
     pad: Attribute | None = None,
 ) -> list[Operation]:
-    """Gives the ops that make a tensor of a shape of the elements of another, as `moving`; the last
-    of them gives it."""
+    """Makes a tensor of a shape whose elements are those of another one at an index, as `moving`
+    does. Gives the ops, the last of which has the tensor.
+    """
     empty = EmptyOp.of(tensor(element_type_of(source.type), shape), location)
     return [empty, moving(source, empty.results[0], index, location, names=names, pad=pad)]

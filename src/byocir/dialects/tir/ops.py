@@ -1,5 +1,6 @@
-"""The ops beside `tir.block`: fills, constants, buffers, copies, calls of routines, and those in
-bodies: reads at computed indices, and what ends a body."""
+"""Defines the ops beside `tir.block`: fills, constants, buffers, copies, calls of routines, and
+those in bodies: reads at computed indices, and what ends a body.
+"""
 
 from __future__ import annotations
 
@@ -68,8 +69,9 @@ class YieldOp(IRDLOperation):
 
 
 class WriteEffects(MemoryEffect):
-    """Reads the memref operands and writes the memref operand named `destination`; an op on
-    tensors has no effect."""
+    """Says that an op reads its memref operands and writes the one named `destination`; an op on
+    tensors has no effect.
+    """
 
     @classmethod
     def get_effects(cls, op: Operation) -> set[EffectInstance]:
@@ -98,7 +100,7 @@ class ConstantOp(IRDLOperation):
     def of(
         array: Array, type_: Attribute | None = None, location: LocationAttr | None = None
     ) -> ConstantOp:
-        """Gives the constant; `type_` defaults to its tensor type."""
+        """Makes the constant; `type_` defaults to its tensor type."""
         return ConstantOp.create(
             properties={"value": ArrayAttr(array)},
             result_types=[type_ or array.type],
@@ -148,8 +150,9 @@ class FillOp(IRDLOperation):
     def of(
         value: Attribute, into: TensorType | SSAValue, location: LocationAttr | None = None
     ) -> FillOp:
-        """Value form for a tensor type, buffer form for a memref value. `value` is an IntegerAttr
-        or FloatAttr of the element type."""
+        """Makes a fill: in value form for a tensor type, in buffer form for a memref value. `value`
+        is an IntegerAttr or FloatAttr of the element type.
+        """
         is_value = isinstance(into, SSAValue)
         return FillOp.create(
             operands=[into] if is_value else [],
@@ -212,7 +215,7 @@ class AllocOp(IRDLOperation):
     def of(
         element: Attribute, shape: Shape, scope: str = "", location: LocationAttr | None = None
     ) -> AllocOp:
-        """Gives a buffer in `scope`; the empty scope is main memory."""
+        """Makes a buffer in `scope`; the empty scope is main memory."""
         space = StringAttr(scope) if scope else None
         type_ = (
             MemRefType(element, shape, memory_space=space) if space else MemRefType(element, shape)
@@ -306,8 +309,9 @@ class CopyOp(IRDLOperation):
 
 @irdl_op_definition
 class ReadOp(IRDLOperation):
-    """The element of an array that a block's body has whole, e.g. `%v = tir.read %table[%i, %j] :
-    tensor<100x8xf32> -> f32`. An index outside of the array is an error."""
+    """Reads the element of an array that a block's body has whole, e.g. `%v = tir.read %table[%i,
+    %j] : tensor<100x8xf32> -> f32`. An index outside of the array is an error.
+    """
 
     name = "tir.read"
 
@@ -360,7 +364,9 @@ class ExternOp(IRDLOperation):
         location: LocationAttr | None = None,
         bounds: Sequence[Shape] = (),
     ) -> ExternOp:
-        """Gives a call that gives arrays of these types, and at most of these shapes."""
+        """Makes a call whose results have these types and, where their shapes are open, at most the
+        shapes `bounds`.
+        """
         given = {name: IntegerAttr(value, i64) for name, value in numbers.items()}
         properties: dict[str, Attribute] = {
             "routine": StringAttr(routine),
@@ -381,7 +387,7 @@ class ExternOp(IRDLOperation):
         return {name: number.value.data for name, number in given.items()}
 
     def bound(self, index: int) -> Shape | None:
-        """Gives the shape of the largest that a result can be; None where that is not told."""
+        """Gives the largest shape that a result can have; None where that is not known."""
         if self.bounds is None:
             return static_shape(self.outputs[index].type)
         return tuple(cast("DenseArrayBase[I64]", self.bounds.data[index]).get_values())

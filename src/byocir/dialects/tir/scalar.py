@@ -1,4 +1,5 @@
-"""Scalar expressions: what block bodies are written in, once for emission and for matching.
+"""Defines scalar expressions, in which block bodies are written, once for emission and for
+matching.
 
 A body such as `acc + x.to(i32) * w.to(i32)` is a Python function of `Scalar`s. Given `Emitted`
 scalars it builds arith and math ops; given the pattern language's scalars (`byocir.patterns`) the
@@ -45,18 +46,20 @@ class Scalar(ABC):
 
     @abstractmethod
     def binary(self, name: str, other: Self | Number) -> Self:
-        """`name` is one of add, sub, mul, div, max and min; on integers also rem (whose sign is the
-        dividend's), and, or, xor, shl and shr, and of unsigned numbers divu, remu, maxu, minu and
-        shru; on floats also pow."""
+        """Applies an operator: `name` is one of add, sub, mul, div, max and min; on integers also
+        rem (whose sign is the dividend's), and, or, xor, shl and shr, and of unsigned numbers divu,
+        remu, maxu, minu and shru; on floats also pow.
+        """
 
     @abstractmethod
     def unary(self, name: str) -> Self:
-        """`name` is a function of one float: see UNARY_FLOAT."""
+        """Applies a function of one float, of a `name` in UNARY_FLOAT."""
 
     @abstractmethod
     def to(self, type_: Attribute) -> Self:
-        """Converted to `type_`: sign or zero extension, truncation of high bits, int to float, or
-        float to int (of a value that fits)."""
+        """Converts to `type_`: sign or zero extension, truncation of high bits, int to float, or
+        float to int (of a value that fits).
+        """
 
     def __add__(self, other: Self | Number) -> Self:
         return self.binary("add", other)
@@ -83,7 +86,7 @@ class Scalar(ABC):
         return self.binary("min", other)
 
     def clamp(self, low: Self | Number, high: Self | Number) -> Self:
-        """`max` with `low`, then `min` with `high`."""
+        """Takes the `max` with `low`, then the `min` with `high`."""
         return self.max(low).min(high)
 
     def exp(self) -> Self:
@@ -157,9 +160,10 @@ UNARY_FLOAT: dict[str, type[IRDLOperation]] = {
 
 
 def conversion(source: Attribute, target: Attribute) -> type[IRDLOperation] | None:
-    """Gives the op that converts between two integer or float types of which the integers are held
-    as signless; None when the bits stay the same. Unsigned integers and booleans extend with
-    zero."""
+    """Gives the op that converts between two integer or float types, where integers are held as
+    signless ones; None when the bits stay the same. Unsigned integers and booleans extend with
+    zero.
+    """
     if is_integer(source) and is_integer(target):
         if width_of(source) == width_of(target):
             return None
@@ -192,14 +196,14 @@ def number_attr(value: Number, type_: Attribute) -> Attribute:
 
 
 def number_op(value: Number, type_: Attribute) -> arith.ConstantOp:
-    """Gives the op that gives a number of an integer, index or float type."""
+    """Makes the op that gives a number of an integer, index or float type."""
     attribute = number_attr(value, type_)
     assert isinstance(attribute, IntegerAttr | FloatAttr)
     return arith.ConstantOp(cast("IntegerAttr | FloatAttr[AnyFloat]", attribute))
 
 
 class Emitted(Scalar):
-    """A scalar that is an SSA value; operators emit ops, and `emit` those made by hand."""
+    """A scalar that is an SSA value: its operators emit ops at the place of `emit`."""
 
     def __init__(self, value: SSAValue) -> None:
         self.value = value
@@ -216,8 +220,9 @@ class Emitted(Scalar):
         return self.constant(number) - self
 
     def compare(self, name: str, other: Scalar | Number) -> Self:
-        """Gives an i1; `name` is one of eq, ne, lt, le, gt and ge. Integers compare as their type
-        says; with a NaN only ne holds."""
+        """Compares with another scalar, giving an i1; `name` is one of eq, ne, lt, le, gt and ge.
+        Integers compare as their type says; with a NaN only ne holds.
+        """
         if is_float(self.type):
             predicate = "une" if name == "ne" else f"o{name}"
             return self._emit(arith.CmpfOp, self.value, self._operand(other), predicate)
@@ -228,7 +233,7 @@ class Emitted(Scalar):
         return self._emit(arith.CmpiOp, bits.value, rhs, predicate)
 
     def select(self, lhs: Self, rhs: Scalar | Number) -> Self:
-        """`lhs` where this i1 is true, else `rhs`."""
+        """Gives `lhs` where this i1 is true, else `rhs`."""
         return self._emit(arith.SelectOp, self.value, lhs.value, lhs._operand(rhs))
 
     def read(self, *indices: Emitted) -> Self:
@@ -236,7 +241,7 @@ class Emitted(Scalar):
         return self._of(ReadOp.of(self.value, [index.to(i64).value for index in indices]))
 
     def wrapped(self, size: int) -> Self:
-        """This index, counted from the end of a dimension if it is negative."""
+        """Gives this index, counted from the end of a dimension if it is negative."""
         return self.compare("lt", 0).select(self + size, self)
 
     def signless(self) -> Self:
@@ -273,8 +278,9 @@ class Emitted(Scalar):
         return self._of(UnrealizedConversionCastOp.get([self.value], [type_]))
 
     def _emit(self, op: Callable[..., Operation], *arguments: SSAValue | Attribute | str) -> Self:
-        """Emits `op` of operands and of what else it takes, a copy where there was one alike:
-        calling its constructor takes several times as long."""
+        """Emits the op that `op` makes of operands and other arguments. Where one alike was made
+        before, emits a copy of that: calling a constructor takes several times as long.
+        """
         operands = [value for value in arguments if isinstance(value, SSAValue)]
         others = (each.type if isinstance(each, SSAValue) else each for each in arguments)
         key = (op, *others, *map(operands.index, operands))  # x * x is not alike x * y
@@ -297,7 +303,7 @@ operands are equal."""
 
 
 def emit_body(types: Sequence[Attribute], body: Callable[..., Emitted]) -> Region:
-    """Emits the region of a block with these element types (ins, then the single out)."""
+    """Emits the body of a block whose elements have these types (ins, then the single out)."""
     block = Block(arg_types=list(types))
     with emitting_to(block):
         emit(YieldOp.create(operands=[body(*map(Emitted, block.args)).value]))

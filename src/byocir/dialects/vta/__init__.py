@@ -1,4 +1,4 @@
-"""The VTA accelerator: its instructions as ops, and the encoded program.
+"""The dialect of the VTA accelerator has its instructions as ops, and the encoded program.
 
 The public names of its modules are names of this package, too.
 """

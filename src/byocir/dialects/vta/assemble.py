@@ -1,5 +1,6 @@
-"""Assembles a function of instructions to bytes: DRAM addresses, encoding, and the source of
-each."""
+"""Assembles a function of instructions to bytes: DRAM addresses, encoding, and where each came
+from.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ FIRST_ADDRESS = 4096
 @dataclass(frozen=True)
 class Assembled:
     """The bytes of a function: `insns` uint8 [N, 16] of its `instructions`, the `image` uint8 [B]
-    of what is known in DRAM, which has `size` bytes, and the addresses of memrefs in it."""
+    of what is known at the start of DRAM, which has `size` bytes, and the addresses of its memrefs.
+    """
 
     instructions: Sequence[InstructionOp]
     insns: NDArray[np.uint8]
@@ -42,7 +44,7 @@ class Assembled:
 
 
 def assembled(function: FuncOp, *, needs_weights: bool = True) -> Assembled:
-    """Gives the bytes of a function that holds only instructions, constants and DRAM buffers.
+    """Assembles a function that holds only instructions, constants and DRAM buffers.
 
     Constants, and what is filled before the first instruction, come first in DRAM, then arguments,
     then buffers, each aligned to the largest element of a scratchpad. Raises ByocirError B336 for
@@ -67,8 +69,9 @@ def assembled(function: FuncOp, *, needs_weights: bool = True) -> Assembled:
 
 
 def assemble(function: FuncOp) -> ProgramOp:
-    """Gives the program of a function. Arguments that are stored to are the outputs and come last;
-    raises ByocirError B336 for arguments in another order, and as `assembled`."""
+    """Makes the program of a function. Arguments that it stores to are the outputs and come last;
+    raises ByocirError B336 for arguments in another order, and as `assembled`.
+    """
     made, arguments = assembled(function), function.body.block.args
     written = {op.destination for op in made.instructions if isinstance(op, StoreOp)}
     outputs = [arg for arg in arguments if arg in written]
@@ -99,7 +102,7 @@ def _not_straight(function: FuncOp, found: str) -> ByocirError:
 
 
 class _Layout:
-    """Byte addresses, handed out in order."""
+    """Hands out byte addresses of DRAM, one after the other."""
 
     def __init__(self, config: VTAConfig) -> None:
         self._align = max(config.element_bytes(memory) for memory in Memory)
@@ -107,7 +110,7 @@ class _Layout:
         self.addresses: dict[SSAValue, int] = {}
 
     def place(self, value: SSAValue) -> int:
-        """Gives the address of a memref, which gets the next free one."""
+        """Gives a memref the next free address."""
         address = -(-self.end // self._align) * self._align
         self.addresses[value] = address
         self.end = address + nbytes(value.type)
@@ -115,7 +118,7 @@ class _Layout:
 
 
 def _micro_ops(instructions: Iterable[InstructionOp]) -> set[Attribute]:
-    """Gives the constants that are loaded as micro-ops."""
+    """Lists the constants that are loaded as micro-ops."""
     return {
         op.source.owner.value
         for op in instructions
@@ -127,8 +130,10 @@ def _micro_ops(instructions: Iterable[InstructionOp]) -> set[Attribute]:
 def _place_known(
     ops: Iterable[ConstantOp | FillOp], layout: _Layout, needed: set[Attribute] | None
 ) -> NDArray[np.uint8]:
-    """Gives the image that holds the constants, of which equal ones share an address, and fills;
-    zeros for those without values that are not `needed`, where this tells which are."""
+    """Places constants, of which equal ones share an address, and fills; gives the image that holds
+    them. `needed` are the constants whose values must be there, None for all; others without values
+    are zeros.
+    """
     seen: dict[Attribute, int] = {}
     pieces: list[tuple[int, NDArray[np.uint8]]] = []
     for op in ops:
@@ -148,7 +153,7 @@ def _place_known(
 
 
 def _filled(op: FillOp, layout: _Layout) -> tuple[int, NDArray[np.uint8]]:
-    """Gives the address of a filled array, and its bytes."""
+    """Places an array that is filled with a number; gives its address and its bytes."""
     number, array = op.value, op.destination
     assert array is not None
     assert isinstance(number, IntegerAttr)
@@ -168,7 +173,9 @@ def _encode(
 
 
 def _dram_base(op: Operation, addresses: Mapping[SSAValue, int], config: VTAConfig) -> int:
-    """Gives the address of the memref of an instruction, in elements of its memory."""
+    """Gives the address of the memref of an instruction, in elements of the memory that it moves to
+    or from.
+    """
     if not isinstance(op, TransferOp) or op.dram is None:
         return 0
     return addresses[op.dram] // config.element_bytes(op.memory_id)
@@ -179,8 +186,8 @@ def _port(value: SSAValue, addresses: Mapping[SSAValue, int]) -> PortAttr:
 
 
 def _tiles(instructions: Sequence[InstructionOp]) -> NDArray[np.int32]:
-    """Gives the loop indices behind each instruction, outermost first, int32 [N, most]; -1 past
-    them.
+    """Gives the loop indices for which each instruction was made, outermost first, int32 [N, most];
+    -1 fills up the rest.
     """
     tiles = [tile_of(op.location) for op in instructions]
     result = np.full((len(tiles), max(map(len, tiles), default=0)), -1, np.int32)
@@ -190,6 +197,6 @@ def _tiles(instructions: Sequence[InstructionOp]) -> NDArray[np.int32]:
 
 
 def _spans(instructions: Sequence[InstructionOp]) -> list[SpanAttr]:
-    """Gives the names behind runs of instructions."""
+    """Groups instructions in a row that came from the same nodes, with the names of the nodes."""
     groups = groupby(names(op.location) for op in instructions)
     return [SpanAttr.of(len(list(group)), nodes) for nodes, group in groups]

@@ -1,4 +1,4 @@
-"""The instructions of VTA as ops.
+"""Defines the instructions of VTA as ops.
 
 One op is one 128-bit instruction. Scratchpad addresses are numbers; a DRAM address is a memref and
 an offset in elements of the scratchpad's memory, and becomes a number when a function is encoded.
@@ -51,18 +51,18 @@ FORBIDDEN_TOKENS = {
 
 @lru_cache(maxsize=4096)
 def integer(value: int) -> IntegerAttr:
-    """Gives the attribute of an instruction field."""
+    """Makes the attribute of an instruction field."""
     return IntegerAttr(value, i64)
 
 
 @lru_cache(maxsize=4096)
 def integers(values: tuple[int, ...]) -> Numbers:
-    """Gives the attribute of a group of instruction fields."""
+    """Makes the attribute of a group of instruction fields."""
     return DenseArrayBase.from_list(i64, list(values))
 
 
 def value_of(attr: IntegerAttr | None) -> int:
-    """Gives the number of a field; one that is left out is 0."""
+    """Reads the number of a field; a field that is left out is 0."""
     return 0 if attr is None else attr.value.data
 
 
@@ -88,15 +88,17 @@ class InstructionOp(IRDLOperation, ABC):
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The flags that are set."""
+        """The names of the token flags that are set."""
         return tuple(name for name in TOKENS if name in self.properties)
 
     def set_token(self, name: str) -> None:
-        """Sets a flag."""
+        """Sets a token flag."""
         self.properties[name] = UnitAttr()
 
     def fields(self, dram_base: int = 0) -> dict[str, int]:
-        """Gives all fields; `dram_base` is the address of the memref in elements of the memory."""
+        """Gives all fields by name; `dram_base` is the address of the memref, in elements of the
+        memory.
+        """
         fields = self.operation_fields()
         if "dram_base" in fields:
             fields["dram_base"] += dram_base
@@ -113,7 +115,9 @@ class InstructionOp(IRDLOperation, ABC):
         self.verify_machine(config)
 
     def _verify_shape(self) -> None:
-        """Groups of fields have as many numbers as the instruction has fields."""
+        """Raises VerifyException unless groups of fields have as many numbers as the instruction
+        has fields.
+        """
 
     def _verify_ranges(self, config: VTAConfig) -> None:
         fields = self.fields()
@@ -133,7 +137,7 @@ class InstructionOp(IRDLOperation, ABC):
             )
 
     def verify_machine(self, config: VTAConfig) -> None:
-        """Rules about memories, once every field fits its bits."""
+        """Checks rules about memories, once every field is known to fit its bits."""
 
 
 def expect_numbers(name: str, attr: Numbers, count: int) -> None:

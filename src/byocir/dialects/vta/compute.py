@@ -1,4 +1,4 @@
-"""GEMM, ALU and FINISH."""
+"""Defines GEMM, ALU and FINISH."""
 
 from __future__ import annotations
 

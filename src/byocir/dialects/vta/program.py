@@ -1,4 +1,4 @@
-"""The encoded form: what a package carries and the simulator runs."""
+"""Defines the encoded form of a function, which a package carries and the simulator runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PortAttr(ParametrizedAttribute):
 
     @property
     def place(self) -> Port:
-        """Address, shape and dtype as the simulator knows them."""
+        """The port's address, shape and dtype as the simulator takes them."""
         return Port(self.address.data, shape_of(self.type), dtype_of(element_type_of(self.type)))
 
     @classmethod
@@ -77,8 +77,9 @@ class PortAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class SpanAttr(ParametrizedAttribute):
-    """Consecutive instructions that come from the same nodes: how many, and the nodes' names, e.g.
-    `#vta.span<12, "Conv_3", "Relu_4">`."""
+    """Says how many consecutive instructions come from the same nodes, and names the nodes, e.g.
+    `#vta.span<12, "Conv_3", "Relu_4">`.
+    """
 
     name = "vta.span"
 
@@ -112,7 +113,7 @@ class SpanAttr(ParametrizedAttribute):
 
 @irdl_op_definition
 class ProgramOp(IRDLOperation):
-    """A function as bytes: instructions and the DRAM they run on, e.g.
+    """Holds a function as bytes: instructions and the DRAM they run on, e.g.
 
     ```mlir
     vta.program @vta_0 insns <"…" : tensor<40x16xui8>>
@@ -156,8 +157,9 @@ class ProgramOp(IRDLOperation):
         attributes: dict[str, Attribute],
         location: LocationAttr = UNKNOWN_LOC,
     ) -> ProgramOp:
-        """Makes it from uint8 [N, 16] instructions, a uint8 [B] image, B <= dram, and int32 [N, R]
-        tiles."""
+        """Makes the op from uint8 [N, 16] instructions, a uint8 [B] image, B <= dram, and int32 [N,
+        R] tiles.
+        """
         known = {"tiles": ArrayAttr(Array.of(tiles))} if tiles.size else {}
         return ProgramOp.create(
             properties={
@@ -180,7 +182,7 @@ class ProgramOp(IRDLOperation):
 
     @property
     def function_type(self) -> FunctionType:
-        """The type that a `byoc.call` sees: a function on buffers, inputs then outputs."""
+        """The type that a `byoc.call` expects: a function on buffers, inputs then outputs."""
         return FunctionType.from_lists([p.type for p in (*self.inputs, *self.outputs)], [])
 
     def verify_(self) -> None:

@@ -1,4 +1,4 @@
-"""Loads and stores."""
+"""Defines loads and stores."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from byocir.vta_sim.isa import Queue
 
 
 class LoadMemory(StrEnum):
-    """The memories that a LOAD fills: `acc8` is ACC from int8 values, widened."""
+    """Names the memories that a LOAD fills: `acc8` is ACC from int8 values, widened."""
 
     INP = "inp"
     WGT = "wgt"
@@ -61,8 +61,10 @@ MEMORIES = {
 
 
 class TransferOp(InstructionOp):
-    """A LOAD or STORE: `size` is [rows, elements per row], `stride` the elements between the
-    starts of rows in DRAM, by default as if they followed each other; in the scratchpad they do."""
+    """A LOAD or STORE. `size` is [rows, elements per row]; `stride` counts the elements between the
+    starts of rows in DRAM, where rows follow each other by default; in the scratchpad they always
+    do.
+    """
 
     @property
     @abstractmethod
@@ -71,12 +73,12 @@ class TransferOp(InstructionOp):
     @property
     @abstractmethod
     def dram(self) -> SSAValue | None:
-        """The memref moved from or to; None only for an instruction that moves nothing."""
+        """The memref that is moved from or to; None only for an instruction that moves nothing."""
 
     @property
     @abstractmethod
     def box(self) -> tuple[int, int]:
-        """Rows and elements per row."""
+        """The number of rows, and of elements per row."""
 
     @property
     def is_nop(self) -> bool:
@@ -86,7 +88,9 @@ class TransferOp(InstructionOp):
     @property
     @abstractmethod
     def sram_size(self) -> int:
-        """Elements read or written in the scratchpad, from the SRAM address on."""
+        """The number of elements that are read or written in the scratchpad, from the SRAM address
+        on.
+        """
 
     def verify_machine(self, config: VTAConfig) -> None:
         memory, fields = self.memory_id, self.fields()
@@ -170,7 +174,7 @@ class LoadOp(TransferOp):
 
     @staticmethod
     def nop(memory: LoadMemory, location: LocationAttr = UNKNOWN_LOC) -> LoadOp:
-        """Gives an instruction that only moves tokens, in the module that loads `memory`."""
+        """Makes an instruction that only moves tokens, in the module that loads `memory`."""
         properties = {
             "memory": LoadMemoryAttr(memory),
             "sram": integer(0),
@@ -198,7 +202,9 @@ class LoadOp(TransferOp):
 
     @property
     def padding(self) -> tuple[int, int, int, int]:
-        """Rows before and after, elements before and after each row."""
+        """The zeros around what is loaded: rows before and after, elements before and after each
+        row.
+        """
         if self.pads is None:
             return 0, 0, 0, 0
         top, bottom, left, right = self.pads.get_values()
@@ -275,7 +281,7 @@ class StoreOp(TransferOp):
 
     @staticmethod
     def nop(location: LocationAttr = UNKNOWN_LOC) -> StoreOp:
-        """Gives an instruction that only moves tokens."""
+        """Makes an instruction that only moves tokens."""
         properties = {"sram": integer(0), "size": integers((0, 0))}
         return StoreOp.create(properties=properties, location=location)
 
