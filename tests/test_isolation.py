@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import platform
 import re
 import signal
 import time
@@ -32,6 +33,11 @@ NET = """func.func @main(%0: tensor<4xf32>) -> tensor<4xf32> {
 """
 
 
+ON_X86 = pytest.mark.skipif(
+    platform.machine().lower() not in ("x86_64", "amd64"), reason="divisions by zero give a number"
+)
+
+
 def package_of(target: str) -> byocir.Package:
     return byocir.compile(parse_module(NET, load_context()), targets=[f"{FILE}:{target}"])
 
@@ -44,6 +50,11 @@ def told(run) -> str:
     with pytest.raises(ByocirError) as caught:
         run()
     return str(caught.value)
+
+
+def written(net: str, folder: Path) -> str:
+    (folder / "net.mlir").write_text(net)
+    return str(folder / "net.mlir")
 
 
 def children() -> list[str]:
@@ -70,6 +81,7 @@ def check_fault(fault: str, found: str, seconds: float = 60.0) -> None:
         ("abort", "Aborted (SIGABRT)"),
         ("eat", "more than 31,457,280 bytes taken"),
         ("exit", "the end of its process, exit code 3"),
+        pytest.param("divide", "Floating point exception (SIGFPE)", marks=ON_X86),
     ],
 )
 def test_a_fault_is_an_error_and_the_next_run_is_right(fault, found):
@@ -136,6 +148,7 @@ TOLD = {
     "eat": "more than 31,457,280 bytes taken",
     "write": "it to write input 0",
 }
+EMITTING = "expected emit of target 'dying' to give the code of region dying_0, found "
 
 
 @pytest.mark.parametrize("fault", TOLD)
@@ -152,6 +165,75 @@ def test_run_and_bisect_blame_the_region_and_the_next_run_is_right(fault, tmp_pa
     assert out.startswith(f"code of dying_0 is the first step that fails\n{told}")
     assert "code of dying_0                  FAILED" in err
     assert main(["run", str(net), "--target", f"{FILE}:Dying{{fault=none}}", *LIMITS]) == 0
+
+
+@pytest.mark.parametrize("verb", [["run"], ["compile"], ["export"], ["explain", "--code"]])
+def test_an_emit_that_dies_is_an_error(verb, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = ["-o", "out"] if verb[0] in ("compile", "export") else []
+    target = f"{FILE}:Dying{{fault=emit-crash}}"
+    assert main([*verb, written(NET, tmp_path), "--target", target, *out]) == 1
+    wanted = f"error[B314]: {EMITTING}Segmentation fault (SIGSEGV)\n  at    neg_1\n"
+    assert wanted in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
+def test_bisect_blames_an_emit_without_end(tmp_path, capsys):
+    target = f"{FILE}:Dying{{fault=emit-loop}}"
+    assert main(["bisect", written(NET, tmp_path), "--target", target, *LIMITS]) == 3
+    out, err = capsys.readouterr()
+    told = f"error[B314]: {EMITTING}no end within 0.2 s\n  at    neg_1\n"
+    assert out.startswith(f"emit is the first step that fails\n{told}")
+    assert re.search(r"\] emit +FAILED", err)
+
+
+def test_errors_of_an_emit_are_the_same_in_its_process():
+    here = told(lambda: package_of("Dying{fault=emit-raise}"))
+    with byocir.isolate():
+        assert here == told(lambda: package_of("Dying{fault=emit-raise}"))
+    assert re.match(r"error\[B219\]: .*no license\n  at    .*faulty_npu.py:\d+\n", here)
+
+
+def test_what_emit_gives_in_its_process():
+    here = package_of("Dying{fault=none}").blobs
+    before = children()
+    with byocir.isolate():
+        assert package_of("Dying{fault=none}").blobs == here
+    assert here["dying"] == {"text": b"none", "nothing": b""}
+    assert children() == before
+
+
+def test_a_model_that_a_toolkit_dies_of_is_named():
+    module = parse_module(
+        """func.func @main(%0: tensor<4xf32>) -> tensor<4xf32> {
+          %1 = graph.neg %0 : (tensor<4xf32>) -> tensor<4xf32> loc("first")
+          %2 = graph.exp %1 : (tensor<4xf32>) -> tensor<4xf32> loc("between")
+          %3 = graph.neg %2 : (tensor<4xf32>) -> tensor<4xf32> loc("second")
+          %4 = graph.neg %3 : (tensor<4xf32>) -> tensor<4xf32> loc("third")
+          func.return %4 : tensor<4xf32>
+        }""",
+        load_context(),
+    )
+    with byocir.isolate():
+        text = told(lambda: byocir.compile(module, targets=[f"{FILE}:Building"]))
+    wanted = "emit of target 'building' to give the code of region building_1, found Aborted"
+    assert f"{wanted} (SIGABRT)\n  at    second, third\n" in text
+
+
+def test_conform_names_the_region_whose_code_dies_as_it_is_loaded(tmp_path, capsys):
+    target = f"{FILE}:Dying{{fault=load-crash}}"
+    assert main(["conform", target, "--rounds", "1", "-o", str(tmp_path), *LIMITS]) == 3
+    wanted = "expected the code of region dying_0, of target 'dying', to be run, found Segmentation"
+    assert capsys.readouterr().out.startswith(f"error[B381]: {wanted}")
+
+
+def test_conform_goes_on_behind_an_emit_that_dies(tmp_path, capsys):
+    target = f"{FILE}:Dying{{fault=emit-crash}}"
+    assert main(["conform", target, "--rounds", "1", "-o", str(tmp_path), *LIMITS]) == 3
+    out = capsys.readouterr().out
+    assert out.startswith("error[B381]: expected what patterns take to be compiled, found error[B3")
+    assert f"{EMITTING}Segmentation fault (SIGSEGV)\n" in out
+    assert len([*tmp_path.glob("*.mlir")]) == 1
 
 
 def test_bisect_blames_the_region_that_dies_in_json(tmp_path, capsys):
@@ -263,3 +345,10 @@ def test_arrays_of_any_kind_and_size_pass():
             np.testing.assert_array_equal(result, array[::-1])
     child.close()
     assert children() == before
+
+
+def test_arrays_without_elements_alone_pass():
+    child = Child(lambda data, arrays: (data, arrays), Limits())
+    told, (result,), written = child.ask("", [np.zeros((0, 3), np.float32)])
+    assert (told, result.shape, written) == ("", (0, 3), [])
+    child.close()

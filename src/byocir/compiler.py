@@ -49,7 +49,8 @@ from byocir.runtime.package import Package
 from byocir.runtime.read_model import read_model, take_up
 from byocir.runtime.report import REFERENCE, C, Report
 from byocir.runtime.report_of_module import recount, report_of
-from byocir.targets.base import Target, profiles_of, target_of
+from byocir.targets.base import profiles_of, target_of
+from byocir.targets.emit_code import emitted
 from byocir.targets.hand_off_passes import (
     LOWERING,
     code_pipeline,
@@ -69,7 +70,6 @@ from byocir.targets.resolve_targets import (
     with_options,
 )
 from byocir.targets.tuned import follow_tuned
-from byocir.vendor.hooks import ask
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -320,12 +320,11 @@ def generate(
         runner.run(module, host_pipeline(c_host_of(module)))
     blobs: dict[str, Mapping[str, bytes]] = {}
     for target in instances:
-        taken = [region for region in report.regions if region.target == target.name]
-        symbols = list(dict.fromkeys(region.symbol for region in taken))
-        made: Mapping[str, bytes] = _emitted(target, module, symbols) if symbols else {}
+        nodes = _nodes_by_symbol(report, target.name)
+        made = emitted(target, module, nodes)
         if made:
             blobs[target.name] = made
-            _declare(module, symbols)
+            _declare(module, [*nodes])
             for profile in profiles_of(target, made):
                 report.device[profile.symbol] = profile.to_dict()
     code = _host_code(module, report) if c_host is not None else None
@@ -374,33 +373,13 @@ def host_pipeline(host: CHost) -> str:
     return f"{lower},{layouts},fuse-blocks,{pack},group-foreign"
 
 
-def _emitted(target: Target, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
-    """Runs a target's `emit`. Raises ByocirError B218 for blobs that a package cannot hold, B219
-    where the code of a target from outside fails.
-    """
-    made: Any = ask(target, "emit", module, symbols)
-    blobs: dict[Any, Any] = {**made} if hasattr(made, "keys") else {}
-    wrong = [
-        f"{type(blob).__name__} for {name!r}"
-        for name, blob in blobs.items()
-        if not _is_plain(name) or not isinstance(blob, bytes)
-    ]
-    if not hasattr(made, "keys"):
-        wrong = [type(made).__name__]
-    if wrong:
-        raise ByocirError(
-            "B218",
-            f"expected target '{target.name}' to emit bytes by plain names, found {wrong[0]}",
-            help="encode text, text.encode(); names have no slashes",
-        )
-    return blobs
-
-
-def _is_plain(name: object) -> bool:
-    """Tells if a name is one that a member of a package may have."""
-    if not isinstance(name, str) or not name.isprintable():
-        return False
-    return name not in ("", ".", "..") and not set(name) & set("/\\")
+def _nodes_by_symbol(report: Report, target: str) -> dict[str, list[str]]:
+    """Gives the functions of a target, each with the nodes that it stands for."""
+    found: dict[str, list[str]] = {}
+    for region in report.regions:
+        if region.target == target:
+            found.setdefault(region.symbol, []).extend(region.nodes)
+    return found
 
 
 def _declare(module: ModuleOp, symbols: Sequence[str]) -> None:

@@ -38,6 +38,10 @@ SECONDS = 300.0
 LOOK = 0.02
 """Seconds between two looks at the memory that a child has taken."""
 ALIGNMENT = 64
+DIED = "B314"
+"""The code of errors that tell how a child process ended."""
+HERE = "it ran in a process of its own; --no-isolate runs it in this one, for a debugger"
+"""What to do about code that a child process ended, unless more is known."""
 
 Answer = Callable[[Any, list[np.ndarray]], tuple[Any, list[np.ndarray]]]
 """The work of a child: plain data and arrays give plain data and arrays."""
@@ -65,11 +69,11 @@ _given: ContextVar[Limits | None] = ContextVar("isolation", default=None)
 def isolate(
     *, seconds: float = SECONDS, nbytes: int | str | None = None, only_files: bool = False
 ) -> Generator[None]:
-    """Has the code of regions that are first run inside of a `with` run in processes of its own,
-    one for each target: for `seconds` in each call, in `nbytes` of memory beside its inputs and
-    outputs; with `only_files` that of targets from files alone. A crash, or more than that, is
-    ByocirError B314, a written input B315. Raises ByocirError B141 or B142, and where processes
-    cannot be forked B143; with `only_files` code runs in this process there."""
+    """Runs targets apart inside of a `with`: their `emit` in a process of its own, and in another
+    the code of regions that are first run there. Each call has `seconds`, and `nbytes` of memory
+    beside its inputs and outputs; with `only_files` targets from files alone are run so. A crash,
+    or more than that, is ByocirError B314, a written input B315. Raises ByocirError B141 or B142,
+    and where processes cannot be forked B143; with `only_files` all runs in this process there."""
     check(seconds=(seconds, TIME))
     limit = None if nbytes is None else read_bytes(str(nbytes))
     can_fork = hasattr(os, "fork")
@@ -322,7 +326,7 @@ class _Memory:
             self.file = os.fdopen(os.memfd_create("byocir"), "r+b")
         else:
             self.file = tempfile.TemporaryFile()  # noqa: SIM115
-        self._map = b""
+        self._map: bytearray | mmap.mmap = bytearray()
 
     def write(self, data: Any, arrays: Sequence[np.ndarray], after: int = 0) -> dict[str, Any]:
         """Gives the message for data and arrays, which are copied behind what is there."""

@@ -1,4 +1,4 @@
-"""Toys that do what a device must not, as their input says: one in C, one in Python."""
+"""Toys that do what a device must not, as their input or options say: in C, and in Python."""
 
 import ctypes
 import os
@@ -11,11 +11,12 @@ import byocir
 from byocir.dialects.types import f32, shape_of
 from byocir.patterns import composite, op, wildcard
 from byocir.targets.c import ARRAYS, CTarget
+from byocir.targets.onnx import OnnxTarget
 
-FAULTS = ("none", "crash", "abort", "loop", "eat", "write", "exit")
+FAULTS = ("none", "crash", "abort", "loop", "eat", "write", "exit", "divide")
 """The first input is the index of what is done."""
 BODY = """
-    volatile int *more = 0;
+    volatile int *more = 0, zero = 0;
     switch ((int)x[0]) {
     case 1: *(volatile int *)8 = 1; break;
     case 2: abort();
@@ -23,6 +24,7 @@ BODY = """
     case 4: for (;;) if ((more = malloc(4000))) more[0] = more[999] = 1;
     case 5: ((float *)x)[1] = 5; break;
     case 6: _Exit(3);
+    case 7: zero = 7 / zero;
     }"""
 
 
@@ -55,15 +57,24 @@ class Faulty(CTarget):
 
 @dataclass(frozen=True)
 class Dying(byocir.Target):
-    """Dies in Python, or gives the number of its process."""
+    """Dies in Python, where `fault` says, or gives the number of its process."""
 
     name, patterns = "dying", (dying_neg,)
     fault: str = "crash"
 
     def emit(self, module, symbols):
-        return {"nothing": b""}
+        if self.fault == "emit-crash":
+            ctypes.string_at(8)
+        while self.fault == "emit-loop":
+            pass
+        if self.fault == "emit-raise":
+            raise ValueError("no license")
+        return {"text": self.fault.encode(), "nothing": b""}
 
     def load(self, blobs):
+        if self.fault == "load-crash":
+            ctypes.string_at(8)
+
         def run(symbol, inputs):
             if self.fault == "crash":
                 ctypes.string_at(8)
@@ -80,3 +91,21 @@ class Dying(byocir.Target):
             return [np.full_like(inputs[0], os.getpid())]
 
         return run
+
+
+@composite("building.neg")
+def building_neg():
+    """The negative of numbers."""
+    return op("graph.neg", wildcard("x", dtype=f32))
+
+
+@dataclass(frozen=True)
+class Building(OnnxTarget):
+    """Dies as it builds its second region."""
+
+    name, patterns = "building", (building_neg,)
+
+    def build(self, symbol, model):
+        if symbol == "building_1":
+            os.abort()
+        return model

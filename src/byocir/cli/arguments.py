@@ -162,13 +162,15 @@ def count(text: str) -> int:
     raise argparse.ArgumentTypeError(f"expected a number from 1 on, found '{text}'")
 
 
-def add_isolation(parser: argparse.ArgumentParser, of_what: str) -> None:
-    """Adds the options of verbs that run the code of targets."""
+def add_isolation(
+    parser: argparse.ArgumentParser, of_what: str = "making the code of regions"
+) -> None:
+    """Adds the options of verbs that have targets make code, or run it."""
     parser.add_argument(
         "--isolate",
         action=argparse.BooleanOptionalAction,
-        help="run the code of targets in processes of its own, so that a crash is an error "
-        "(default: of targets from files)",
+        help="have targets make code, and run it, in processes of their own, so that a crash is an "
+        "error (default: targets from files)",
     )
     parser.add_argument(
         "--region-seconds",

@@ -3,8 +3,8 @@
 Runs the whole way on seeded inputs, of a saved module what is left of it: the import of a model is
 compared with ONNX Runtime where that is installed, each pass with the one before it, generated code
 region by region, and what runs in the end with the last stage. Stops at the first step that changes
-a result and names it, the ops and the element. A line for each step goes to stderr. The exit code
-is 3 when a step was found.
+a result, or whose process ends, and names it, the ops and the element. A line for each step goes to
+stderr. The exit code is 3 when a step was found.
 """
 
 from __future__ import annotations
@@ -37,11 +37,13 @@ from byocir.dialects.locations import names
 from byocir.errors import ByocirError
 from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import evaluate, random_feeds
+from byocir.isolation import DIED
 from byocir.rewrites.check_each import ChangedElement, CheckEach, PassChanged, first_difference
 from byocir.rewrites.pipeline import PassRunner
 from byocir.runtime.module_members import module_types
 from byocir.runtime.package import Package
 from byocir.runtime.read_model import is_saved_module, read_model
+from byocir.runtime.report import Report
 
 Region = tuple[str, list[np.ndarray], list[np.ndarray], tuple[str, ...]]
 """A call of a region: its function, its inputs and outputs, and the nodes it stands for."""
@@ -54,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_seed(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_host(parser)
-    add_isolation(parser, "each call of a region's code")
+    add_isolation(parser, "making the code of regions, or a call of it,")
     parser.set_defaults(verb=run)
 
 
@@ -90,7 +92,7 @@ def _described(changed: PassChanged) -> dict[str, Any]:
 
 
 class _CodeFailed(Exception):
-    """Tells that the code of a region gives no results."""
+    """Tells that emit gives no code, or the code of a region no results."""
 
     def __init__(self, step: str, error: ByocirError, nodes: Sequence[str]) -> None:
         ops = f"the ops of {', '.join(nodes)}"
@@ -128,11 +130,24 @@ class _Bisection:
         runner = PassRunner(self._after_pass)
         report = hand_over_as_asked(options, module, runner)
         self.before_code = module.clone()
-        package = generate(module, report, host=host, runner=runner)
+        package = self._generated(module, report, host, runner)
         regions: Sequence[Region] = self._regions() if package.report.regions else []
         for region in (region for region in regions if package.has_code(region[0])):
             self._step(f"code of {region[0]}", partial(self._check_region, package, region))
         self._step(f"run ({host} host)", lambda: self._check_run(package))
+
+    def _generated(
+        self, module: ModuleOp, report: Report, host: str, runner: PassRunner
+    ) -> Package:
+        """Generates code; raises _CodeFailed where the process ends in which a target does."""
+        began = time.perf_counter()
+        try:
+            return generate(module, report, host=host, runner=runner)
+        except ByocirError as error:
+            if error.code != DIED:
+                raise
+            self._tell("emit", "FAILED", began)
+            raise _CodeFailed("emit", error, [error.where]) from error
 
     def _step(self, name: str, check: Callable[[], None]) -> None:
         """Checks a step and tells how it went."""

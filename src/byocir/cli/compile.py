@@ -5,7 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from byocir.cli.arguments import add_emit, add_host, add_host_ops, add_model, add_stages
+from byocir.cli.arguments import (
+    add_emit,
+    add_host,
+    add_host_ops,
+    add_isolation,
+    add_model,
+    add_stages,
+)
 from byocir.cli.guard import OK
 from byocir.cli.hosts import host_text
 from byocir.cli.steps import PACKAGE_SUFFIX, compile_with_steps, refuse_package, write_report
@@ -34,6 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_emit(parser)
     add_host_ops(parser)
     add_stages(parser)
+    add_isolation(parser)
     parser.set_defaults(verb=run)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from byocir.cli.arguments import add_host, add_model
+from byocir.cli.arguments import add_host, add_isolation, add_model
 from byocir.cli.guard import OK
 from byocir.cli.hosts import host_text
 from byocir.cli.steps import hand_over_as_asked, is_package, load_package, refuse, shapes_of
@@ -35,6 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "with --host c its memory and what it calls back (packages have it)",
     )
     add_host(parser)
+    add_isolation(parser)
     parser.set_defaults(verb=run)
 
 

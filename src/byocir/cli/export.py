@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
-from byocir.cli.arguments import add_host, add_host_ops, add_model, add_stages
+from byocir.cli.arguments import add_host, add_host_ops, add_isolation, add_model, add_stages
 from byocir.cli.hosts import host_text
 from byocir.cli.steps import compile_with_steps, is_package, load_package
 from byocir.cli.user_files import make_folder, remove_file, write_bytes, write_folder
@@ -128,6 +128,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_host_ops(parser)
     add_stages(parser)
+    add_isolation(parser)
     parser.set_defaults(verb=run)
 
 

@@ -64,7 +64,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_emit(parser)
     add_host_ops(parser)
     add_stages(parser)
-    add_isolation(parser, "each call of a region's code")
+    add_isolation(parser, "making the code of regions, or a call of it,")
     parser.set_defaults(verb=run)
 
 

@@ -33,6 +33,7 @@ from byocir.dialects.byoc import CallOp
 from byocir.dialects.tir import IntrinsicOp
 from byocir.dialects.types import dtype_of, element_type_of, static_shape
 from byocir.errors import ByocirError
+from byocir.isolation import go_on
 from byocir.targets.base import Target
 from byocir.targets.c_loader import FLAGS, OUTPUTS, SOURCE, CLoader, data_of
 from byocir.targets.device import ARRAYS, c_name
@@ -116,6 +117,7 @@ class CTarget(CLoader, Target):
         parts.append(f"{self.preamble}\n")
         data: dict[str, bytes] = {}
         for symbol in symbols:
+            go_on(symbol)
             function = SymbolTable.lookup_symbol(module, symbol)
             assert isinstance(function, FuncOp)
             made: Any = self.define(function, c_name(symbol))

@@ -3,7 +3,6 @@ told, with the place, as its own."""
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -12,11 +11,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from byocir.errors import ByocirError, CheckFailed, OwnMistake
-from byocir.isolation import Child, Died, Limits, limits_for
+from byocir.errors import ByocirError
+from byocir.isolation import DIED, HERE, Child, Died, Limits, limits_for
 from byocir.targets.loader import Loader, Runner
 from byocir.toolchain.calling import CEntry
 from byocir.vendor.hooks import ask, mistakes_of
+from byocir.vendor.told_errors import error_as_data, error_of
 from byocir.vendor.user_code import given_file
 
 
@@ -95,7 +95,7 @@ class _Isolated:
                 self._child = None
                 if isinstance(error, Died):
                     raise self._error(
-                        "B314", symbol, "give its outputs", str(error), error.help
+                        DIED, symbol, "give its outputs", str(error), error.help
                     ) from error
                 raise
         if written:
@@ -107,15 +107,11 @@ class _Isolated:
             self._runner = self._runner or self._load()
             return _sent(self._runner(symbol, inputs))
         except Exception as error:
-            return _as_data(error), []
+            return error_as_data(error), []
 
     def _error(self, code: str, symbol: str, what: str, found: str, help: str = "") -> ByocirError:
-        help = (
-            help
-            or "it ran in a process of its own; --no-isolate runs it in this one, for a debugger"
-        )
         message = f"expected the code of region {symbol}, of target '{self._target}', to {what}"
-        return ByocirError(code, f"{message}, found {found}", help=help)
+        return ByocirError(code, f"{message}, found {found}", help=help or HERE)
 
 
 def _sent(made: Any) -> tuple[Any, list[np.ndarray]]:
@@ -130,7 +126,7 @@ def _sent(made: Any) -> tuple[Any, list[np.ndarray]]:
 def _received(told: Any, arrays: Sequence[np.ndarray]) -> Any:
     """Gives the results that were sent; raises the error that was."""
     if "error" in told:
-        raise _error_of(told)
+        raise error_of(told)
     if "other" in told:
         return _of_type(told["other"])
     left = iter(arrays)
@@ -139,24 +135,3 @@ def _received(told: Any, arrays: Sequence[np.ndarray]) -> Any:
 
 def _of_type(name: str) -> Any:
     return type(name, (), {})()
-
-
-def _as_data(error: Exception) -> Any:
-    """Gives an error as data, its traceback as a note; of one that users do not see the text."""
-    kinds = [kind.__name__ for kind in type(error).__mro__]
-    error.add_note("".join(traceback.format_exception(error)))
-    return {"error": kinds, "args": [*map(str, error.args)], "state": vars(error)}
-
-
-def _error_of(told: Any) -> Exception:
-    from byocir.vta_sim import VTAError  # a simulator, which other targets need not import
-
-    known = {kind.__name__: kind for kind in (CheckFailed, OwnMistake, ByocirError, VTAError)}
-    kind = next((known[name] for name in told["error"] if name in known), None)
-    if kind is None:
-        error = RuntimeError(f"{told['error'][0]}: {', '.join(told['args'])}")
-    else:
-        error = kind.__new__(kind)
-        error.args = tuple(told["args"])
-    vars(error).update(told["state"])
-    return error

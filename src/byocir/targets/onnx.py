@@ -27,6 +27,7 @@ from typing import Any, ClassVar
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from byocir.isolation import go_on
 from byocir.patterns.policy import ConstantPolicy
 from byocir.targets.base import Target
 from byocir.targets.onnx_loader import OnnxLoader, Opened
@@ -59,6 +60,7 @@ class OnnxTarget(OnnxLoader, Target):
         functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
         blobs: dict[str, bytes] = {}
         for symbol in symbols:
+            go_on(symbol)
             model = export_onnx(functions[symbol]).SerializeToString(deterministic=True)
             built: Any = self.build(symbol, model)
             expect_given(self, "build", isinstance(built, bytes), "bytes", built)

@@ -83,12 +83,18 @@ class TimeOver(Exception):
     """Ends a trial, between two of its parts, when there is no time left for it."""
 
 
-def in_time(until: float, region: str = "") -> None:
+def in_time(until: float, *regions: str) -> None:
     """Raises TimeOver after this moment, in `time.monotonic()`. Before it, what follows has as much
-    time of the process that it runs in as all before; a region that it runs is noted."""
+    time of the process that it runs in as all before; the regions that it loads or runs are
+    noted."""
     if time.monotonic() > until:
         raise TimeOver
-    go_on(region)
+    _note(*regions)
+
+
+def _note(*regions: str) -> None:
+    """Notes which regions are loaded or run next."""
+    go_on(f"region{'s' if len(regions) > 1 else ''} {', '.join(regions)}")
 
 
 @dataclass
@@ -174,8 +180,7 @@ class Trial:
         try:
             found = isolated(told, limits)
         except Died as died:
-            target = f"target '{self.target.name}'"
-            of = f"region {died.during}, of {target}," if died.during else target
+            of = f"{died.during}, of target '{self.target.name}',"
             raise Wrong("B381", f"expected the code of {of} to be run, found {died}") from died
         if "meant" in found:
             raise Unmeant
@@ -203,7 +208,7 @@ class Trial:
         """Runs the program and compares it with its meaning; gives the calls of regions."""
         calls: list[Call] = []
         externals: dict[str, Callable[[Sequence[np.ndarray]], list[np.ndarray]]] = {}
-        in_time(self.until)
+        in_time(self.until, *dict.fromkeys(each.symbol for each in package.report.regions))
         with _failing("to be run"):
             runner = self._loaded(package, check) if package.blobs else None
             for region in package.report.regions if runner is not None else ():
@@ -298,7 +303,7 @@ def _observed(
 ) -> list[np.ndarray]:
     """Calls a region and keeps what went in and out."""
     before = [np.array(each) for each in inputs]
-    go_on(symbol)
+    _note(symbol)
     outputs = runner(symbol, inputs)
     for i, (array, copy) in enumerate(zip(inputs, before, strict=True)):
         if not np.array_equal(_bits(array), _bits(copy)):
@@ -326,6 +331,7 @@ def _compare_code(package: Package, again: Package) -> None:
 def _check_call(load: Callable[[], Runner], call: Call, until: float) -> None:
     """Repeats a call in ways that must not matter: after another one, by a second runner, on arrays
     that are laid out otherwise, and beside a call by another runner. Raises TimeOver."""
+    in_time(until, call.symbol)
     first, second = load(), load()
     in_time(until, call.symbol)
     turned, begun = [_turned(array) for array in call.inputs], time.monotonic()
