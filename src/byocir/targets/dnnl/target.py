@@ -24,10 +24,12 @@ from byocir.targets.c import ARRAYS, CTarget
 from byocir.targets.dnnl.loader import DnnlLoader
 from byocir.targets.dnnl.patterns import OF_INTEGERS, PATTERNS
 
+FILES = ("dnnl_net.h", "dnnl_parts.h", "dnnl_net.c", "dnnl_primitives.c")
+
 
 def _files() -> dict[str, str]:
     folder = resources.files("byocir.targets.dnnl")
-    return {name: (folder / name).read_text() for name in ("dnnl_net.h", "dnnl_net.c")}
+    return {name: (folder / name).read_text() for name in FILES}
 
 
 KERNELS = Kernels(
