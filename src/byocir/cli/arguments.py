@@ -1,4 +1,4 @@
-"""The options that several verbs have, and how their texts are read, for both tools."""
+"""Defines the options that several verbs have, and reads their texts, for both tools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def add_limit(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that every verb of both tools has."""
+    """Adds the option for the limit on memory, which every verb of both tools has."""
     parser.add_argument(
         "--max-bytes",
         metavar="N",
@@ -31,7 +31,9 @@ def add_limit(parser: argparse.ArgumentParser) -> None:
 
 
 class _Targets(argparse.Action):
-    """Collects targets in order; `host` adds none, so that alone it leaves all to the host."""
+    """Collects targets in order; `host` adds none, so that given alone it leaves all to the
+    host.
+    """
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *_: Any
@@ -43,7 +45,7 @@ class _Targets(argparse.Action):
 def add_model(
     parser: argparse.ArgumentParser, what: str = "an ONNX file", default: str = "vta"
 ) -> None:
-    """Adds the model, and the options that say what becomes of it."""
+    """Adds the argument for the model, and the options that say what is done with it."""
     parser.add_argument("model", type=Path, help=what)
     parser.add_argument(
         "--target",
@@ -91,7 +93,7 @@ def add_model(
 
 
 def add_seed(parser: argparse.ArgumentParser, what: str = "of the inputs") -> None:
-    """Adds the option of verbs that draw numbers."""
+    """Adds the option for the seed of drawn numbers."""
     parser.add_argument("--seed", type=number, default=0, help=f"{what} (default: 0)")
 
 
@@ -127,7 +129,7 @@ def add_emit(parser: argparse.ArgumentParser) -> None:
 
 
 def add_stages(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that look at every stage."""
+    """Adds the options that look at every stage of a compilation."""
     parser.add_argument("--dump", type=Path, metavar="DIR", help="write every stage, numbered")
     parser.add_argument(
         "--check-each",
@@ -148,7 +150,7 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
 
 
 def number(text: str) -> int:
-    """Gives the value of an option: a number from 0 on; raises argparse.ArgumentTypeError."""
+    """Reads the value of an option as a number from 0 on; raises argparse.ArgumentTypeError."""
     with suppress(ValueError):  # of numbers that are too long
         if text.isdecimal():
             return int(text)
@@ -156,7 +158,7 @@ def number(text: str) -> int:
 
 
 def count(text: str) -> int:
-    """Gives the value of an option: a number from 1 on; raises argparse.ArgumentTypeError."""
+    """Reads the value of an option as a number from 1 on; raises argparse.ArgumentTypeError."""
     if (found := number(text)) > 0:
         return found
     raise argparse.ArgumentTypeError(f"expected a number from 1 on, found '{text}'")
@@ -185,8 +187,9 @@ def add_isolation(
 
 
 def isolation_given(options: argparse.Namespace) -> list[str]:
-    """Gives the options of `add_isolation`, and the limit, that were given, as words of a
-    command."""
+    """Spells the options of `add_isolation`, and the limit on memory, that were given, as words of
+    a command.
+    """
     isolate: bool | None = options.isolate
     words = [] if isolate is None else ["--isolate" if isolate else "--no-isolate"]
     if options.region_seconds != REGION_SECONDS:
@@ -197,7 +200,7 @@ def isolation_given(options: argparse.Namespace) -> list[str]:
 
 
 def seconds(text: str) -> float:
-    """Gives the value of an option that says how long; raises argparse.ArgumentTypeError."""
+    """Reads the value of an option that is a time; raises argparse.ArgumentTypeError."""
     with suppress(ValueError):
         if SECONDS.holds(number := float(text)):
             return number
@@ -205,7 +208,9 @@ def seconds(text: str) -> float:
 
 
 def isolated_as_asked(options: argparse.Namespace) -> AbstractContextManager[None]:
-    """Has targets run as the options of `add_isolation` say, where a verb has them."""
+    """Runs the code of targets, inside of a `with`, as the options of `add_isolation` ask; verbs
+    without these options run it in this process.
+    """
     asked: bool | None = getattr(options, "isolate", False)
     if asked is False:
         return nullcontext()
@@ -216,8 +221,9 @@ def isolated_as_asked(options: argparse.Namespace) -> AbstractContextManager[Non
 
 
 def read_shapes(texts: Sequence[str]) -> Shapes:
-    """`--shape x=1,3,8,8`, once for each input, as a mapping; `x=scalar` is a shape without
-    dimensions. Raises ByocirError B110."""
+    """Reads `--shape x=1,3,8,8`, given once for each input, as a mapping; `x=scalar` is a shape
+    without dimensions. Raises ByocirError B110.
+    """
     shapes: Shapes = {}
     for text in texts:
         name, _, dims = text.rpartition("=")

@@ -114,7 +114,7 @@ def _sentence(found: Mapping[str, Any]) -> str:
 
 
 class _Bisection:
-    """One compilation, checked at each step."""
+    """Runs one compilation and checks it at each step."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -150,7 +150,7 @@ class _Bisection:
             raise _CodeFailed("emit", error, [error.where]) from error
 
     def _step(self, name: str, check: Callable[[], None]) -> None:
-        """Checks a step and tells how it went."""
+        """Checks a step and prints how it went."""
         began = time.perf_counter()
         try:
             check()
@@ -200,8 +200,8 @@ class _Bisection:
             raise PassChanged("import", f"output '{name}'", difference, ops, self.check.seed)
 
     def _regions(self) -> Sequence[Region]:
-        """Gives the calls of regions in the last stage before code, with what they are given and
-        give.
+        """Runs the last stage before code, and gives each call of a region with its inputs and
+        outputs.
         """
         module = self.before_code
         assert module is not None
@@ -249,8 +249,9 @@ class _Bisection:
 
 
 def _far(found: np.ndarray, expected: np.ndarray) -> ChangedElement | None:
-    """Gives the element that is farthest from its reference, if too far: quantised models round
-    where ONNX Runtime does not."""
+    """Gives the element that is farthest from its reference, if it is too far: quantised models
+    round where ONNX Runtime does not.
+    """
     if found.shape != expected.shape:
         return ChangedElement((), str(expected.shape), str(found.shape))
     if not expected.size or expected.dtype.kind not in "fiub":

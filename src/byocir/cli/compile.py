@@ -46,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Writes the package, or a stage; gives the exit code."""
+    """Compiles, and writes the package or a stage; gives the exit code."""
     if options.emit is not None:
         from byocir.cli.emit import emit
 

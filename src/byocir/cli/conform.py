@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _Progress:
-    """Says on a terminal how far a session has come."""
+    """Shows on a terminal how far a session has come."""
 
     def __init__(self, status: Status, seconds: float) -> None:
         self._status, self._seconds, self._began = status, seconds, time.monotonic()
@@ -93,7 +93,7 @@ def _print(score: Score, as_json: bool) -> None:
 
 
 def _again(target: Target, path: Path) -> int:
-    """Tries one program that was saved, with its inputs."""
+    """Tries one program once more that was saved, with its inputs; gives the exit code."""
     if path.suffix != ".mlir":
         raise ByocirError("B101", "expected a program (.mlir)", where=str(path))
     case = read_case(path, read_arrays(path.with_suffix(FEEDS)))

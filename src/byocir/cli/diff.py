@@ -24,15 +24,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints in what the second of two packages or reports differs from the first."""
+    """Prints how the second of two packages or reports differs from the first; gives the exit
+    code.
+    """
     found = compare(*(_report(path) for path in (options.a, options.b)))
     print(json.dumps(found.to_dict(), indent=1) if options.json else found)
     return OK
 
 
 def _report(path: Path) -> Report:
-    """Gives the report of a package, or one that `--report` wrote. Raises ByocirError B101 for
-    another file, and those of `byocir.load`."""
+    """Reads the report of a package, or one that `--report` wrote. Raises ByocirError B101 for
+    another file, and errors as `byocir.load`.
+    """
     if is_package(path):
         return byocir.load(path).report
     try:

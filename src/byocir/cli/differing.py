@@ -36,7 +36,9 @@ Values = dict[str, Any]
 
 
 class Differing(NamedTuple):
-    """A node at which results differ, and the rows that say why; none for one that should not."""
+    """A node with different results, and the rows of the table of differences that explain them; no
+    row where none should differ.
+    """
 
     node: str
     operator: str
@@ -48,8 +50,9 @@ class Differing(NamedTuple):
 
 
 def differing_nodes(path: Path, feeds: Mapping[str, np.ndarray]) -> list[Differing]:
-    """Gives the nodes of a model whose results ONNX Runtime has otherwise, in order; none where it
-    does not tell what is between."""
+    """Finds the nodes of a model whose results are others in ONNX Runtime, in order; none where it
+    does not tell inner values.
+    """
     try:
         model = onnx.load(str(path))  # pyright: ignore[reportUnknownMemberType]
         if model.functions:
@@ -72,7 +75,7 @@ def differing_nodes(path: Path, feeds: Mapping[str, np.ndarray]) -> list[Differi
 
 
 def _all_values(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> Values:
-    """Gives every value of the outer graph by name, as ONNX Runtime has it."""
+    """Computes every value of the outer graph by name, in ONNX Runtime."""
     shown = onnx.ModelProto()
     shown.CopyFrom(model)
     made = dict.fromkeys(name for node in model.graph.node for name in node.output if name)
@@ -85,8 +88,9 @@ def _all_values(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> Valu
 
 
 def _agrees(model: onnx.ModelProto, node: onnx.NodeProto, values: Values, step: int) -> bool:
-    """Tells if we compute the same as ONNX Runtime from the same inputs, but for this step of
-    quantised values. True where that cannot be said, of values that are no arrays, say."""
+    """Tells if byocir and ONNX Runtime compute the same from the same inputs, up to this step of
+    quantised values. True where that cannot be tried, as for values that are no arrays.
+    """
     names = list(dict.fromkeys(name for name in _uses(node) if name in values))
     outputs = [name for name in node.output if name]
     if not all(isinstance(values[name], np.ndarray) for name in [*names, *outputs]):
@@ -110,7 +114,7 @@ def _agrees(model: onnx.ModelProto, node: onnx.NodeProto, values: Values, step: 
 
 
 def _uses(node: onnx.NodeProto) -> Iterator[str]:
-    """Gives the names that a node reads, in its graphs, too."""
+    """Lists the names that a node reads, those that its graphs read included."""
     yield from node.input
     for _, graph in inner_graphs(node):
         for inner in graph.node:

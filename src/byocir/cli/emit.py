@@ -56,8 +56,9 @@ BEFORE = {"graph": "match-composites", "vta": "vta-encode"}
 
 def emit(options: argparse.Namespace, output: Path | None = None) -> int:
     """Writes the stage that `options.emit` names, to a file or to stdout; gives the exit code.
-    Raises ByocirError B231 for a stage that this compilation does not have, B102 for what is no
-    model."""
+    Raises ByocirError B231 for a stage that this compilation does not have, B102 for a file that is
+    no model.
+    """
     if options.model.is_dir():
         where = str(options.model)
         raise ByocirError("B102", "expected an ONNX model, found a folder", where=where)
@@ -93,7 +94,7 @@ def emit(options: argparse.Namespace, output: Path | None = None) -> int:
 def _compiled(
     options: argparse.Namespace, stage: str
 ) -> tuple[ModuleOp | None, Package, list[str]]:
-    """Gives the module at a stage, the package, and the names of all passes that ran."""
+    """Compiles; gives the module at a stage, the package, and the names of all passes that ran."""
     host = host_text(options, ANY_MACHINE if stage in OF_THE_HOST else REFERENCE)
     wanted = _Wanted(stage)
     module = read_model(options.model, shapes=shapes_of(options), targets=options.target)
@@ -107,7 +108,7 @@ def _compiled(
 
 
 class _Wanted:
-    """An `after_pass` callback that keeps the module at one stage."""
+    """Keeps the module at one stage, as an `after_pass` callback."""
 
     def __init__(self, stage: str) -> None:
         self._stage = stage
@@ -118,7 +119,7 @@ class _Wanted:
         self.runs = Counter[str]()
 
     def start(self, module: ModuleOp) -> None:
-        """Takes the module before any pass."""
+        """Sees the module before any pass."""
         if self._stage == "import":
             self.found = module.clone()
         self._remember(module)

@@ -1,4 +1,4 @@
-"""Starts both tools. It imports nothing before it can tell of an interrupt in one line."""
+"""Starts both tools. It imports nothing until it can report an interrupt in one line."""
 
 INTERRUPTED = 130
 """The exit code of a tool that was interrupted."""

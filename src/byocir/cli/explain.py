@@ -40,8 +40,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the report of a compilation as far as the hand-off, or with `--code` of all of it, or
-    the one a package holds; or writes it as a page."""
+    """Prints the report of a compilation up to the hand-off (with `--code` of all of it), or the
+    one in a package; or writes it as a page.
+    """
     check_writable(options.html)
     report = _report(options)
     if options.html is not None:

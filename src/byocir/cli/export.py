@@ -33,8 +33,10 @@ FORCE = "choose another place for it, or --force to replace files there"
 
 
 def check_folder(folder: Path, *, force: bool = False) -> None:
-    """Raises ByocirError B112 for what is no folder and, unless `force` is given, for a folder with
-    other files than an export wrote, and for such files that were changed since."""
+    """Raises ByocirError B112 for a path that is no folder. Unless `force` is given, raises it,
+    too, for a folder with files that no export wrote, or with an export's files that were changed
+    since.
+    """
     if folder.exists() and not folder.is_dir():
         raise _refused(folder, "a file", "choose another place for it")
     if force or not folder.exists():
@@ -49,9 +51,10 @@ def check_folder(folder: Path, *, force: bool = False) -> None:
 
 
 def write_project(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> None:
-    """Writes the files of a project and what lists them, and removes those of an earlier export
-    that it no longer has; other files stay. Raises ByocirError B112, also for a file of others that
-    is in the way, unless `force` is given."""
+    """Writes the files of a project and a list of them, and removes those of an earlier export that
+    are no longer part of it; other files stay. Raises ByocirError B112, also for somebody else's
+    file that is in the way, unless `force` is given.
+    """
     listed = {name: sha256(data).hexdigest() for name, data in sorted(files.items())}
     about = {"schema_version": SCHEMA_VERSION, "files": listed}
     manifest = f"{json.dumps(about, indent=1, sort_keys=True)}\n".encode()
@@ -71,7 +74,9 @@ def write_project(folder: Path, files: Mapping[str, bytes], *, force: bool = Fal
 
 
 def _written(folder: Path) -> dict[str, str]:
-    """Reads the digests of files by name; empty for a folder that has no such list."""
+    """Reads from the list in a folder the digests of an export's files, by name; empty for a folder
+    without a list.
+    """
     try:
         data: Any = json.loads(read_whole(folder / MANIFEST))
         files: Any = data["files"]
@@ -84,7 +89,9 @@ def _written(folder: Path) -> dict[str, str]:
 
 
 def _is_inside(folder: Path, name: str) -> bool:
-    """Tells if a name leads to a place in a folder: a list may have been written by others."""
+    """Tells if a name leads to a place inside a folder: the list may have been written by somebody
+    else.
+    """
     return (folder / name).resolve().is_relative_to(folder.resolve())
 
 

@@ -1,4 +1,4 @@
-"""Golden inputs and outputs: `compile --golden` adds them, `run --selftest` looks at them."""
+"""Adds golden inputs and outputs (`compile --golden`), and checks them (`run --selftest`)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from byocir.targets.hand_off_passes import is_handed_over, meaning_pipeline
 
 
 def add_golden(options: argparse.Namespace, package: Package) -> None:
-    """Gives a package inputs, drawn or of the file that was asked for, and what the evaluator makes
-    of them in the model before any hand-off."""
+    """Gives a package inputs, drawn or read from the file that was asked for, and the outputs that
+    the evaluator computes from them in the model before any hand-off.
+    """
     module = read_model(options.model, shapes=read_shapes(options.shape), targets=options.target)
     if not is_handed_over(module):
         targets = [package.target(each.target_name.data) for each in package.targets]

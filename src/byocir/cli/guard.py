@@ -1,4 +1,4 @@
-"""Ends both tools: every error becomes one message and an exit code, never a traceback, also
+"""Guards both tools: every error becomes one message and an exit code, never a traceback, also
 where standard output or error is closed or full.
 
 Exit codes: 0 ok, 1 user error, 2 usage, 3 a check failed, 70 internal error, 130 interrupted.
@@ -30,8 +30,9 @@ OK, USER_ERROR, CHECK_FAILED, INTERNAL, INTERRUPTED = 0, 1, 3, 70, 130
 
 
 def guarded(tool: Callable[[], int], command: Sequence[str], max_bytes: str | None = None) -> int:
-    """Runs a tool, with a limit on memory if one is given, and reports what it raises on stderr;
-    `command` is what the user typed. Gives the exit code."""
+    """Runs a tool, with a limit on memory if one is given, and reports errors on stderr; `command`
+    is what the user typed. Gives the exit code.
+    """
     _open_streams()
     try:
         with nullcontext() if max_bytes is None else limit_memory(max_bytes), refused("work"):
@@ -49,8 +50,9 @@ def guarded(tool: Callable[[], int], command: Sequence[str], max_bytes: str | No
 
 
 def _told(error: Exception, command: Sequence[str]) -> int:
-    """Tells an error, and gives the exit code. It imports what knows the errors when there is one:
-    a tool without any starts sooner."""
+    """Reports an error; gives the exit code. Modules that know the errors are imported only here: a
+    tool without an error starts sooner.
+    """
     if isinstance(error, ByocirError) and not isinstance(error, OwnMistake):
         return _told_to_user(error)
     from byocir.rewrites.reproducer import ByocirInternalError
@@ -83,13 +85,14 @@ def _told_to_user(error: ByocirError) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """A command line whose errors are as short and printable as others, and told by the verb that
-    they belong to."""
+    """Parses a command line; its errors are as short and printable as others, and come from the
+    verb that they belong to.
+    """
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, args: Any = None, namespace: Any = None
     ) -> Any:
-        """Parses all; an unknown option ends here, beside those that there are."""
+        """Parses all arguments; an unknown option is an error that names the options there are."""
         found, rest = super().parse_known_args(args, namespace)
         if rest:
             name = next((word for word in rest if word.startswith("-")), None)
@@ -103,9 +106,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def _open_streams() -> None:
-    """Stands in for streams that whoever called us has closed: Python has None for these, and the
-    first file that is opened would take their place. What is read is empty, what is told is lost,
-    but no output is."""
+    """Replaces standard streams that the caller has closed: Python has None for these, and the
+    first file that is opened would take their place. Reading then finds nothing, messages are lost,
+    and output fails instead of being lost.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "r"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
@@ -120,13 +124,14 @@ def _tell(text: object) -> None:
 
 
 def _drop(stream: TextIO) -> None:
-    """Drops all that is written to a stream from now on, also by Python's last flush."""
+    """Drops all that is written to a stream from now on, also in Python's last flush."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _of_the_system(error: Exception) -> ByocirError | None:
-    """Words a refusal of the system for which no file is at fault; None for others, of which those
-    who open files tell."""
+    """Makes a user error of a refusal of the system that concerns no file; None for others, about
+    which those who open files tell.
+    """
     if not isinstance(error, OSError):
         return None
     if error.errno == errno.ENAMETOOLONG:

@@ -1,4 +1,4 @@
-"""The host that a command line names."""
+"""Reads the host that a command line names."""
 
 from __future__ import annotations
 

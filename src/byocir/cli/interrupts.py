@@ -22,7 +22,7 @@ GRACE = 2.0
 
 
 def begin() -> None:
-    """Watches for interrupts from now on."""
+    """Starts to watch for interrupts."""
     gc.set_threshold(SEEN_BEFORE_COLLECTION)
     told, tell = os.pipe()
     os.set_blocking(tell, False)
@@ -33,8 +33,10 @@ def begin() -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Raises the interrupt, or ends the program while it imports a module: C code of numpy takes it
-    for a module that is not there, and Python for an error of the class that it makes."""
+    """Raises the interrupt, or ends the program where it is importing a module: there C code of
+    numpy would take the interrupt for a missing module, and Python for an error of the class that
+    it defines.
+    """
     while frame is not None:
         if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") != "__main__":
             _end()

@@ -1,4 +1,4 @@
-"""`byocir run FOLDER`: a model judged on data, as the folder's `job.json` describes it.
+"""Judges a model on data, as the `job.json` of a folder describes it: `byocir run FOLDER`.
 
 ```json
 {"model": "net_int8.onnx", "float_model": "net_f32.onnx", "data": "test.npz",
@@ -98,8 +98,9 @@ class Job:
 
     @staticmethod
     def read(folder: Path) -> Job:
-        """Raises ByocirError B101 for a missing file, B111 for data that is none and B113 for what
-        is no job."""
+        """Reads the job of a folder. Raises ByocirError B101 for a missing file, B111 for a file
+        that is no data and B113 for one that is no job.
+        """
         path = folder / JOB
         if not path.is_file():
             raise ByocirError(
@@ -127,7 +128,9 @@ class Job:
 
 
 def _check_samples(path: Path, fields: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Refuses data that is not one label for each sample, and shapes that no sample has."""
+    """Raises ByocirError for data without one label for each sample, and for shapes that no sample
+    has.
+    """
     samples, labels = arrays[fields["input"]], arrays[fields["labels"]]
     name, count = fields["data"], samples.shape[0] if samples.ndim else 0
     if count == 0 or labels.shape != (count,):
@@ -149,7 +152,7 @@ def _check_samples(path: Path, fields: dict[str, Any], arrays: dict[str, np.ndar
 
 
 def _read_fields(path: Path) -> dict[str, Any]:
-    """Reads the job's fields, each of the form it must have."""
+    """Reads the job's fields, each of which must have its form."""
     data = read_json(path, "B113")
     if not isinstance(data, dict):
         raise _not_a_job(path, "an object", data)
@@ -175,7 +178,9 @@ def _not_a_job(path: Path, expected: str, found: object) -> ByocirError:
 
 @dataclass(frozen=True)
 class Judged:
-    """The outcome of a model: how many of its answers are right in ONNX Runtime and of byocir."""
+    """The outcome of a model: how many of its answers are right in ONNX Runtime, and how many in
+    byocir.
+    """
 
     name: str
     package: Package
@@ -236,7 +241,7 @@ def _tell(job: Job, judged: Judged, f32: int) -> bool:
 
 
 def _line(job: Job, judged: Judged) -> str:
-    """Gives a model in short, to compare it with others."""
+    """Sums up a model in one line, to compare it with others."""
     cycles = sum(profile.cycles for profile in judged.package.profile())
     accuracy = 100 * judged.right / len(job.labels)
     on_target = f"{judged.share:6.2f} % of MACs on {job.target}"
@@ -255,7 +260,7 @@ def _outputs(
 
 
 def _accuracy(outputs: Iterable[Mapping[str, np.ndarray]], labels: np.ndarray) -> int:
-    """Counts the first outputs whose largest value is at the label."""
+    """Counts the samples for which the largest value of the first output is at the label."""
     guesses = [int(next(iter(output.values())).argmax()) for output in outputs]
     return int((np.array(guesses) == labels).sum())
 

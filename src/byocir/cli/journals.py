@@ -1,4 +1,4 @@
-"""Files beside a command's output, from which the same command goes on that was interrupted."""
+"""Keeps files beside a command's output from which the same command goes on after an interrupt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def journal_beside(output: Path) -> Path:
 
 @contextmanager
 def told_to_go_on(journal: Path | None) -> Generator[None]:
-    """Tells who interrupts that nothing is lost."""
+    """Tells a user who interrupts that the work done so far is kept."""
     try:
         yield
     except KeyboardInterrupt:

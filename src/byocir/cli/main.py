@@ -64,12 +64,14 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 class VerbParser(Parser):
-    """The command line of a verb, `byocir VERB`. Its module is imported when it is used."""
+    """Parses the command line of a verb, `byocir VERB`, whose module is imported when it is
+    used.
+    """
 
     _has_options = False
 
     def add_options(self) -> None:
-        """Adds the options that the verb's module has, unless they are there."""
+        """Adds the options of the verb's module, once."""
         if self._has_options:
             return
         self._has_options = True
@@ -84,7 +86,9 @@ class VerbParser(Parser):
 
 
 def module_of(verb: str) -> Any:
-    """Gives the module of a verb; what its import makes stays, so no collection looks at it."""
+    """Imports the module of a verb. What the import makes is kept from then on, so that no garbage
+    collection looks at it.
+    """
     name = f"byocir.cli.{verb.replace('-', '_')}"
     if name not in sys.modules:
         with gc_paused():

@@ -88,8 +88,9 @@ def compiled_alone(
     levels: Sequence[str] = LEVELS,
     pieces: dict[Work, ModuleOp] | None = None,
 ) -> tuple[Package, dict[str, Work]]:
-    """Gives the model for one target, with a region for each composite, and what each of its
-    functions was matched on; `pieces` gets the work of each as a module of its own."""
+    """Compiles a model for one target with a region for each composite; gives the package and, by
+    function, the work that was matched. `pieces` gets each work as a module of its own.
+    """
     alone, works = module.clone(), dict[str, Work]()
 
     def after_pass(pass_: ModulePass, module: ModuleOp, _: float) -> None:
@@ -106,7 +107,7 @@ def compiled_alone(
 
 
 def _works(module: ModuleOp) -> dict[FuncOp, Work]:
-    """Gives the work of each function that is a region of one composite."""
+    """Finds the work of each function that is a region of one composite."""
     works: dict[FuncOp, Work] = {}
     for function in module.body.block.ops:
         if isinstance(function, FuncOp) and TARGET in function.attributes:
@@ -119,7 +120,7 @@ def _works(module: ModuleOp) -> dict[FuncOp, Work]:
 
 
 def _costs(seconds: Mapping[str, float], works: Mapping[str, Work]) -> dict[Work, dict[str, float]]:
-    """Maps each work to the costs of the function on it that took least."""
+    """Gives the cost of each work: that of the function doing it that took least."""
     costs: dict[Work, dict[str, float]] = {}
     for symbol, least in seconds.items():
         if symbol in works:
@@ -129,14 +130,14 @@ def _costs(seconds: Mapping[str, float], works: Mapping[str, Work]) -> dict[Work
 
 
 def _piece(function: FuncOp) -> ModuleOp:
-    """Gives a module of what a region's function computes, without composites."""
+    """Makes a module of what a region's function computes, without composites."""
     body = function.clone()
     inline_composites(body)
     return ModuleOp([FuncOp(MAIN, body.function_type, body.detach_region(body.body))])
 
 
 def _of_host(pieces: Mapping[Work, ModuleOp], host: str) -> dict[Work, Mapping[str, float]]:
-    """Measures what targets took as C of a host."""
+    """Measures the work that targets took as C on a host."""
     parse_c_host(host)
     alone = {ops: piece for (_, ops), piece in pieces.items()}
     packages = {ops: compile(piece, targets=[], host=host) for ops, piece in alone.items()}

@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def check_name(name: str) -> None:
-    """Raises ByocirError B389 for a name that no target, or no module of Python, can have."""
+    """Raises ByocirError B389 for a name that a target, or a module of Python, cannot have."""
     found = ""
     if not _NAME.fullmatch(name):
         found = "other characters than lower-case letters, digits and _ after a letter"
@@ -80,7 +80,7 @@ def check_name(name: str) -> None:
 
 
 def package_files(name: str, kind: str) -> Mapping[str, bytes]:
-    """Gives the files of a package by path."""
+    """Makes the files of a package, by path."""
     scaffold = files("byocir.cli") / "scaffold"
     sources = {f"{name}.py": f"{kind}.py", **{_named(each, name): each for each in SHARED}}
     return {
@@ -90,8 +90,6 @@ def package_files(name: str, kind: str) -> Mapping[str, bytes]:
 
 
 def _named(text: str, name: str) -> str:
-    """Gives a text with the target's name, and that of its class, in place of those of the
-    scaffold.
-    """
+    """Puts the target's name, and that of its class, in place of those of the scaffold."""
     kind = "".join(part.capitalize() for part in name.split("_"))
     return text.replace("acme", name).replace("Acme", kind)

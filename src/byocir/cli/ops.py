@@ -103,7 +103,7 @@ def describe_op(name: str, heading: str = "#") -> str:
 
 
 def _section(kind: type[IRDLOperation]) -> Iterator[str]:
-    """Gives the parts of what is said about an op."""
+    """Yields the parts of the description of an op."""
     example = module_of_example(example_of(kind), load_context())
     op = next(each for each in example.walk() if isinstance(each, kind))
     form = onnx_form(example, op) if isinstance(op, GraphOp) else OnnxForm()
@@ -122,7 +122,7 @@ def wrapped(text: str) -> str:
 
 
 def _lines(example: str) -> str:
-    """Breaks an example that is one long line."""
+    """Breaks an example that is one long line into several."""
     if "\n" in example:
         return example
     return _ONE_OP.fill(example)
@@ -160,7 +160,7 @@ def _attributes(op: IRDLOperation, form: OnnxForm) -> list[str]:
 
 
 def _left_out(name: str, op: IRDLOperation, form: OnnxForm) -> str:
-    """Says what an attribute is where a node of ONNX leaves it out."""
+    """Says which value an attribute has where a node of ONNX leaves it out."""
     value = form.defaults.get(name)
     if value is not None:
         return f"`{value}`"
@@ -226,8 +226,9 @@ def _places(kind: type[IRDLOperation], form: OnnxForm) -> Iterator[str]:
 
 
 def _elements(op: GraphOp) -> dict[SSAValue, list[str]]:
-    """Gives the element types that each operand can have, by trying all that there are in place of
-    those of the example: operands that are alike there change together."""
+    """Finds the element types that each operand can have, by trying all there are in place of the
+    example's: operands that have the same type there change together.
+    """
     groups = [*dict.fromkeys(element_type_of(value.type) for value in op.operands)]
     required = {
         name: op.properties[name]
@@ -248,7 +249,9 @@ def _elements(op: GraphOp) -> dict[SSAValue, list[str]]:
 
 
 def _fits(op: GraphOp, to: dict[Attribute, Attribute], properties: dict[str, Attribute]) -> bool:
-    """Tells if an op takes operands of other element types, each in place of another."""
+    """Tells if an op accepts its example's operands with other element types; `to` has the new type
+    for each old one.
+    """
     types = [tensor(to[element_type_of(v.type)], shape_of(v.type)) for v in op.operands]
     draft = type(op).create(
         operands=Block(arg_types=types).args, result_types=[], properties=properties
@@ -284,8 +287,9 @@ def onnx_form(example: ModuleOp, op: GraphOp) -> OnnxForm:
 
 
 def _read_without(name: str, model: onnx.ModelProto, op: GraphOp) -> Attribute | None:
-    """Reads a model without an attribute of its nodes, and gives what the op has in its place; None
-    where nodes need it."""
+    """Reads a model without one attribute of its nodes, and gives the value that the op then has;
+    None where nodes need it.
+    """
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
     for node in bare.graph.node:

@@ -54,7 +54,7 @@ _VERIFIES_ATTRIBUTES = Attribute.__post_init__
 
 
 class ByocirOptMain(xDSLOptMain):
-    """xDSL's driver with our context, frontends, printer and errors.
+    """Runs xDSL's driver with our context, frontends, printer and errors.
 
     `run` raises ByocirError or ByocirInternalError; `run_opt` turns these into messages.
     """
@@ -165,7 +165,9 @@ class ByocirOptMain(xDSLOptMain):
         self.pipeline = PassPipeline(passes)
 
     def _load_target(self, given: str) -> dict[str, str]:
-        """Makes a target in a file known, and its passes; gives its name by those of the passes."""
+        """Registers the target of a file, and its passes; gives the target's name for each of these
+        passes.
+        """
         from byocir.patterns.target_classes import find_class
         from byocir.patterns.targets import parse_targets
         from byocir.targets.own_passes import own_passes
@@ -311,8 +313,8 @@ def _reported(path: str | Path) -> Generator[None]:
 
 
 def _check_each(module: ModuleOp) -> CheckEach:
-    """Gives the check of `--check-each`, begun; imported late: it needs the evaluator, and that
-    onnx.
+    """Makes the check of `--check-each`, and begins it. It is imported late: it needs the
+    evaluator, which needs onnx.
     """
     from byocir.rewrites.check_each import CheckEach
 
@@ -322,7 +324,7 @@ def _check_each(module: ModuleOp) -> CheckEach:
 
 
 class _Output(io.StringIO):
-    """Keeps what was written until all is done: the output may be the file that is being read."""
+    """Keeps the output until all is done: its file may be the one that is being read."""
 
     kept = ""
 
@@ -333,7 +335,7 @@ class _Output(io.StringIO):
 
 @dataclass(frozen=True)
 class _MlirTarget(MLIRTarget):
-    """Text, with the locations that are known unless told otherwise."""
+    """Writes text, with the locations that are known unless told otherwise."""
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         kind = _HighlightingPrinter if self.syntax_highlight else ModulePrinter
@@ -349,7 +351,7 @@ class _MlirTarget(MLIRTarget):
 
 
 class _HighlightingPrinter(ModulePrinter, SyntaxPrinter):
-    """The same with colours."""
+    """Prints the same with colours."""
 
 
 def run_opt(args: Sequence[str] | None = None) -> int:

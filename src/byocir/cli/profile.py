@@ -1,4 +1,4 @@
-"""Tables of the time that a target's programs spend, by cause and by layer."""
+"""Writes tables of the time that a target's programs spend, by cause and by layer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from byocir.targets.base import Profile
 
 
 def cycles_table(profile: Profile) -> str:
-    """Gives the cycles of one program in total, and each unit's busy cycles by layer. Units run
-    side by side, so rows add up to more than the total."""
+    """Tabulates the cycles of one program in total, and each unit's busy cycles by layer. Units run
+    side by side, so rows add up to more than the total.
+    """
     units = list(dict.fromkeys(unit for _, unit, _ in profile.by_node))
     rows: dict[str, Counter[str]] = {}
     for nodes, unit, cycles in profile.by_node:
@@ -27,7 +28,7 @@ def cycles_table(profile: Profile) -> str:
 
 
 def _causes(profile: Profile) -> list[str]:
-    """Gives a table of each unit's cycles by cause; its rows add up to the total."""
+    """Tabulates each unit's cycles by cause; its rows add up to the total."""
     if not profile.units:
         return []
     causes = list(next(iter(profile.units.values())))
@@ -38,7 +39,7 @@ def _causes(profile: Profile) -> list[str]:
 
 
 def _bounds(profile: Profile) -> list[str]:
-    """Gives a line that compares the program's cycles with the least that it could take."""
+    """Compares, in one line, the program's cycles with the least that it could take."""
     if not profile.bounds or not profile.cycles:
         return []
     by_size = sorted(profile.bounds.items(), key=lambda item: -item[1])

@@ -77,8 +77,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _data(options: argparse.Namespace) -> dict[str, np.ndarray]:
-    """Gives the arrays of the inputs and of what may be labels; those that do not fit the model are
-    refused before they are read. Raises ByocirError B101 to B105, B111, B392."""
+    """Reads the arrays of the inputs and those that may be labels; arrays that do not fit the model
+    are refused before they are read. Raises ByocirError B101 to B105, B111, B392.
+    """
     shapes = read_arrays(options.data, look=lambda name, array: False)
     samples = Samples.of(load_model(options.model).proto, shapes)
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime as a reference: graph optimisations off, one thread."""
+"""Runs ONNX Runtime as a reference: graph optimisations off, one thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ not."""
 
 
 def distances(array: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, float]:
-    """Measures how far each element is from ONNX Runtime's, and how far it may be."""
+    """Measures how far each element is from ONNX Runtime's, and how far it may be from it."""
     difference, spread = distance(array, reference)
     return difference, max(spread / NEAR, 1e-3)
 

@@ -85,7 +85,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run_model(options: argparse.Namespace) -> int:
-    """Compiles (or loads) and runs a model; `--verify` compares with what it must compute."""
+    """Compiles (or loads) and runs a model; `--verify` compares the outputs with what it must
+    compute.
+    """
     check_writable(options.output, options.report)
     if options.trace is not None:
         make_folder(options.trace)
@@ -130,7 +132,7 @@ def _run_model(options: argparse.Namespace) -> int:
 
 
 def _tell_times(package: Package, options: argparse.Namespace) -> None:
-    """Prints the cycles of each region, and writes their traces, as asked for."""
+    """Prints the cycles of each region, and writes their traces, where that is asked for."""
     if options.timing:
         tables = [cycles_table(profile) for profile in package.profile()]
         print("\n".join(tables) or "no target tells what its code takes")
@@ -143,8 +145,9 @@ def _tell_times(package: Package, options: argparse.Namespace) -> None:
 def _outputs(
     package: Package, feeds: Mapping[str, np.ndarray], options: argparse.Namespace
 ) -> dict[str, np.ndarray]:
-    """Gives the outputs; where an index leads outside, tells that inputs were drawn, if they
-    were."""
+    """Runs the package. Where an index leads outside of its array, adds to the error that the
+    inputs were drawn, if they were.
+    """
     try:
         return package.run(feeds, check=options.check)
     except ByocirError as error:

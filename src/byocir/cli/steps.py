@@ -1,4 +1,6 @@
-"""The steps that several verbs take as their options ask: import, hand over, load a package."""
+"""Does the steps that several verbs share as their options ask: import, hand over, load a
+package.
+"""
 
 from __future__ import annotations
 
@@ -42,18 +44,18 @@ VERIFY_INSTEAD = (
 
 
 class StepTimer:
-    """Numbered steps with elapsed time, on stderr so that stdout stays for results."""
+    """Prints numbered steps with elapsed time, on stderr, so that stdout stays for results."""
 
     def __init__(self, total: int, stream: TextIO | None = None) -> None:
         self._total, self._stream = total, stream or sys.stderr
         self.restart()
 
     def restart(self) -> None:
-        """Begins with the first step again; the last one came to nothing."""
+        """Counts from the first step again, as the last one came to nothing."""
         self._done, self._began, self._open = 0, time.perf_counter(), ""
 
     def begin(self, name: str) -> None:
-        """Ends the step before and begins this one."""
+        """Ends the step before and begins a new one."""
         self.end()
         self._done += 1
         self._open, self._began = name, time.perf_counter()
@@ -69,23 +71,23 @@ class StepTimer:
 
 
 def targets_of(options: argparse.Namespace) -> list[str]:
-    """Gives the targets as given, in order of preference."""
+    """Gives the targets that the options name, in order of preference."""
     return ["vta"] if options.target is None else options.target
 
 
 def levels_of(options: argparse.Namespace) -> list[str]:
-    """Gives the levels as given."""
+    """Gives the levels that the options name."""
     return list(LEVELS) if options.levels is None else options.levels.split(",")
 
 
 def host_ops_of(options: argparse.Namespace) -> list[str]:
-    """Gives the types of operators that may stay on the host, as given."""
+    """Gives the types of operators that may stay on the host by the options."""
     names = [name.strip() for name in options.host_ops.split(",")]
     return [] if names == ["none"] else names
 
 
 def shapes_of(options: argparse.Namespace) -> Shapes:
-    """Gives the shapes as given; raises ByocirError B110."""
+    """Gives the shapes that the options name; raises ByocirError B110."""
     return read_shapes(options.shape)
 
 
@@ -95,8 +97,9 @@ def refuse(
     names: list[str],
     help: str = "give the ONNX model itself",
 ) -> None:
-    """Raises ByocirError B114 for options that have no meaning for what is run; `help` says what to
-    do instead."""
+    """Raises ByocirError B114 for options without a meaning for what is run; `help` says what to do
+    instead.
+    """
     given = [name for name in names if getattr(options, name, None) not in (None, [], False)]
     if given:
         raise ByocirError(
@@ -108,7 +111,9 @@ def refuse(
 
 
 def placement_of(options: argparse.Namespace) -> dict[str, str]:
-    """Gives the placement file as a mapping; raises ByocirError B101 or B245 for what is none."""
+    """Reads the placement file as a mapping; raises ByocirError B101, and B245 for another
+    content.
+    """
     path: Path | None = options.placement
     if path is None:
         return {}
@@ -155,7 +160,7 @@ class Dump:
 def compile_with_steps(
     options: argparse.Namespace, steps: StepTimer | None = None, *, host: str = REFERENCE
 ) -> Package:
-    """Compiles as the command line asks, telling each step; `host` runs what no target takes."""
+    """Compiles as the options ask, printing each step; `host` runs what no target takes."""
     steps = steps or StepTimer(3)
     dump = Dump(options.dump) if options.dump else None
     check = CheckEach() if options.check_each else None
@@ -189,7 +194,7 @@ def compile_with_steps(
 
 
 def hand_over_as_asked(options: argparse.Namespace, module: ModuleOp, runner: PassRunner) -> Report:
-    """Partitions a module as the command line asks, unless it is partitioned already."""
+    """Partitions a module as the options ask, unless it is partitioned already."""
     request = Request(
         options.target,
         levels_of(options),
@@ -208,20 +213,21 @@ def write_report(report: Report, path: Path | None) -> None:
 
 
 def is_package(path: Path) -> bool:
-    """Tells if a file is meant to be a package, be it sound or not."""
+    """Tells if a file should be a package, be it sound or not."""
     return path.suffix == PACKAGE_SUFFIX or (path.is_file() and zipfile.is_zipfile(path))
 
 
 def refuse_package(options: argparse.Namespace) -> None:
-    """Raises ByocirError B102 for a package, where only a model can be told more."""
+    """Raises ByocirError B102 for a package where a model is needed."""
     if is_package(options.model):
         where = str(options.model)
         raise ByocirError("B102", "expected an ONNX model, found a package", where=where)
 
 
 def load_package(options: argparse.Namespace) -> Package:
-    """Loads the package that is named in place of a model; refuses what only a model can be
-    told."""
+    """Loads the package that is named in place of a model; refuses options that only a model can
+    take.
+    """
     refuse(options, "a package, which does not hold its model", ["verify"], VERIFY_INSTEAD)
     own = ["host", "host_ops", "levels", "objective", "costs", "tuned", "placement", "shape"]
     own += ["dump", "check_each"]

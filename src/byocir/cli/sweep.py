@@ -78,8 +78,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def table(points: Sequence[SweepPoint]) -> str:
-    """Gives the points in columns, with a star for the Pareto set, and reasons for points that
-    cannot be."""
+    """Tabulates the points, with a star for the Pareto set, and the reasons for points that could
+    not be compiled.
+    """
     rows = [[*points[0].settings, *HEADS]]
     for each, best in zip(points, pareto(points), strict=True):
         rows.append([*map(str, each.settings.values()), *_shown(each, best)])
@@ -102,7 +103,7 @@ def _shown(each: SweepPoint, best: bool) -> list[str]:
 
 
 def as_csv(points: Sequence[SweepPoint]) -> str:
-    """Gives the points as comma-separated values, numbers as they are."""
+    """Writes the points as comma-separated values, numbers as they are."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     names = ("cycles", "energy_pj", "memory_bits", "utilisation", "pareto", "refusal")

@@ -35,8 +35,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def list_targets(chosen: Sequence[str] = (), *, as_json: bool) -> str:
-    """Lists these targets, or all that are installed, with their options and what these are, and
-    their composites with their rules."""
+    """Describes these targets, or all that are installed: options with their meanings, composites
+    with their rules.
+    """
     texts = [*map(named_target, chosen)] or names()
     entries = [_entry(attribute) for text in texts for attribute in parse_targets(text)]
     if as_json:

@@ -13,7 +13,9 @@ from byocir.runtime.package import Package
 
 
 def write_traces(package: Package, folder: Path) -> list[str]:
-    """Writes the trace of each region that is simulated into a folder; gives a line for each."""
+    """Writes the trace of each region that is simulated into a folder; gives a line of text for
+    each.
+    """
     lines: list[str] = []
     for symbol, trace in _traces(package):
         path = folder / f"{symbol}.trace.json"

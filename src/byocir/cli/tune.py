@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _summary(table: TunedTable) -> str:
-    """Counts the composites that cost less than by their targets' own schedules."""
+    """Counts the composites that now cost less than with their targets' own schedules."""
     found = [each for each in table.entries.values() if each.cost < each.default]
     most = max((1 - each.cost / each.default for each in found), default=0)
     told = f", by up to {most:.1%}" if found else ""

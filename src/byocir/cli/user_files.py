@@ -1,5 +1,6 @@
-"""Files that the command line reads and writes: one message for what is wrong with them, and those
-that cannot be written are refused before long work begins."""
+"""Reads and writes files for the command line: each error is one message, and files that cannot be
+written are refused before long work begins.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ or raises."""
 
 
 def check_writable(*paths: Path | None) -> None:
-    """Raises ByocirError B112 unless a file can be written at each path (None: none is wanted)."""
+    """Raises ByocirError B112 unless a file can be written at each path (None stands for no
+    file).
+    """
     for path in paths:
         if path is None:
             continue
@@ -53,7 +56,7 @@ def check_writable(*paths: Path | None) -> None:
 
 
 def check_unused(path: Path) -> None:
-    """Raises ByocirError B112 for a folder that is there already, unless it is empty."""
+    """Raises ByocirError B112 for a folder that exists already, unless it is empty."""
     found = "a file" if path.exists() and not path.is_dir() else ""
     found = "other files" if path.is_dir() and any(path.iterdir()) else found
     if found:
@@ -114,8 +117,9 @@ PROTOBUF_LIMIT = 2**31 - 2**26
 
 
 def write_model(path: Path, model: ModelProto, limit: int = PROTOBUF_LIMIT) -> list[Path]:
-    """Writes an ONNX model; with more bytes of weights than `limit` these go into a file of their
-    own beside it, and out of the model. Gives the files written; raises ByocirError B112."""
+    """Writes an ONNX model. With more bytes of weights than `limit`, the weights go into a file of
+    their own beside it. Gives the files written; raises ByocirError B112.
+    """
     if sum(len(tensor.raw_data) for tensor in model.graph.initializer) <= limit:
         write_bytes(path, model.SerializeToString(deterministic=True))
         return [path]
@@ -146,8 +150,9 @@ def read_arrays(
     path: Path, example: Collection[str] = (), look: Look | None = None
 ) -> dict[str, np.ndarray]:
     """Reads the arrays of an .npz file by name. Raises ByocirError B101 (no file) or B111 (not such
-    a file); `example` names arrays that it should hold. Of those that `look` does not want the
-    values are not read but zeros, in a few bytes."""
+    a file); `example` names arrays that it should hold. Arrays that `look` does not want are not
+    read: they are given as zeros that take a few bytes.
+    """
     if not path.is_file():
         found = "a folder" if path.is_dir() else "none"
         raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
@@ -165,8 +170,9 @@ def read_arrays(
 
 
 def _arrays_in(file: BinaryIO, where: str, look: Look | None) -> dict[str, np.ndarray]:
-    """Gives arrays by name; raises one of `BROKEN`, and ByocirError B140 for more of them than the
-    limit on memory allows."""
+    """Reads all arrays of an open .npz file by name; raises one of `BROKEN`, and ByocirError B140
+    for more of them than the limit on memory allows.
+    """
     if file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
         raise ValueError("one array without a name")
     with zipfile.ZipFile(file) as archive:
@@ -190,8 +196,9 @@ def read_array(
     look: Callable[[np.ndarray], bool] | None = None,
 ) -> np.ndarray:
     """Reads the array of an .npy file of so many bytes; raises one of `BROKEN`, and ByocirError
-    B140. Its header is read first: it may promise more than there is, or what `look` does not
-    want."""
+    B140. It reads the header first, which may promise more than there is, or an array that `look`
+    does not want.
+    """
     version = npy.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"version {version} of the format")
@@ -244,8 +251,9 @@ def _unwritable(path: Path, found: str) -> ByocirError:
 
 
 def read_feeds(path: Path | None, package: Package, seed: int = 0) -> dict[str, np.ndarray]:
-    """Reads the inputs of a file, or seeded ones: standard normal floats, small integers. Raises
-    ByocirError B101, B111 or B310."""
+    """Reads the inputs of a file, or draws seeded ones: standard normal floats, small integers.
+    Raises ByocirError B101, B111 or B310.
+    """
     if path is None:
         return random_feeds(package.module, seed)
     texts = {name: str(type_) for name, type_ in package.inputs.items()}
@@ -253,9 +261,10 @@ def read_feeds(path: Path | None, package: Package, seed: int = 0) -> dict[str, 
 
 
 def read_inputs(path: Path, types: Mapping[str, Attribute]) -> dict[str, np.ndarray]:
-    """Reads the arrays of a file for inputs of these types; what is of another is not read, but
-    refused, and of names that no input has nothing is read. Raises ByocirError B101, B111 or
-    B310."""
+    """Reads the arrays of a file for inputs of these types. An array of another type is refused
+    without being read; one whose name no input has is not read. Raises ByocirError B101, B111 or
+    B310.
+    """
 
     def look(name: str, array: np.ndarray) -> bool:
         if name in types:

@@ -1,4 +1,4 @@
-"""`byocir run --verify`: compares the outputs with those that the model means.
+"""Verifies a run (`byocir run --verify`): compares the outputs with those that the model means.
 
 Two answers, since two things can go wrong. The compiled model must agree with the evaluator on the
 module as it is before any hand-off, where quantised meaning is settled: whatever was offloaded,
@@ -42,7 +42,8 @@ def verify(
     model: Path, shapes: Shapes, targets: Sequence[str], feeds: Arrays, outputs: Arrays
 ) -> tuple[list[str], int]:
     """Compares outputs with the evaluator's and ONNX Runtime's; gives lines to print, and the exit
-    code."""
+    code.
+    """
     module = byocir.import_onnx(model, shapes=shapes, targets=targets)
     run_passes(module, load_context(), meaning_pipeline(module, targets))
     meant = evaluate(module, feeds)
@@ -77,7 +78,9 @@ def verify(
 
 
 def _verdict(differing: Sequence[Differing]) -> tuple[str, str]:
-    """Gives the word for an output that is not near ONNX Runtime's, and where that begins."""
+    """Words the verdict on an output that is not near ONNX Runtime's, and names the nodes where the
+    difference begins.
+    """
     at = f"; at {', '.join(map(str, differing))}" if differing else ""
     is_known = bool(differing) and all(each.rows for each in differing)
     return "note" if is_known else "FAIL", at
@@ -85,8 +88,9 @@ def _verdict(differing: Sequence[Differing]) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class _Followed:
-    """A model without any rewrite for targets: its outputs, and how far each op of the rewritten
-    one is from its own where both have the same inputs."""
+    """The run of a model before any rewrite for targets: its outputs, and how far each op of the
+    rewritten model is from its own, given the same inputs.
+    """
 
     outputs: Arrays
     steps: StepCounts
@@ -100,7 +104,9 @@ class _Followed:
         return _Followed(outputs, found)
 
     def explains(self, name: str, reference: np.ndarray) -> bool:
-        """Tells if a few single steps are all that keeps an output from ONNX Runtime's."""
+        """Tells if a few values that are a single step off are all that keeps an output from ONNX
+        Runtime's.
+        """
         steps, most = self.steps, self.steps.values * MOST_MOVED
         few = 0 < steps.moved <= most and steps.largest <= 1 and not steps.unseen
         return few and _near(self.outputs[name], reference)[0]

@@ -1,4 +1,5 @@
-"""The files of `byocir vta`: assembly, instructions, packages, images of DRAM; `-` is a pipe.
+"""Reads and writes the files of `byocir vta`: assembly, instructions, packages, images of DRAM; `-`
+is a pipe.
 
 | code | what is wrong |
 | --- | --- |
@@ -35,8 +36,9 @@ NPY_MAGIC = b"\x93NUMPY"
 
 @dataclass(frozen=True)
 class Stream:
-    """Instructions (uint8 [N, 16]) and what is known of them: the function of a package that they
-    are, "" for those of a file, and where each came from."""
+    """Instructions (uint8 [N, 16]), the function of a package that they are ("" for those of a
+    file), and where each came from.
+    """
 
     insns: NDArray[np.uint8]
     config: VTAConfig
@@ -45,12 +47,12 @@ class Stream:
 
 
 def config_of(given: str | None) -> VTAConfig:
-    """Gives the configuration of a preset, a name or a JSON file, else the default."""
+    """Reads the configuration that a preset, a name or a JSON file gives, else the default."""
     return DEFAULT_CONFIG if given is None else VTAConfig.read(given)
 
 
 def beside(path: str, suffix: str) -> str:
-    """Names the result's file if the user does not: the same name with another suffix."""
+    """Names the file for a result where the user does not: the same name with another suffix."""
     if path == PIPE:
         return PIPE
     result = str(Path(path).with_suffix(suffix)) if Path(path).name else path
@@ -112,8 +114,9 @@ def _stream(data: bytes, path: str) -> NDArray[np.uint8]:
 
 
 def read_program(path: str, config: VTAConfig) -> NDArray[np.uint8]:
-    """Assembly or instructions, by suffix; else by what is in the file, since text has no zero
-    bytes and every program has some."""
+    """Reads assembly or instructions, by the file's suffix; else by what is in it, since text has
+    no zero bytes and every program has some.
+    """
     data, suffix = read_bytes(path), Path(path).suffix
     if suffix == PACKAGE_SUFFIX:
         raise ByocirError(
@@ -125,8 +128,9 @@ def read_program(path: str, config: VTAConfig) -> NDArray[np.uint8]:
 
 
 def read_streams(path: str, config: str | None, function: str | None) -> list[Stream]:
-    """Reads the instructions of a file, or of the programs of a package or the one that is
-    named."""
+    """Reads the instructions of a file, or those of the programs of a package, all of them or the
+    one that is named.
+    """
     is_package = path != PIPE and Path(path).suffix == PACKAGE_SUFFIX
     if not is_package:
         if function is not None:
@@ -147,7 +151,9 @@ def read_streams(path: str, config: str | None, function: str | None) -> list[St
 
 
 def the_only(streams: Sequence[Stream], path: str) -> Stream:
-    """Gives the stream, if there is one."""
+    """Gives the stream, where there is only one; raises ByocirError B115 where there are
+    several.
+    """
     if len(streams) > 1:
         names = ", ".join(stream.function for stream in streams)
         message = f"expected --function to choose from {names}, found none"
@@ -172,7 +178,9 @@ def _of_package(path: str) -> list[Stream]:
 
 
 def read_dram(path: str) -> NDArray[np.uint8]:
-    """Reads an image: the array of a .npy file, whatever its name, else the bytes as they are."""
+    """Reads an image of DRAM: the array of a .npy file, whatever its name, else the bytes as they
+    are.
+    """
     data = read_bytes(path)
     if not data.startswith(NPY_MAGIC):
         return np.frombuffer(data, np.uint8)

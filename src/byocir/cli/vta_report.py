@@ -12,7 +12,7 @@ SCHEMA_VERSION = 1
 
 
 def as_json(result: SimResult, config: VTAConfig) -> str:
-    """Counters and, for a timed run, cycles in all and by unit, and energy."""
+    """Gives the counters and, for a timed run, the cycles in all and by unit, and the energy."""
     report: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "config": config.to_dict(),
@@ -29,7 +29,7 @@ def as_json(result: SimResult, config: VTAConfig) -> str:
 
 
 def as_text(result: SimResult) -> str:
-    """Gives the same as a table."""
+    """Writes the same as a table."""
     counters = asdict(result.counters)
     kinds: dict[str, int] = counters.pop("instructions")
     lines = [f"{'instructions':<24}{sum(kinds.values()):>14,}"]

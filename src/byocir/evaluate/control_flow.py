@@ -1,4 +1,4 @@
-"""The meaning of If, Loop and Scan: their graphs, run op by op.
+"""Evaluates If, Loop and Scan: their graphs are run op by op.
 
 So what is inside can be handed over: a call of a region function runs wherever its target says.
 """
@@ -38,8 +38,9 @@ def run_control_flow(interpreter: Interpreter, op: ForeignOp, arguments: Values)
 
 
 def may_outgrow(op: ForeignOp, inputs: Values) -> bool:
-    """Tells if the scan outputs of a Loop may take more memory than the limit with the number of
-    iterations it is given. Where iterations run one by one, memory is asked for as they grow."""
+    """Tells if the stacked outputs of a Loop may take more memory than the limit, for the number of
+    iterations it is given. Where iterations run one by one, memory is asked for as they grow.
+    """
     if op.op_type.data != "Loop":
         return False
     block, given = op.named_graphs()[0][1].block, op.optional_inputs()
@@ -77,7 +78,9 @@ def _run_loop(interpreter: Interpreter, op: ForeignOp, inputs: Values) -> list[V
 
 
 def _as_inputs(block: Block, values: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Gives the counter and the condition of a loop, of one element where the graph wants that."""
+    """Reshapes the counter and the condition of a loop to one element where its graph takes arrays
+    of one.
+    """
     shapes = [static_shape(argument.type) for argument in block.args]
     return [v.reshape(s) if s else v for v, s in zip(values, shapes, strict=False)]
 

@@ -1,4 +1,4 @@
-"""The meaning of foreign ops: ONNX's own, of a model with that one node.
+"""Evaluates foreign ops: ONNX's reference runs a model with that one node.
 
 What runs such a model is an engine; onnx's reference evaluator unless the interpreter was given
 another. Where that refuses what ONNX allows, or is wrong, the op has a rule in numpy here: onnx's
@@ -92,7 +92,9 @@ def _non_max_suppression(
 
 
 def _unique(op: ForeignOp, inputs: Sequence[np.ndarray | None]) -> Sequence[np.ndarray]:
-    """Sorted, or in the order in which they come first."""
+    """Computes Unique: the distinct elements, or slices along an axis, sorted or in the order in
+    which they come first.
+    """
     (x,) = cast("Sequence[np.ndarray]", inputs)
     is_flat = "axis" not in op.attrs.data
     axis = 0 if is_flat else _integer(op, "axis", 0)
@@ -111,7 +113,9 @@ def _unique(op: ForeignOp, inputs: Sequence[np.ndarray | None]) -> Sequence[np.n
 
 
 def _layer_norm(op: ForeignOp, inputs: Sequence[np.ndarray | None]) -> Sequence[np.ndarray]:
-    """Gives the result, and the mean and inverse deviation in the type of `stash_type`."""
+    """Computes LayerNormalization: the result, then the mean and the inverse deviation in the type
+    of `stash_type`.
+    """
     x, scale = cast("Sequence[np.ndarray]", inputs[:2])
     bias = inputs[2] if len(inputs) > 2 else None
     stash = _integer(op, "stash_type", onnx.TensorProto.FLOAT)
@@ -143,8 +147,9 @@ FOREIGN_RULES: Mapping[str, ForeignRule] = {
 
 
 def evaluate_foreign(interpreter: Interpreter, op: ForeignOp, arguments: Values) -> list[Value]:
-    """Gives the results of a foreign op. Control flow is run graph by graph, unless an engine can
-    have it whole."""
+    """Computes the results of a foreign op. Control flow is run graph by graph, unless an engine
+    takes the op whole.
+    """
     if op.is_control_flow and (
         interpreter.engine is None or _is_mixed(interpreter, op) or may_outgrow(op, arguments)
     ):
@@ -166,7 +171,9 @@ def evaluate_foreign(interpreter: Interpreter, op: ForeignOp, arguments: Values)
 
 
 def _is_only_returned(value: SSAValue) -> bool:
-    """Tells if a value is only returned: then its sizes may differ from those the model states."""
+    """Tells if nothing but the function's return uses a value: then its sizes may differ from those
+    that the model states.
+    """
     return all(isinstance(use.operation, ReturnOp) for use in value.uses)
 
 
@@ -177,8 +184,7 @@ def _has_element_type(value: Value, type_: Attribute) -> bool:
 
 
 def _in_type(value: Value, type_: Attribute) -> Value:
-    """Gives a value with floats of the width that they should have: onnx's reference widens
-    some."""
+    """Gives a value with floats of the width that its type says: onnx's reference widens some."""
     if not isinstance(value, np.ndarray) or not isinstance(type_, TensorType | UnrankedTensorType):
         return cast(Value, value)
     array, element = cast(np.ndarray, value), cast("TensorType", type_).element_type
@@ -197,7 +203,9 @@ def _by_rule(op: ForeignOp, arguments: Values) -> list[Value]:
 
 
 def _is_mixed(interpreter: Interpreter, op: ForeignOp) -> bool:
-    """Tells if something in the graphs of an op has no ONNX form, such as a call of a region."""
+    """Tells if the graphs of an op contain something without an ONNX form, such as a call of a
+    region.
+    """
     if op not in interpreter.plans and not all(_has_onnx_form(inner) for inner in op.walk()):
         interpreter.plans[op] = run_control_flow
     return interpreter.plans.get(op) is run_control_flow
@@ -213,8 +221,9 @@ def run_as_model(
     values: Values,
     captures: Sequence[SSAValue] = (),
 ) -> list[Value]:
-    """Gives the results of an op, run by the interpreter's engine as a model of its own. `values`
-    are those of its operands and then of its captures."""
+    """Computes the results of an op by the interpreter's engine, which runs it as a model of its
+    own. `values` are those of its operands and then of its captures.
+    """
     plan: _Plan | None = interpreter.plans.get(op)
     try:
         if plan is None:
@@ -226,7 +235,7 @@ def run_as_model(
 
 
 class _Plan:
-    """An op as a model that is ready to run."""
+    """Keeps an op as a model that is ready to run."""
 
     def __init__(self, runner: ModelRunner, model: onnx.ModelProto) -> None:
         self._runner, self._model = runner, model
@@ -254,8 +263,10 @@ def _not_run(op: Operation, error: Exception) -> ByocirError:
 
 
 def run_whole(interpreter: Interpreter, function: FuncOp, arguments: Values) -> list[Value]:
-    """Gives the results of a function of foreign ops as those of one model; op by op where nothing
-    runs it, or where there is no room for it, so that an error is that of an operator."""
+    """Computes the results of a function of foreign ops as one model. Where nothing runs that
+    model, or there is no room for it, the ops are run one by one, so that an error names an
+    operator.
+    """
     plan: _Plan | None = interpreter.plans.get(function)
     if interpreter.whole is None or (plan is None and function in interpreter.plans):
         return interpreter.call(function, arguments)
@@ -274,7 +285,7 @@ def run_whole(interpreter: Interpreter, function: FuncOp, arguments: Values) -> 
 
 
 def _model_of_function(function: FuncOp, arguments: Values) -> onnx.ModelProto:
-    """Gives the model of a function. Inputs of unknown type have that of the value."""
+    """Makes an ONNX model of a function. Inputs of unknown type get that of the value."""
     made = function.clone()
     for argument, value in zip(made.body.block.args, arguments, strict=True):
         if isinstance(argument.type, UnknownType):
@@ -284,7 +295,7 @@ def _model_of_function(function: FuncOp, arguments: Values) -> onnx.ModelProto:
 
 
 def model_of(op: Operation, values: Values, captures: Sequence[SSAValue] = ()) -> onnx.ModelProto:
-    """Gives the model of one op. Inputs of unknown type have that of the value."""
+    """Makes an ONNX model of one op. Inputs of unknown type get that of the value."""
     operands = [*op.operands, *captures]
     types = [
         _type_of_value(value) if isinstance(operand.type, UnknownType) else operand.type

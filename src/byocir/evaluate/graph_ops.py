@@ -1,6 +1,5 @@
-"""The meaning of graph ops, on numpy arrays: a numpy rule where there is one, else what the blocks
-of the op's definition compute. No library beside numpy is used: results must not depend on what is
-installed.
+"""Evaluates graph ops on numpy arrays: by a numpy rule where there is one, else by the blocks of
+the op's definition. No library beside numpy is used: results must not depend on what is installed.
 """
 
 from __future__ import annotations
@@ -25,9 +24,11 @@ from byocir.memory import refused
 
 
 def evaluate_graph_op(op: Operation, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Gives the results of a graph op for these operands, whose shapes and dtypes are the op's own.
-    Integers wrap around. Raises ByocirError B107 for a constant whose values are absent, B305 for
-    an op without a definition, B312 for values that it does not take, as an index out of range."""
+    """Computes the results of a graph op for these operands, whose shapes and dtypes are the op's
+    own. Integers wrap around. Raises ByocirError B107 for a constant whose values are absent, B305
+    for an op without a definition, B312 for values that it does not take, such as an index out of
+    range.
+    """
     rule = NUMPY_RULES.get(type(op), _by_definition)
     try:
         with refused(f"room for {op.name}", place(op.location)):
@@ -71,7 +72,9 @@ def _defined(
     properties: tuple[tuple[str, Attribute], ...],
     results: tuple[Attribute, ...],
 ) -> Interpreter:
-    """Prepares the definition of all ops with these types and properties, as function `op`."""
+    """Makes the definition of an op, as the function `op`, once for all ops with these types and
+    properties.
+    """
     block, emitter = Block(arg_types=operands), Emitter(UnknownLoc())
     only = op.create(operands=block.args, result_types=results, properties=dict(properties))
     made = only.define(emitter)

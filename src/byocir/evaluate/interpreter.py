@@ -51,12 +51,12 @@ Observer = Callable[[Operation, Values], None]
 
 
 class ModelRunner(Protocol):
-    """An ONNX model that is ready to run."""
+    """Runs an ONNX model that was prepared."""
 
     inputs: list[str]
 
     def run(self, feeds: Mapping[str, Value]) -> list[Value]:
-        """Gives the outputs in order for the inputs by name; raises NotComputed."""
+        """Computes the outputs in order for the inputs by name; raises NotComputed."""
         ...
 
 
@@ -108,8 +108,9 @@ def rule_of(op: Operation) -> Rule:
 
 
 class _Room(NamedTuple):
-    """The memory that one op takes: the bytes of its results, as far as their types tell, and the
-    values that no op needs once it is done."""
+    """The memory that one op needs and frees: the bytes of its results, as far as their types tell,
+    and the values that no op needs once it is done.
+    """
 
     made: int
     dead: Sequence[SSAValue]
@@ -149,8 +150,9 @@ class Interpreter:
         """The memory that the values known so far take."""
 
     def again(self) -> Interpreter:
-        """Gives an interpreter of the same module that shares what is remembered of its ops between
-        runs, and no values: another thread may use it at the same time."""
+        """Gives an interpreter of the same module for another thread: it shares what is remembered
+        of ops between runs, and has no values yet.
+        """
         other = copy(self)
         other._values, other.held = {}, Held()
         return other
@@ -170,12 +172,14 @@ class Interpreter:
         return found
 
     def declaration(self, name: str) -> FuncOp | None:
-        """Gives the function of this name if it has no body here."""
+        """Gives the function of this name if the module only declares it."""
         found = self._functions.get(name)
         return found if found is not None and found.is_declaration else None
 
     def program(self, name: str) -> Operation | None:
-        """Gives the code of this name that is no function: what a target generated for a region."""
+        """Gives the op of this name that is code and no function: what a target generated for a
+        region.
+        """
         return self._programs.get(name)
 
     def value(self, value: SSAValue) -> Value:
@@ -183,13 +187,13 @@ class Interpreter:
         return self._values[value]
 
     def assume(self, values: Mapping[SSAValue, Value]) -> None:
-        """Makes values known that were computed elsewhere."""
+        """Sets values that were computed elsewhere."""
         self._values.update(values)
         for key, value in values.items():
             self.held.keep(key, value)
 
     def call(self, function: FuncOp, arguments: Values) -> list[Value]:
-        """Gives the results of a function."""
+        """Computes the results of a function."""
         return self.run_isolated(function.body.block, arguments)
 
     def run_isolated(self, block: Block, arguments: Values) -> list[Value]:
@@ -231,8 +235,9 @@ class Interpreter:
         return [values[v] for v in last.operands]
 
     def _settle(self, op: Operation, made: Values, dead: Sequence[SSAValue]) -> None:
-        """Counts the bytes of an op's results, of which types do not tell all, and drops the
-        values that no later op reads."""
+        """Counts the bytes of an op's results, which types do not always tell, and drops the values
+        that no later op reads.
+        """
         for result, value in zip(op.results, made, strict=True):
             self.held.keep(result, value)
         ask_for_held(op, self.held.total)
@@ -248,8 +253,9 @@ def _symbol(op: Operation) -> str | None:
 
 
 def _planned(block: Block) -> list[_Step]:
-    """Gives the steps of a block. Raises ByocirError B140 for one that no limit on memory
-    allows."""
+    """Makes the steps that run a block. Raises ByocirError B140 for an op that needs more memory
+    than any limit allows.
+    """
     last = last_uses(block)
     return [_step(op, last.get(op, ())) for op in block.ops if not is_terminator(op)]
 
@@ -264,10 +270,10 @@ def _step(op: Operation, last: Sequence[SSAValue]) -> _Step:
 
 
 def _is_array(value: SSAValue) -> bool:
-    """Tells if a value stands for arrays, as far as its type tells; others are numbers."""
+    """Tells if a value stands for an array, as far as its type tells; others are numbers."""
     return not isinstance(value.type, IndexType | IntegerType | AnyFloat)
 
 
 def as_array(value: Value) -> np.ndarray:
-    """Gives the value of a tensor or memref."""
+    """Reads the value of a tensor or memref as an array."""
     return cast(np.ndarray, value)

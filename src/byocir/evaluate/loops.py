@@ -1,5 +1,6 @@
-"""Evaluation rules of scf, affine and memref: programs that others wrote as loops, and what
-`convert-tir-to-scf` makes of ours. Shapes and steps are static; memrefs are arrays that change."""
+"""Evaluates scf, affine and memref: programs that others wrote as loops, and those that
+`convert-tir-to-scf` makes of ours. Shapes and steps are static; memrefs are arrays that change.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def _for(interpreter: Interpreter, op: scf.ForOp, arguments: Values) -> Values:
 
 @evaluates(scf.ParallelOp)
 def _parallel(interpreter: Interpreter, op: scf.ParallelOp, arguments: Values) -> Values:
-    """Runs the iterations in order; byocir writes no such loops that reduce."""
+    """Runs the iterations of a parallel loop in order. Loops with reductions are refused: byocir
+    writes none.
+    """
     if op.results:
         raise unknown(op)
     count = len(op.lowerBound)
@@ -133,7 +136,7 @@ def _global(op: memref.GlobalOp) -> np.ndarray:
 
 
 def array_of(dense: DenseIntOrFPElementsAttr) -> np.ndarray:
-    """Gives the elements of a dense attribute, read-only; one element stands for all."""
+    """Reads a dense attribute as an array, read-only; a single element stands for all."""
     type_ = dense.type
     assert isinstance(type_, TensorType)
     values = np.frombuffer(dense.data.data, dtype_of(element_type_of(type_)))
@@ -148,7 +151,9 @@ def _indices(map_: AffineMapAttr, operands: Values) -> tuple[int, ...]:
 
 
 def _inside(op: Operation, array: np.ndarray, indices: Values) -> tuple[int, ...]:
-    """Gives the indices of one element; numpy would count negative ones from the end."""
+    """Gives the indices of one element, none of them negative: numpy would count those from the
+    end.
+    """
     place = tuple(int(index) for index in indices)
     if any(not 0 <= i < size for i, size in zip(place, array.shape, strict=True)):
         raise ByocirError(

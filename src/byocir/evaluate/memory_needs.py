@@ -30,8 +30,9 @@ from byocir.memory import expect_memory
 
 
 def ask_for_results(op: Operation) -> int:
-    """Gives the bytes that an op makes; raises ByocirError B140 if that would take too much memory,
-    as far as types tell. Constants are there already."""
+    """Counts the bytes that an op makes, as far as types tell; raises ByocirError B140 if they are
+    too many. Constants are there already.
+    """
     nbytes = made_by(op)
     if nbytes > _LITTLE:
         expect_memory(nbytes, f"what {kind_of(op)} makes", place(op.location))
@@ -48,8 +49,9 @@ def ask_for_held(op: Operation, nbytes: int) -> None:
 
 
 class Held:
-    """The arrays that values stand for at one time, and how much memory they take. An array that is
-    part of another takes what that one does, once."""
+    """Keeps the arrays that values stand for at a time, and counts how much memory they take. An
+    array and those that are views of it count once.
+    """
 
     def __init__(self) -> None:
         self.total = 0
@@ -57,7 +59,7 @@ class Held:
         self._users: dict[int, int] = {}
 
     def keep(self, key: SSAValue, value: Any) -> None:
-        """Counts the arrays that a value stands for from now on, instead of others."""
+        """Counts the arrays of a value from now on, in place of those that it stood for before."""
         if key in self._roots:
             self.free(key)
         self._roots[key] = roots = list(_roots(value))
@@ -67,7 +69,7 @@ class Held:
             self.total += 0 if users else root.nbytes
 
     def free(self, key: SSAValue) -> None:
-        """Counts them no longer."""
+        """Stops counting the arrays of a value."""
         for root in self._roots.pop(key, ()):
             self._users[id(root)] -= 1
             if not self._users[id(root)]:
@@ -76,7 +78,7 @@ class Held:
 
 
 def _roots(value: Any) -> Iterator[np.ndarray]:
-    """Gives the arrays that have the memory of a value."""
+    """Gives the arrays that own the memory of a value."""
     if isinstance(value, list | tuple):
         for each in cast(Sequence[Any], value):
             yield from _roots(each)
@@ -87,8 +89,9 @@ def _roots(value: Any) -> Iterator[np.ndarray]:
 
 
 def last_uses(block: Block) -> dict[Operation, list[SSAValue]]:
-    """Lists for each op the results of ops of the block that it reads as the last one. A value that
-    the block returns is in no list, nor is a constant, whose memory is not freed."""
+    """Lists for each op the values, made in its block, of which it is the last reader. Values that
+    the block returns are in no list, nor are constants, whose memory is not freed.
+    """
     last: dict[SSAValue, Operation] = {}
     for op in block.ops:
         values = (value for each in op.walk() for value in each.operands) if op.regions else ()
@@ -116,8 +119,9 @@ _MOVING = frozenset((g.FlattenOp, g.ReshapeOp, g.SqueezeOp, g.TransposeOp, g.Uns
 
 
 def made_by(op: Operation) -> int:
-    """Gives the bytes that an op makes, as far as types tell. Constants are there already, and what
-    is empty is no memory before something is made in its place."""
+    """Counts the bytes of new memory for an op's results, as far as types tell. Constants are there
+    already; an empty tensor takes no memory until something is written in its place.
+    """
     if type(op) in _MOVING or type(op) is EmptyOp or is_constant(op):
         return 0
     return sum(nbytes_of(result.type) for result in op.results)
@@ -138,7 +142,7 @@ def _ask_for_block(block: Block) -> None:
 
 
 def kind_of(op: Operation) -> str:
-    """Names an op in messages: a foreign one by its ONNX type."""
+    """Names an op in messages: foreign ones by their ONNX type."""
     return op.kind if isinstance(op, g.ForeignOp) else op.name
 
 
@@ -157,8 +161,9 @@ def nbytes_of(type_: Attribute) -> int:
 
 
 def told_of(value: Any) -> Hashable:
-    """Gives all of a value that decides how much memory its users need: its shape, and its elements
-    if these may be sizes."""
+    """Gives what of a value decides how much memory its users need: its shape, and its elements if
+    these may be sizes.
+    """
     if not _is_array(value):
         return None
     return value.shape, value.tobytes() if _may_be_sizes(value) else None
@@ -173,8 +178,9 @@ def _may_be_sizes(value: np.ndarray) -> bool:
 
 
 def ask_for_outputs(op: Operation, model: onnx.ModelProto, feeds: Mapping[str, Any]) -> None:
-    """Raises ByocirError B140 if the outputs of a model, which stands for an op or a function, or
-    one of its other values would take too much memory for these inputs."""
+    """Raises ByocirError B140 if a value of a model, which stands for an op or a function, would
+    take too much memory for these inputs.
+    """
     known = onnx.ModelProto()
     known.CopyFrom(model)
     for port in known.graph.input:

@@ -1,4 +1,4 @@
-"""Meaning of whole modules, at every level: what a compiled model must compute.
+"""Evaluates whole modules, at every level: this is what a compiled model must compute.
 
 Any mixture of levels is evaluated: graph ops, blocks on tensors or memrefs, composites, regions and
 calls of region functions (see `byocir.evaluate.interpreter` for how a dialect joins in).
@@ -51,7 +51,7 @@ def evaluate(
     function: str = MAIN,
     interpreter: Interpreter | None = None,
 ) -> dict[str, Value]:
-    """Gives the outputs of a model by name, for inputs by name.
+    """Computes the outputs of a model by name, for inputs by name.
 
     Names are the `byoc.name` of the entry function's arguments and results, else `arg0`, `res0`, …
     A function on memrefs takes its inputs and then its outputs as arguments. Raises ByocirError
@@ -66,16 +66,18 @@ def evaluate(
 
 
 def call_main(interpreter: Interpreter, arrays: Values) -> dict[str, Value]:
-    """Gives the results of @main by name for its arguments in order; memrefs are changed in
-    place."""
+    """Computes the results of @main by name for its arguments in order; memrefs are changed in
+    place.
+    """
     entry = interpreter.function(MAIN)
     outputs = port_names(entry.res_attrs, len(entry.function_type.outputs), "res")
     return dict(zip(outputs, _run(interpreter, entry, arrays), strict=True))
 
 
 def bind(entry: FuncOp, feeds: Mapping[str, Value]) -> tuple[list[Value], list[str]]:
-    """Gives a function's arguments, row-major and checked, for inputs by name; and the names of its
-    outputs. Raises ByocirError B310 for feeds that do not fit."""
+    """Checks inputs by name and gives a function's arguments in order, arrays in row-major order,
+    with the names of its outputs. Raises ByocirError B310 for feeds that do not fit.
+    """
     if not isinstance(cast(object, feeds), Mapping):
         raise ByocirError("B310", f"expected feeds by name, found {type(feeds).__name__}")
     types = list(entry.function_type.inputs)
@@ -102,14 +104,14 @@ def bind(entry: FuncOp, feeds: Mapping[str, Value]) -> tuple[list[Value], list[s
 
 
 def _defaults(entry: FuncOp, arguments: Sequence[str]) -> dict[str, Value]:
-    """Gives the values that inputs have where they are not fed."""
+    """Gives the values that inputs have where nothing is fed."""
     ports = zip(arguments, entry.arg_attrs or (), strict=False)
     own = ((name, port.data.get(DEFAULT)) for name, port in ports)
     return {name: value.data.values() for name, value in own if isinstance(value, ArrayValue)}
 
 
 def _about(entry: FuncOp, name: str) -> str:
-    """Gives the help line for an input that has a value of its own; empty if it has none."""
+    """Words the help line about an input whose value is part of the model; empty for others."""
     initialised = entry.attributes.get(INITIALISED)
     if not isinstance(initialised, ArrayAttr):
         return ""
@@ -165,8 +167,9 @@ def _numbers(rng: np.random.Generator, shape: Shape, type_: Attribute) -> np.nda
 
 
 def _drawn(entry: FuncOp, name: str, type_: Attribute) -> Shape:
-    """Gives the shape of an input that numbers can be made for. Raises ByocirError B106 for
-    others."""
+    """Gives the shape of an input for which numbers can be drawn. Raises ByocirError B106 for
+    others.
+    """
     shape = shape_of(type_) if _is_memref(type_) else static_shape(type_)
     is_array = isinstance(type_, TensorType | UnrankedTensorType | MemRefType)
     if is_array and shape is None:
@@ -189,7 +192,7 @@ def _is_memref(type_: Attribute) -> bool:
 
 
 def _open(function: FuncOp, name: str) -> str:
-    """Gives an input whose sizes are open, with those that the model names."""
+    """Words the sizes of an input that are open, with their names in the model."""
     dims = _dims(function, name)
     return f"'{name}' [{', '.join(dims)}]" if dims else f"'{name}' of any shape"
 
@@ -201,7 +204,7 @@ def _pin(function: FuncOp, name: str) -> str:
 
 
 def _dims(function: FuncOp, name: str) -> list[str]:
-    """Gives the sizes of an input as the model gives or names them; empty if it does not."""
+    """Gives the sizes of an input as the model gives or names them; empty where it does not."""
     for entries in function.arg_attrs or ():
         dims = entries.data.get(DIMS)
         if entries.data.get(NAME) == StringAttr(name) and isinstance(dims, ArrayAttr):
@@ -210,8 +213,9 @@ def _dims(function: FuncOp, name: str) -> list[str]:
 
 
 def evaluate_function(module: ModuleOp, name: str, arrays: Values) -> list[Value]:
-    """Gives the results of one function for these inputs. Of a function on memrefs, the arguments
-    that follow the inputs are the outputs. Raises ByocirError as `evaluate` does."""
+    """Computes the results of one function for these inputs. In a function on memrefs the arguments
+    that follow the inputs are the outputs. Raises ByocirError as `evaluate` does.
+    """
     interpreter = Interpreter(module)
     function = interpreter.function(name)
     types = list(function.function_type.inputs)
@@ -232,8 +236,9 @@ def _run(interpreter: Interpreter, function: FuncOp, arrays: Values) -> list[Val
 
 
 def owned(results: Values, arguments: Values) -> list[Value]:
-    """Gives the results as arrays that whoever asked for them may write to: none is a view, of an
-    argument, of a constant or of what nobody else needs, and no two are one."""
+    """Copies results where needed, so that whoever asked for them may write to them: none is a
+    view, an argument or a constant, and no two share memory.
+    """
     taken = {id(each) for each in _arrays(arguments)}
 
     def own(value: Value) -> Value:
@@ -259,7 +264,7 @@ def _arrays(values: Values) -> Iterator[np.ndarray]:
 
 
 def _checked(given: Value, type_: Attribute, what: str) -> Value:
-    """Gives the value, arrays of it in row-major order, if it has this type."""
+    """Checks that a value has this type, and gives it with arrays in row-major order."""
     value = given
     if isinstance(type_, OptionalType):
         return None if value is None else _checked(value, type_.element, what)

@@ -1,5 +1,5 @@
-"""Numpy rules of graph ops whose definitions, run by blocks, would be slow: contractions, windows,
-quantisation, recurrences, resizes, and moves that are views.
+"""Evaluates with numpy those graph ops whose definitions would run slowly as blocks: contractions,
+windows, quantisation, recurrences, resizes, and moves that are views.
 
 What they compute is what the definitions compute: integers bit for bit, floats but for the order in
 which contractions and windows are summed. `tests/lowering/test_graph_to_tir.py` holds one against
@@ -50,7 +50,9 @@ def _run(
     starts: Sequence[np.ndarray],
     step_of: Callable[[int], Step],
 ) -> list[np.ndarray]:
-    """Gives all states and the last ones [directions,batch,H] each, direction by direction."""
+    """Runs a recurrent op, direction by direction: gives the states of all steps, and the last ones
+    [directions,batch,H].
+    """
     x, w, lengths = operands[0], operands[1], operands[4]
     states = np.zeros((x.shape[0], w.shape[0], x.shape[1], operands[2].shape[2]), x.dtype)
     lasts = [np.array(start) for start in starts]
@@ -70,7 +72,7 @@ def _run(
 
 
 def _biases(bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gives the biases of the input and of the recurrence."""
+    """Splits a bias into that of the input and that of the recurrence."""
     half = len(bias) // 2
     return bias[:half], bias[half:]
 
@@ -138,7 +140,8 @@ RECURRENT_RULES: Mapping[type[Operation], Rule] = {g.GruOp: _gru, g.LstmOp: _lst
 
 def _resize(op: g.ResizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     """Resizes an array: the nearest elements keep their bits, others are sums of doubles. Integers
-    are rounded in the end, ties to even, and saturate."""
+    are rounded at the end, ties to even, and saturate.
+    """
     (made,) = operands
     taps = {axis: found for axis in range(made.ndim) if (found := taps_along(op, axis)) is not None}
     for axis, along in taps.items():
@@ -153,7 +156,7 @@ def _resize(op: g.ResizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _sums(x: np.ndarray, along: Taps, axis: int) -> np.ndarray:
-    """Gives the sums of weighted taps along a dimension, as doubles."""
+    """Sums weighted taps along a dimension, as doubles."""
     wide, rank = x.astype(np.float64, copy=False), x.ndim - axis
     total = np.take(wide, along.indices[:, 0], axis) * _column(along.weights[:, 0], rank)
     for tap in range(1, along.weights.shape[1]):
@@ -163,14 +166,16 @@ def _sums(x: np.ndarray, along: Taps, axis: int) -> np.ndarray:
 
 
 def _column(values: np.ndarray, rank: int) -> np.ndarray:
-    """Gives values along the first of so many dimensions."""
+    """Reshapes values so that they lie along the first of so many dimensions: [n] → [n, 1, 1]."""
     return values.reshape([-1, *(1 for _ in range(rank - 1))])
 
 
 def _as(
     dtype: np.dtype, values: np.ndarray, rounded: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """Doubles, or what is of that type already, in another type: rounded so if it has integers."""
+    """Converts doubles to another type, rounding them by `rounded` if that has integers; values of
+    that type already stay as they are.
+    """
     if values.dtype == dtype:
         return values
     if dtype == np.bool_:
@@ -185,7 +190,8 @@ def _slices(
     x: np.ndarray, out: Shape, op: g.PoolOp | g.ConvOp, kernel: Sequence[int], fill: Any
 ) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
     """Yields each position in the kernel, in order, with the elements of `x` [N,C,spatial…] that
-    the windows have there [N,C,out…]. Outside of `x` there is `fill`."""
+    all windows have there [N,C,out…]; outside of `x` these are `fill`.
+    """
     strides, dilations = int_tuple(op.strides), int_tuple(op.dilations)
     begins = int_tuple(op.pads)[: len(kernel)]
     reach = [
@@ -230,7 +236,9 @@ def _average_pool(op: g.AveragePoolOp, operands: Sequence[np.ndarray]) -> np.nda
 
 
 def _lp_pool(op: g.LpPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
-    """Onnx's reference scales windows that lie partly beyond the pads, as an average would be."""
+    """Computes an LpPool. Onnx's reference scales windows that lie partly beyond the pads, as an
+    average would be.
+    """
     x, p = operands[0], op.p.value.data
     wide = np.promote_types(x.dtype, np.float32)
     total = np.zeros(shape_of(op.result.type), wide)
@@ -251,9 +259,10 @@ def _sum_pool(op: g.SumPoolOp, operands: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _conv(op: g.ConvOp, operands: Sequence[np.ndarray]) -> np.ndarray:
-    """Adds one matrix product for each kernel position: integers exactly, for products of bytes
-    summed in float64 stay far below 2^53. Onnx's reference multiplies what lies between the taps of
-    a dilated kernel by zeros, so that a NaN there spreads."""
+    """Computes a convolution as one matrix product for each kernel position: on integers exactly,
+    for products of bytes summed in float64 stay far below 2^53. Onnx's reference multiplies what
+    lies between the taps of a dilated kernel by zeros, so that a NaN there spreads.
+    """
     x, w = operands[0], operands[1]
     group, out = op.group.value.data, shape_of(op.result.type)
     whole = element_type_of(op.input.type) in BYTES
@@ -282,8 +291,9 @@ def _matmul(op: g.MatmulOp, operands: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _around(op: g.ConvTransposeOp, sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Counts the elements before the first, and behind the last, of each spatial dimension the
-    kernel reaches from the elements of the result."""
+    """Counts, for each spatial dimension, by how many elements kernels reach past the first and
+    past the last element of the input.
+    """
     rows = zip(
         sizes,
         int_tuple(op.strides),
@@ -298,8 +308,10 @@ def _around(op: g.ConvTransposeOp, sizes: Sequence[int]) -> list[tuple[int, int]
 
 
 def _conv_transpose(op: g.ConvTransposeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
-    """Adds the products with each kernel position to every `strides`-th element. As blocks have
-    it, there are zeros around the input, of which weights that are not finite make NaN."""
+    """Computes a transposed convolution: adds the products with each kernel position to every
+    `strides`-th element. As in blocks there are zeros around the input, of which weights that are
+    not finite make NaN.
+    """
     x, w, group = operands[0], operands[1], op.group.value.data
     strides, dilations = int_tuple(op.strides), int_tuple(op.dilations)
     begins, out = int_tuple(op.pads)[: x.ndim - 2], shape_of(op.result.type)
@@ -413,7 +425,9 @@ def _slice(op: g.SliceOp, operands: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _cum_sum(op: g.CumSumOp, operands: Sequence[np.ndarray]) -> np.ndarray:
-    """Adds in order, as the definition does, which takes a time quadratic in the size."""
+    """Computes running sums, adding in order, as the definition does; that takes a time quadratic
+    in the size.
+    """
     (x,), axis, back = operands, op.axis.value.data, bool(op.reverse.value.data)
     kind = x.dtype if x.dtype.kind in "iu" else np.promote_types(x.dtype, np.float32)
     rows = np.moveaxis(np.flip(x, axis) if back else x, axis, -1).astype(kind)

@@ -1,4 +1,4 @@
-"""Inputs and outputs of functions, on tensors or in memory.
+"""Finds the inputs and outputs of functions, on tensors or in memory.
 
 A function in memory has no results: it takes its inputs and then memrefs for its outputs, which are
 those that it writes.
@@ -77,7 +77,7 @@ def names_of(function: FuncOp) -> tuple[list[str], list[str]]:
 
 
 def written_in(function: FuncOp) -> set[SSAValue]:
-    """Gives the memrefs that a function writes."""
+    """Lists the memrefs that a function writes."""
     same: dict[SSAValue, SSAValue] = {}
     written: set[SSAValue] = set()
     for op in function.walk():

@@ -1,4 +1,4 @@
-"""Words the error for results of a target's code that are not those that a region promises."""
+"""Words the error for results of a target's code that are not what a region promises."""
 
 from __future__ import annotations
 

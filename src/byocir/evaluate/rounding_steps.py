@@ -27,9 +27,10 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass
 class StepCounts:
-    """Counts how far quantised values are from ONNX's, which rounds halves to even in float: the
-    largest distance, how many values there are, how many are off, and how many quantize ops have no
-    value to compare with."""
+    """Counts by how much quantised values differ from ONNX's, which rounds halves to even in float:
+    the largest distance, how many values there are, how many differ, and how many quantize ops have
+    no value to compare with.
+    """
 
     largest: int = 0
     values: int = 0
@@ -38,8 +39,9 @@ class StepCounts:
 
 
 def count_steps(plain: ModuleOp, rewritten: ModuleOp, feed: Arrays, found: StepCounts) -> None:
-    """Adds the steps between an imported net, after `BEFORE_INTEGERS`, and the same net rewritten
-    for targets."""
+    """Compares an imported net, after `BEFORE_INTEGERS`, with the same net rewritten for targets,
+    and adds up how many steps quantised values are apart.
+    """
     _compare(plain, _computed(rewritten, feed), feed, found)
 
 
@@ -48,8 +50,9 @@ _Seen = dict[_Key, list[np.ndarray]]
 
 
 def _computed(module: ModuleOp, feed: Arrays) -> _Seen:
-    """Gives the bytes that a module computes, by node and shape: of several ops of one node that
-    work one after the other on a shape, those of the last."""
+    """Runs a module and gives the bytes that it computes, by node and shape. Of several ops of one
+    node that work one after the other on the same shape, the last one counts.
+    """
     seen: _Seen = {}
 
     def observe(op: Operation, results: Sequence[np.ndarray]) -> None:
@@ -65,7 +68,7 @@ def _computed(module: ModuleOp, feed: Arrays) -> _Seen:
 
 
 def _goes_on(op: Operation) -> bool:
-    """Tells if an op of the same nodes works on its result, and on the same shape."""
+    """Tells if an op of the same nodes uses its result and gives one of the same shape."""
     users = [use.operation for use in op.results[0].uses]
     return any(
         user.location == op.location
@@ -76,9 +79,10 @@ def _goes_on(op: Operation) -> bool:
 
 
 def _compare(module: ModuleOp, seen: _Seen, feed: Arrays, found: StepCounts) -> None:
-    """Runs a module with the values of another in place of its own quantised ones. Where a node has
-    several of one shape, as a join has parts, whose order is not that of the other module, each is
-    compared with the closest that is left."""
+    """Runs a module, compares its quantised values with those of another, and goes on with the
+    others' values. Where a node has several values of one shape, such as the parts of a join, in
+    another order than the other module, each is compared with the closest of those that are left.
+    """
     left = {key: list(arrays) for key, arrays in seen.items()}
 
     def observe(op: Operation, results: Sequence[np.ndarray]) -> None:
@@ -101,7 +105,9 @@ def _compare(module: ModuleOp, seen: _Seen, feed: Arrays, found: StepCounts) -> 
 
 
 def _as(value: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Gives the numbers of another array on the grid of a value: a target's bytes may be signed."""
+    """Converts numbers of another array to the grid of a value: a target's bytes may be signed
+    where the value's are not.
+    """
     if other.dtype == value.dtype:
         return other.astype(np.int64)
     return other.astype(np.int64) + (128 if value.dtype == np.uint8 else -128)

@@ -27,7 +27,7 @@ FOLDER = resources.files("byocir") / "runtime" / "routines"
 
 @dataclass(frozen=True)
 class Routine:
-    """A named routine."""
+    """A routine by name, with the names of its integers and its meaning in numpy."""
 
     name: str
     numbers: tuple[str, ...]
@@ -42,8 +42,9 @@ class Routine:
         return f"{self.name}.c"
 
     def values(self, op: ExternOp) -> list[int]:
-        """Gives the integers of a call; raises ByocirError B307 where they are not those it
-        takes."""
+        """Gives the integers of a call in order; raises ByocirError B307 where they are not those
+        that the routine takes.
+        """
         given = op.values()
         if sorted(given) != sorted(self.numbers):
             raise _wrong(op, f"numbers {', '.join(self.numbers)}", ", ".join(given) or "none")
@@ -67,8 +68,9 @@ def _wrong(op: ExternOp, expected: str, found: str, help_: str = "") -> ByocirEr
 
 
 def _top_k(arrays: Sequence[np.ndarray], axis: int, k: int, largest: int) -> list[np.ndarray]:
-    """Gives the first `k` elements along an axis, the greatest or the least first, and their
-    indices; of equal ones the first. NaN is above all."""
+    """Finds the first `k` elements along an axis, the greatest or the least first, and their
+    indices; of equal ones the first. NaN is above all.
+    """
     x = np.moveaxis(arrays[0], axis, -1)
     keys = x if x.dtype.kind in "iu" else x.astype(np.float64)
     if largest:

@@ -1,4 +1,4 @@
-"""Meaning of the scalar ops that block bodies are written in, over numpy arrays.
+"""Evaluates the scalar ops that block bodies are written in, over numpy arrays.
 
 Each op is a function of arrays that broadcast against each other, so that a body is evaluated for
 many points at once. Integers wrap around; arith's signless types are held as signed numpy dtypes
@@ -40,7 +40,7 @@ def scalar_dtype(type_: Attribute) -> np.dtype:
 
 
 def number(value: Attribute) -> np.generic:
-    """Gives an integer or float attribute as a numpy scalar of its type; integers wrap around."""
+    """Reads an integer or float attribute as a numpy scalar of its type; integers wrap around."""
     if isinstance(value, FloatAttr):
         value = cast(FloatAttr, value)
         return scalar_dtype(value.type).type(value.value.data)
@@ -54,8 +54,8 @@ def number(value: Attribute) -> np.generic:
 
 
 def convert(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Converts integers to another width: extended as their own sign says, or low bits
-    kept.
+    """Converts integers to another width: they are extended as their own sign says, or keep the low
+    bits.
     """
     if dtype == np.bool_ and values.dtype != np.bool_:
         return (values & 1).astype(np.bool_)
@@ -63,7 +63,7 @@ def convert(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def unsigned(x: np.ndarray) -> np.ndarray:
-    """Gives the same bits as unsigned integers; booleans are 0 and 1 either way."""
+    """Reads the same bits as unsigned integers; booleans are 0 and 1 either way."""
     return x if x.dtype.kind != "i" else x.view(f"u{x.dtype.itemsize}")
 
 
@@ -87,7 +87,7 @@ def _as_unsigned(function: Function) -> Function:
 
 
 def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Division that rounds towards zero."""
+    """Divides, rounding towards zero."""
     quotient = np.floor_divide(x, y)
     return quotient + ((np.fmod(x, y) != 0) & ((x < 0) != (y < 0))).astype(quotient.dtype)
 
@@ -158,8 +158,9 @@ UNARY: dict[type[Operation], Function] = {
 
 
 def saturate(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Gives floats clipped to what the integer type holds, towards zero; NaN is its least number,
-    as in ONNX Runtime's QuantizeLinear."""
+    """Converts floats to an integer type, clipping them to what it holds, and cutting towards zero.
+    NaN becomes the least number, as in ONNX Runtime's QuantizeLinear.
+    """
     limits = np.iinfo(dtype)
     x = x.astype(np.promote_types(x.dtype, np.float32), copy=False)  # 16 bits hold few limits
     low, high = x.dtype.type(limits.min), x.dtype.type(limits.max)
@@ -215,7 +216,9 @@ def _compare_integers(op: arith.CmpiOp) -> Function:
 
 
 def _compare_floats(op: arith.CmpfOp) -> Function:
-    """`o…` is false and `u…` true when an operand is NaN; `ord` and `uno` ask just that."""
+    """Compares floats: `o…` is false and `u…` true when an operand is NaN; `ord` and `uno` ask just
+    that.
+    """
     predicate = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
 
     def compare(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -231,8 +234,9 @@ def _compare_floats(op: arith.CmpfOp) -> Function:
 
 
 def function_of(op: Operation) -> Function:
-    """Gives the meaning of a scalar op, as a function of its operands' values; raises ByocirError
-    B301 for an op that has none here."""
+    """Gives the function that computes a scalar op from its operands' values; raises ByocirError
+    B301 for an op that has none here.
+    """
     kind = type(op)
     if kind in BINARY:
         return BINARY[kind]
@@ -255,7 +259,7 @@ def function_of(op: Operation) -> Function:
 
 
 def _look_up(array: np.ndarray, *indices: np.ndarray) -> np.ndarray:
-    """Gives the elements at these indices; raises ByocirError B303 for one that is outside."""
+    """Looks up the elements at these indices; raises ByocirError B303 for one that is outside."""
     for index, size in zip(indices, array.shape, strict=True):
         low, high = np.min(index, initial=0), np.max(index, initial=-1)
         if low < 0 or high >= size:
@@ -267,7 +271,7 @@ def _look_up(array: np.ndarray, *indices: np.ndarray) -> np.ndarray:
 
 
 def _converts_scalars(op: Operation) -> bool:
-    """Tells if this is a conversion of one scalar; a cast must also keep its size."""
+    """Tells if a conversion is of one scalar; a cast must also keep its size."""
     if not isinstance(op, UnrealizedConversionCastOp):
         return True
     types = [value.type for value in (*op.operands, *op.results)]
@@ -286,7 +290,7 @@ def _conversion(
 
 
 def unknown(op: Operation, expected: str = "an op with an evaluation rule") -> ByocirError:
-    """Gives the error for an op that cannot be evaluated."""
+    """Makes the error for an op that cannot be evaluated."""
     return ByocirError(
         "B301",
         f"expected {expected}, found {op.name}",
@@ -296,7 +300,7 @@ def unknown(op: Operation, expected: str = "an op with an evaluation rule") -> B
 
 @dataclass(frozen=True)
 class Body:
-    """A block's body as a program over slots: arguments first, then one slot per op."""
+    """A block's body as a program over slots: the arguments first, then one slot per op."""
 
     arity: int
     steps: tuple[tuple[Function, tuple[int, ...]], ...]
@@ -304,8 +308,9 @@ class Body:
 
     @staticmethod
     def of(block: Block, values: Sequence[SSAValue]) -> Body:
-        """Gives the program that computes `values` from the block's arguments; raises ByocirError
-        B301 for an op that has no rule or uses a value from outside the block."""
+        """Makes the program that computes `values` from the block's arguments; raises ByocirError
+        B301 for an op that has no rule or uses a value from outside the block.
+        """
         slots: dict[SSAValue, int] = {arg: i for i, arg in enumerate(block.args)}
         steps: list[tuple[Function, tuple[int, ...]]] = []
         for op in sources(block, values):
@@ -316,8 +321,9 @@ class Body:
         return Body(len(block.args), tuple(steps), tuple(slots[value] for value in values))
 
     def run(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Gives the computed values for these arguments, which broadcast. Trailing arguments that
-        no value depends on may be left out."""
+        """Computes the values for these arguments, which broadcast. Trailing arguments that no
+        value depends on may be left out.
+        """
         slots: list[Any] = [*arguments, *[None] * (self.arity - len(arguments))]
         for function, operands in self.steps:
             slots.append(function(*[slots[i] for i in operands]))
@@ -325,7 +331,7 @@ class Body:
 
 
 def sources(block: Block, values: Sequence[SSAValue]) -> list[Operation]:
-    """Gives the ops of a block that these values depend on, in order."""
+    """Lists the ops of a block that these values depend on, in order."""
     needed = set(values)
     ops: list[Operation] = []
     for op in reversed(list(block.ops)):
@@ -336,6 +342,6 @@ def sources(block: Block, values: Sequence[SSAValue]) -> list[Operation]:
 
 
 def arguments_of(block: Block, values: Sequence[SSAValue]) -> set[int]:
-    """Gives the block's arguments that these values depend on, by position."""
+    """Lists the block's arguments that these values depend on, by position."""
     used = set(values).union(*(op.operands for op in sources(block, values)))
     return {arg.index for arg in block.args if arg in used}

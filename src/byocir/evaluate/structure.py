@@ -1,5 +1,6 @@
-"""Evaluates the ops that programs are put together of: functions, calls, composites, index
-arithmetic, and graph ops, which have an evaluator of their own."""
+"""Evaluates the ops that hold programs together: functions, calls, composites, index arithmetic,
+and graph ops, which have an evaluator of their own.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +26,10 @@ from byocir.evaluate.scalar import BINARY, CONVERSIONS, OTHERS, UNARY, function_
 
 
 def evaluate_graph(interpreter: Interpreter, op: GraphOp, arguments: Values) -> Values:
-    """Runs a graph op, by the interpreter's engine where all engines give the same bits: a float
-    that is rounded to an integer next then gives the same integer on all hosts."""
+    """Runs a graph op. An exact op without a numpy rule is run by the interpreter's engine, which
+    gives the same bits; others are not, so that a float which is rounded to an integer next gives
+    the same integer on all hosts.
+    """
     if interpreter.engine is not None and type(op) not in NUMPY_RULES and op.is_exact():
         return run_as_model(interpreter, op, arguments)
     return evaluate_graph_op(op, list(arguments))
@@ -47,8 +50,9 @@ def _constant(_: Interpreter, op: ConstantOp, arguments: Values) -> Values:
 
 @evaluates(*BINARY, *UNARY, *CONVERSIONS, *OTHERS)
 def _scalar(interpreter: Interpreter, op: Operation, arguments: Values) -> Values:
-    """Runs an op on numbers; index values become Python's integers, which are quicker to compute
-    addresses with."""
+    """Runs a scalar op on numbers; index values become Python's integers, with which addresses are
+    computed more quickly.
+    """
     function = interpreter.plans.get(op)
     if function is None:
         function = interpreter.plans[op] = function_of(op)
@@ -113,8 +117,9 @@ def _sizes(type_: Attribute) -> Sequence[int | str]:
 def call_on_tensors(
     interpreter: Interpreter, function: func.FuncOp, arguments: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
-    """Gives the results of a function, be it on tensors or on memrefs: inputs, which it must not
-    change, and then outputs, which it fills."""
+    """Computes the results of a function, be it on tensors or on memrefs: the latter takes inputs,
+    which it must not change, and then outputs, which it fills.
+    """
     types = list(function.function_type.inputs)
     if function.function_type.outputs or len(types) <= len(arguments):
         return interpreter.call(function, arguments)

@@ -1,4 +1,4 @@
-"""Non-maximum suppression: of boxes that overlap, the best alone are kept."""
+"""Computes non-maximum suppression: of boxes that overlap only the best are kept."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _kept(
 
 
 def _corners(boxes: np.ndarray, center: bool) -> np.ndarray:
-    """Gives the least and the greatest of both coordinates."""
+    """Gives the least and the greatest of both coordinates of each box."""
     a, b = boxes[..., :2], boxes[..., 2:]
     if center:
         half = b / np.float32(2)
@@ -52,7 +52,9 @@ def _corners(boxes: np.ndarray, center: bool) -> np.ndarray:
 
 
 def _shared(box: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Gives the part of what a box and others cover that both do; 0 where either covers nothing."""
+    """Gives the area that a box shares with each of the others, as a part of what both cover
+    together; minus infinity where they share nothing.
+    """
     low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
     sizes = high - low
     shared = sizes[:, 0] * sizes[:, 1]

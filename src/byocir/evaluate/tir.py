@@ -1,4 +1,4 @@
-"""Evaluation rules of the tensor level.
+"""Evaluates ops of the tensor level.
 
 Tensors are arrays that are never changed; memrefs are arrays that are. `tir.empty` and `tir.alloc`
 give zeros, which a correct program cannot see.
@@ -43,8 +43,9 @@ def evaluate_block(
     outs: Sequence[np.ndarray],
     bases: Sequence[int] = (),
 ) -> list[np.ndarray]:
-    """Gives the new contents of a block's `outs`, each of the type of its operand; the arrays given
-    are not changed. Raises ByocirError B303 for an access outside an array."""
+    """Computes the new contents of a block's `outs`, each of the type of its operand; the arrays
+    given are not changed. Raises ByocirError B303 for an access outside an array.
+    """
     updated = [np.array(array) for array in outs]
     update_block(op, ins, updated, bases)
     return updated

@@ -23,7 +23,7 @@ from byocir.memory import expect_memory
 
 @dataclass(frozen=True)
 class PointGrid:
-    """An iteration space, with its iterators in the order of the axes of views."""
+    """An iteration space, with its iterators in the order in which views have axes."""
 
     names: tuple[str, ...]
     """The names of all iterators of the block, by position."""
@@ -37,7 +37,9 @@ class PointGrid:
         return tuple(self.extents[i] for i in self.axes)
 
     def values(self, expr: AffineExpr, bases: Sequence[int]) -> np.ndarray:
-        """Gives an expression at every point, with axes of size 1 for iterators it does not use."""
+        """Computes an expression at every point, with axes of size 1 for iterators that it does not
+        use.
+        """
         grids: list[np.ndarray | None] = [None] * len(self.extents)
         for axis, i in enumerate(self.axes):
             shape = [1] * len(self.axes)
@@ -48,7 +50,9 @@ class PointGrid:
 
 
 class IndexedView:
-    """An index map over a space; `full` views have no axes of size 1 for unused iterators."""
+    """Applies an index map over a space to arrays; `full` views have axes of full size also for
+    unused iterators.
+    """
 
     def __init__(self, space: PointGrid, map_: AffineMap, *, full: bool) -> None:
         self.space = space
@@ -70,7 +74,8 @@ class IndexedView:
         mask: np.ndarray | None = None,
     ) -> np.ndarray:
         """Gives the elements of `array` at every point. Reads outside give `pad`; without one they
-        are an error B303, except at points where `mask` is false."""
+        raise ByocirError B303, except at points where `mask` is false.
+        """
         if not self.is_linear:
             return self._gather(array, bases, pad, mask)
         starts = self._starts(bases)
@@ -93,7 +98,7 @@ class IndexedView:
         )
 
     def _starts(self, bases: Sequence[int]) -> list[int]:
-        """Gives the index at the first point, for each dimension of the array."""
+        """Gives the index at the first point of the space, for each dimension of the array."""
         return [form.value(bases.__getitem__) for form in self._forms]
 
     def _strided(self, array: np.ndarray, starts: Sequence[int]) -> np.ndarray:
@@ -113,7 +118,9 @@ class IndexedView:
         return as_strided(corner, self._shape, strides)
 
     def indices(self, bases: Sequence[int]) -> tuple[np.ndarray, ...]:
-        """Gives the index into each dimension of the array at every point, broadcasting."""
+        """Computes the index into each dimension of the array at every point; the results
+        broadcast.
+        """
         return tuple(self.space.values(expr, bases) for expr in self.exprs)
 
     def _gather(
@@ -157,8 +164,9 @@ class IndexedView:
 def surrounded(
     array: np.ndarray, lows: Sequence[int], highs: Sequence[int], pad: np.generic | None
 ) -> np.ndarray:
-    """Gives the box [lows, highs] of an array that continues with `pad` (0 for None) on all
-    sides."""
+    """Gives the box from `lows` to `highs` of an array that is surrounded by `pad` (0 for None) on
+    all sides.
+    """
     shape = [high - low + 1 for low, high in zip(lows, highs, strict=True)]
     expect_memory(prod(shape) * array.dtype.itemsize, "an array with its pads")
     result = np.zeros(shape, array.dtype)

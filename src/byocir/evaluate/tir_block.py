@@ -1,4 +1,4 @@
-"""Meaning of `tir.block`.
+"""Evaluates `tir.block`.
 
 The parallel iterators are evaluated all at once, which is what makes them parallel: no point may
 read what another one writes. The reduction iterators run in row-major order, outermost, unless the
@@ -46,7 +46,7 @@ _COMBINE: dict[type[Operation], np.ufunc] = {
 
 @dataclass(frozen=True)
 class ProductSide:
-    """One side of a product that depends on a single input."""
+    """One side of a product, which depends on a single input."""
 
     argument: int
     body: Body
@@ -54,8 +54,9 @@ class ProductSide:
 
 @dataclass(frozen=True)
 class Reduction:
-    """`acc = combine(acc, term(ins))`; `factors` when the term is a product of integers of which
-    each side depends on one input."""
+    """A block that computes `acc = combine(acc, term(ins))`; `factors` are there when the term is a
+    product of integers, each side of which depends on one input.
+    """
 
     combine: np.ufunc
     term: Body
@@ -64,8 +65,9 @@ class Reduction:
     def run(
         self, views: Sequence[np.ndarray], acc: np.ndarray, reductions: tuple[int, ...]
     ) -> np.ndarray:
-        """Gives the final accumulators. `views` have one axis per parallel iterator, then one per
-        reduction iterator, of size 1 where they are constant; `acc` has the parallel axes."""
+        """Computes the final accumulators. `views` have one axis per parallel iterator, then one
+        per reduction iterator, of size 1 where they are constant; `acc` has the parallel axes.
+        """
         if self.factors is not None and acc.size * prod(reductions) >= MATRIX_LEAST:
             total = self._contract(views, self.factors, acc.ndim, reductions)
             if total is not None:
@@ -77,7 +79,7 @@ class Reduction:
     def _terms(
         self, views: Sequence[np.ndarray], acc: np.ndarray, piece: tuple[slice, ...]
     ) -> np.ndarray:
-        """Gives the terms of a piece of the reduction space, with all axes at full size."""
+        """Computes the terms of a piece of the reduction space, with all axes at full size."""
         terms = self.term.run([_cut(view, piece) for view in views])[0]
         return np.broadcast_to(terms, (*acc.shape, *(s.stop - s.start for s in piece)))
 
@@ -109,8 +111,9 @@ class Reduction:
         parallels: int,
         reductions: tuple[int, ...],
     ) -> np.ndarray | None:
-        """Gives the sum of products as int64, by matrix products; None where they would not be
-        exact or not be faster."""
+        """Sums the products as int64, by matrix products; None where these would not be exact, or
+        not faster.
+        """
         first, second = (views[factor.argument] for factor in factors)
         big = first if first.size >= second.size else second
         axis = int(np.argmax(big.shape[:parallels])) if parallels else 0
@@ -140,7 +143,7 @@ class Reduction:
 
 
 def recognise(op: BlockOp) -> Reduction | None:
-    """Gives the block as a reduction of this form, if it is one."""
+    """Reads a block as a reduction of this form; None if it has another one."""
     block = op.body.block
     if len(op.outs) != 1 or op.where is not None or not op.reductions or op.whole:
         return None
@@ -166,7 +169,9 @@ def _factors(op: BlockOp, term: SSAValue) -> tuple[ProductSide, ProductSide] | N
 
 
 def pieces(extents: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
-    """Boxes of at most `limit` points (at least one) that cover a space in row-major order."""
+    """Yields boxes of at most `limit` points (at least one) that cover a space in row-major
+    order.
+    """
     if not extents:
         yield ()
         return
@@ -179,7 +184,7 @@ def pieces(extents: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
 
 
 def _cut(view: np.ndarray, piece: tuple[slice, ...]) -> np.ndarray:
-    """Gives a piece of the last axes of a view."""
+    """Cuts a piece out of the last axes of a view; axes of size 1 stay."""
     sizes = view.shape[view.ndim - len(piece) :]
     return view[(..., *(s if n > 1 else slice(None) for s, n in zip(piece, sizes, strict=True)))]
 
@@ -187,8 +192,9 @@ def _cut(view: np.ndarray, piece: tuple[slice, ...]) -> np.ndarray:
 def _matrix_product(
     rows: np.ndarray, columns: np.ndarray, parallels: int, reductions: tuple[int, ...]
 ) -> np.ndarray | None:
-    """Gives the sum over the last axes of the product of two integer arrays, as int64; None where
-    floating point would round, or where both vary along the same axes."""
+    """Sums the product of two integer arrays over the last axes, as int64; None where floating
+    point would round, or where both vary along the same axes.
+    """
     kinds: dict[tuple[bool, bool], list[int]] = {}
     for axis in range(parallels):
         kind = (rows.shape[axis] > 1, columns.shape[axis] > 1)
@@ -218,10 +224,14 @@ def _magnitude(values: np.ndarray) -> int:
 
 
 class BlockPlan:
-    """The part of running a block that is worked out once, though the block may run many times."""
+    """Keeps the part of running a block that needs to be worked out only once, however often the
+    block runs.
+    """
 
     def __init__(self, op: BlockOp) -> None:
-        """Raises ByocirError B312 for more iterators than numpy's arrays have dimensions."""
+        """Works out how to run a block. Raises ByocirError B312 for more iterators than numpy's
+        arrays have dimensions.
+        """
         if len(op.extents) > MOST_DIMENSIONS:
             most, found = MOST_DIMENSIONS, len(op.extents)
             raise ByocirError("B312", f"expected at most {most} iterators, found {found}")
@@ -299,7 +309,7 @@ class BlockPlan:
         self._write(outs, bases, acc, once)
 
     def _mask(self, bases: Sequence[int]) -> np.ndarray | None:
-        """Tells of each point if the guard holds there; None without a guard."""
+        """Marks the points at which the guard holds; None without a guard."""
         if self._guards is None:
             return None
         mask = np.ones((1,) * len(self._space.axes), np.bool_)
@@ -338,7 +348,7 @@ class BlockPlan:
 
 
 def _at(view: np.ndarray, point: tuple[int, ...]) -> np.ndarray:
-    """Gives the elements at a point of the last axes; axes of size 1 are constant."""
+    """Takes the elements at a point of the last axes; axes of size 1 are constant."""
     sizes = view.shape[view.ndim - len(point) :]
     return view[(..., *(i if n > 1 else 0 for i, n in zip(point, sizes, strict=True)))]
 

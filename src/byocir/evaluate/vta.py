@@ -1,4 +1,4 @@
-"""Meaning of VTA code, before and after it is encoded.
+"""Evaluates VTA code, before and after it is encoded.
 
 Instructions are run in program order, without regard to their dependency flags; an encoded program
 is run as the accelerator would, with the order that its flags allow. Both give the same results
@@ -55,8 +55,8 @@ def _program(_: Interpreter, op: vta.ProgramOp, arguments: Values) -> Values:
 def run_program(
     program: vta.ProgramOp, inputs: Sequence[np.ndarray], *, timing: bool = False
 ) -> tuple[list[np.ndarray], SimResult]:
-    """Runs a program in the simulator on packed inputs, in the order of its ports: its outputs, and
-    what the simulator measured, cycles only with `timing`.
+    """Runs a program in the simulator on packed inputs, in the order of its ports. Gives its
+    outputs, and what the simulator measured, with cycles only if `timing` is asked for.
 
     Raises ByocirError B337 for inputs that do not fit the ports, and VTAError for a program that
     the machine refuses.

@@ -1,4 +1,4 @@
-"""Machines, described once: what byocir compiles for and simulates from one declaration.
+"""Describes machines once: byocir compiles for them, and simulates them, from one declaration.
 
 ```python
 engine = Machine("engine")

@@ -1,4 +1,4 @@
-"""The cycles of calls that do a block together, for many sizes of it at once.
+"""Counts the cycles of the calls that together do a block, for many sizes of it at once.
 
 A description's costs are functions that take one size of each iterator. They are asked once for
 each combination of sizes that comes, and looked up for all others that are alike.
@@ -21,7 +21,9 @@ Floats = NDArray[np.float64]
 
 
 def asked(question: Callable[..., float], numbers: Sequence[Ints], where: Bools) -> Floats:
-    """Gives what a function says of numbers, one of each array; 0 where it is not to be asked."""
+    """Asks a function about many combinations of numbers at once, one of each array, each
+    combination only once; 0 where it is not to be asked.
+    """
     shape = np.broadcast_shapes(where.shape, *(array.shape for array in numbers))
     if where.size == 1 and all(array.size == 1 for array in numbers):
         said = question(*(array.item() for array in numbers)) if where.all() else 0
@@ -42,8 +44,10 @@ def asked(question: Callable[..., float], numbers: Sequence[Ints], where: Bools)
 def cycles_of_calls(
     fit: Fit, sizes: Sequence[Ints], extents: Sequence[Ints], where: Bools
 ) -> Floats:
-    """Gives the cycles of all calls that do blocks over these extents in pieces of these sizes, an
-    array for each iterator; those that find what stays in the unit come one after the other."""
+    """Counts the cycles of all calls that do blocks over these extents in pieces of these sizes,
+    given by an array for each iterator. Calls that find the operand which stays in the unit come
+    one after the other.
+    """
     keeps = bool(fit.instruction.keeps)
     cost = fit.instruction.cost_kept if keeps else fit.instruction.cost
     pieces = [list(_pieces(*pair)) for pair in zip(extents, sizes, strict=True)]
@@ -72,7 +76,7 @@ def _pieces(extent: Ints, size: Ints) -> Iterator[_Piece]:
 def _summed(
     fit: Fit, pieces: Sequence[Sequence[_Piece]], cost: Callable[[Sizes], float], where: Bools
 ) -> Floats:
-    """Gives the cycles of calls of all combinations of these pieces."""
+    """Sums the cycles of the calls for all combinations of these pieces."""
     named = sorted({i for positions in fit.iterators.values() for i in positions})
     total: Floats = np.zeros(())
 

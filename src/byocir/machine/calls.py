@@ -1,4 +1,4 @@
-"""The calls of a program: what encoders, simulators and the passes that order them read."""
+"""Lists the calls of a program, for encoders, simulators and the passes that order calls."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from byocir.machine.parts import Unit
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """The calls of one instruction that an op of a program stands for. They come in the order of
-    the block's iterators, the last one fastest, each for as many points as the op's cut says, or
-    for those that are left."""
+    """The calls of one instruction that an op of a program stands for. They follow the block's
+    iterators, the last one fastest, and each does as many points as the op's cut says, or those
+    that are left.
+    """
 
     machine: Machine
     op: IntrinsicOp
@@ -54,7 +55,7 @@ class Calls:
 
     @property
     def is_beside(self) -> bool:
-        """Tells whether they are issued by turns with those of the next op that is not."""
+        """Tells whether the calls take turns with those of the next op for which this is false."""
         return self.op.beside is not None
 
     @cached_property
@@ -73,7 +74,7 @@ class Calls:
 
     @cached_property
     def places(self) -> Mapping[str, Place]:
-        """The boxes that all calls together reach, by the operands' names."""
+        """The boxes that all calls together reach, by the names of operands."""
         fit = self._kind(self.cut, self.start).fit
         found = _boxes(fit, self._moves, self.block.extents, [0] * len(self.cut))
         return {name: self._place(box) for name, box in found}
@@ -85,7 +86,9 @@ class Calls:
 
     @property
     def read(self) -> list[Place]:
-        """The boxes that calls read: operands and, unless the result begins anew, the result."""
+        """The boxes that all calls together read: operands and, unless the result begins anew, the
+        result.
+        """
         *inputs, result = self.places.values()
         return [*inputs, result] if self._kind(self.cut, self.start).reads_old else inputs
 
@@ -98,7 +101,9 @@ class Calls:
             yield Call(self.op, kind, reached, number == 0, number == last)
 
     def _course(self) -> _Course:
-        """Follows the calls through arrays whose indices have no constants."""
+        """Follows the calls, once for all ops whose blocks are alike but for the constants in their
+        indices.
+        """
         course = _Course()
         for box in self.op.boxes_of(self.block):
             offsets, extents = [at for at, _ in box], tuple([end - at for at, end in box])
@@ -109,7 +114,7 @@ class Calls:
 
     @property
     def _parts(self) -> tuple[Attribute | None, Attribute | None, Attribute | None]:
-        """All that, beside its block, decides the calls of an op."""
+        """The parts of an op that, beside its block, decide its calls."""
         return self.op.cut, self.op.order, self.start
 
     @cached_property
@@ -117,7 +122,9 @@ class Calls:
         return self.machine.number_of(block_key(self.block))
 
     def _kind(self, extents: Shape, start: Attribute | None) -> Kind:
-        """Gives the calls that do so many points. Raises ByocirError B271 where there are none."""
+        """Gives what a call is that does so many points. Raises ByocirError B271 where the
+        instruction has no such call.
+        """
         name = self.op.callee.data
         found = kind_of(self.machine, name, self.block, self._key, extents, start)
         if isinstance(found, str):
@@ -150,7 +157,7 @@ class Calls:
 
 @dataclass(frozen=True)
 class _Box:
-    """A box of an operand, where its indices have no constants; `steps` are as those of places."""
+    """A box of an operand whose indices have no constants; `steps` are as those of places."""
 
     operand: int
     sides: tuple[Span, ...]
@@ -160,8 +167,9 @@ class _Box:
 def _boxes(
     fit: Fit, moves: Sequence[Sequence[Linear[int]]], extents: Shape, offsets: Sequence[int]
 ) -> list[tuple[str, _Box]]:
-    """Gives the boxes that operands reach, by name, when iterators run from these offsets over
-    these extents."""
+    """Gives the boxes that operands reach, by name, when iterators run over these extents from
+    these offsets.
+    """
     reached = [Interval(at, at + n - 1) for at, n in zip(offsets, extents, strict=True)]
     found: list[tuple[str, _Box]] = []
     for name, operand in fit.operands.items():
@@ -173,7 +181,7 @@ def _boxes(
 
 
 class _Course:
-    """Follows the calls of an op one after the other: the same for all that do alike blocks."""
+    """The calls of an op, one after the other, which are the same for all ops with like blocks."""
 
     def __init__(self) -> None:
         self.boxes: list[_Box] = []
@@ -200,7 +208,9 @@ def _step(forms: Sequence[Linear[int]], positions: Sequence[int]) -> Shape:
 
 
 def _parts_of(op: IntrinsicOp) -> tuple[BlockOp, Attribute | None]:
-    """Gives the block of an instruction, and the number that its result begins with, if it does."""
+    """Gives the block of an instruction, and the number that its result begins with, if there is
+    one.
+    """
     *before, work = op.body.block.ops
     assert isinstance(work, BlockOp)
     if not before or not isinstance(before[0], BlockOp):
@@ -210,8 +220,9 @@ def _parts_of(op: IntrinsicOp) -> tuple[BlockOp, Attribute | None]:
 
 
 def ops_in(machine: Machine, body: Block) -> list[Calls]:
-    """Gives the calls of a program, in order, as its ops have them together. Raises ByocirError
-    B271 for an op that the machine has no instruction for."""
+    """Lists the ops of a program, in order, each with its calls. Raises ByocirError B271 for an op
+    that the machine has no instruction for.
+    """
     arrays: dict[SSAValue, int] = {value: number for number, value in enumerate(body.args)}
     found: list[Calls] = []
     for op in body.ops:
@@ -233,12 +244,14 @@ def _called(machine: Machine, op: IntrinsicOp) -> Instruction:
 
 
 def calls_in(machine: Machine, body: Block) -> list[Call]:
-    """Gives the calls of a program one by one, as they are issued; raises as `ops_in`."""
+    """Yields the calls of a program one by one, as they are issued; raises as `ops_in`."""
     return list(_one_by_one(ops_in(machine, body)))
 
 
 def _one_by_one(ops: Sequence[Calls]) -> Iterator[Call]:
-    """Gives the calls of ops, and tells those whose unit still keeps the operand that they want."""
+    """Yields the calls of ops as they are issued, and marks those whose unit still keeps the
+    operand that they need.
+    """
     calls = [(iter(op), op.instruction, op.block.outs[0]) for op in ops]
     held: dict[Unit, tuple[Instruction, Place]] = {}
     for number in issued(ops):
@@ -257,8 +270,9 @@ def _one_by_one(ops: Sequence[Calls]) -> Iterator[Call]:
 
 
 def issued(ops: Sequence[Calls]) -> Iterator[int]:
-    """Gives for each call of a program, as they are issued, the number of the op that it is part
-    of."""
+    """Yields, for each call of a program as it is issued, the number of the op that it belongs
+    to.
+    """
     beside: list[int] = []
     for number, op in enumerate(ops):
         own = [number] * op.count
@@ -271,7 +285,9 @@ def issued(ops: Sequence[Calls]) -> Iterator[int]:
 
 
 def _by_turns(some: Sequence[int], others: Sequence[int]) -> Iterator[int]:
-    """Gives both in one, each in its order and spread over all."""
+    """Merges two sequences: each keeps its order, and the first is spread evenly over the
+    second.
+    """
     taken = 0
     for number, other in enumerate(others):
         due = -(-len(some) * (number + 1) // len(others))
@@ -281,6 +297,6 @@ def _by_turns(some: Sequence[int], others: Sequence[int]) -> Iterator[int]:
 
 
 def buffers_in(machine: Machine, body: Block) -> list[AllocOp]:
-    """Gives the buffers of a program that lie in the machine's memories, in order."""
+    """Lists the buffers of a program that lie in the machine's memories, in order."""
     scopes = {memory.scope for memory in machine.memories}
     return [op for op in body.ops if isinstance(op, AllocOp) and scope_of(op.result.type) in scopes]

@@ -1,4 +1,4 @@
-"""Mistakes in descriptions of machines, told when the target is loaded: one message, code B270."""
+"""Finds mistakes in descriptions of machines when the target is loaded: one message, code B270."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def _wrong(machine: Machine, expected: str, found: str, help: str = "") -> Byoci
 
 
 def _kinds(machine: Machine) -> None:
-    """Holds the declarations against their types, which Python does not: others would fail later,
-    or mean nothing."""
+    """Checks declarations against their types, which Python does not do: a wrong one would fail
+    later, or mean nothing.
+    """
     for what, value, kind in _declared(machine):
         if not isinstance(value, kind) or isinstance(value, bool):
             raise _wrong(machine, f"{what} to be {_CALLED[kind]}", repr(value))
@@ -52,7 +53,7 @@ _CALLED: Mapping[Any, str] = {
 
 
 def _declared(machine: Machine) -> Iterator[tuple[str, Any, Any]]:
-    """Gives all declarations whose type is checked: words for messages, value, type."""
+    """Lists all declarations whose type is checked: words for messages, value, type."""
     yield "the order", machine.ordered, Order
     for unit in machine.units:
         yield f"the queue of unit {unit.name}", unit.queue, int
@@ -144,7 +145,9 @@ def _opcodes(machine: Machine) -> None:
 
 
 def _fifos(machine: Machine) -> None:
-    """Holds rows that leave in the order in which they came against units, which have none."""
+    """Checks that one unit alone writes a FIFO, and one alone reads it: rows leave in the order in
+    which they came, and nothing orders two units.
+    """
     for memory in (each for each in machine.memories if each.fifo):
         writing = [each for each in machine.instructions if each.into == memory]
         reads = [(each, _read(form)) for each in machine.instructions for form in each.forms]
@@ -184,8 +187,10 @@ def _costs(machine: Machine) -> None:
 
 
 def _sizes(each: Instruction) -> Iterator[dict[str, int]]:
-    """Gives the smallest and the largest sizes of an instruction, and those between that differ in
-    one iterator: at most so many, as costs are functions that take their time."""
+    """Yields sizes of an instruction to ask its functions about: the smallest, the largest, and
+    those that differ from them in one iterator, a limited number of each, for costs are functions
+    that take their time.
+    """
     names = [name for form in each.forms for name in _iterators(form.iterators)]
     limits = {name: each.limits.get(name, Limit(1)) for name in names}
     for sizes in (
@@ -228,13 +233,15 @@ def _memory(pattern: Any) -> Memory:
 
 
 def _read(form: BlockPattern) -> set[Memory]:
-    """Gives the memories that a form reads, and begins with what they hold."""
+    """Lists the memories that a form reads, that of the value which its result starts from
+    included.
+    """
     start = init_of(form)
     return {_memory(read.pattern) for read in form.reads} | ({start.memory} if start else set())
 
 
 def _reached(index: Index, sizes: dict[str, int]) -> Shape:
-    """Gives the box that an index reaches, where unknown steps are 1."""
+    """Gives the sizes of the box that an index reaches, taking unknown steps for 1."""
     shape: list[int] = []
     for part in index:
         terms = part.terms if isinstance(part, Affine) else ()

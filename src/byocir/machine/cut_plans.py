@@ -1,5 +1,6 @@
-"""Plans that cut a block of any size into calls of one instruction: along which iterators, and
-at which cost."""
+"""Plans how to cut a block of any size into calls of one instruction: along which iterators, and at
+which cost.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ from byocir.machine.parts import Bools, Ints, Limit
 
 @dataclass(frozen=True)
 class Plan:
-    """A block as calls of an instruction: how many points of each of its iterators, by position, a
-    call has at most, and the cycles of all calls together."""
+    """A block as calls of an instruction: for each of its iterators, by position, the most points
+    that a call has, and the cycles of all calls together.
+    """
 
     fit: Fit
     sizes: tuple[int, ...]
@@ -43,10 +45,11 @@ def plans_of(
     start: Attribute | None = None,
     only: Instruction | None = None,
 ) -> list[Plan]:
-    """Gives the ways in which instructions, or only one, do a block over these extents, the
+    """Gives the ways in which instructions, or only one of them, do a block over these extents, the
     cheapest first. With `start` each call begins with that number, and sums are whole. `reasons`
-    gets why others do not. Where patterns alone are asked for, tiles may overlap: what an extent
-    leaves need not be legal."""
+    gets why other instructions do not do it. Where patterns alone are asked for, tiles may overlap:
+    the points left over by an extent need not be a legal call.
+    """
     key = machine.number_of(pattern_key(block))
 
     def found() -> tuple[list[Plan], list[str]]:
@@ -66,7 +69,7 @@ def _plans(
     start: Attribute | None,
     only: Instruction | None,
 ) -> tuple[list[Plan], list[str]]:
-    """Gives plans, the cheapest first, and why there are no others."""
+    """Finds plans, the cheapest first, and why there are no others."""
     found, reasons = list[Plan](), list[str]()
     overlapping = frozenset(block.parallels if asked == "pattern" else ())
     for kept in _choices(machine, block, extents, only):
@@ -93,7 +96,9 @@ def _said(
     asked: Asked,
     only: Instruction | None,
 ) -> list[Fit | Misfit]:
-    """Fits each instruction to a block, limits aside: to them an iterator has one point or more."""
+    """Tries each instruction on a block without regard to limits: then it only matters whether an
+    iterator has one point or more.
+    """
     least = tuple(min(size, 2) for size in sizes)
     question = ("fits", key, least, start, asked, only)
 
@@ -106,7 +111,9 @@ def _said(
 def _choices(
     machine: Machine, block: BlockOp, extents: Sequence[int], only: Instruction | None
 ) -> Iterator[frozenset[int]]:
-    """Gives the iterators that one call may run over: as many as patterns name, or fewer."""
+    """Yields the sets of iterators that one call may run over: as many iterators as patterns name,
+    or fewer.
+    """
     live = [i for i, extent in enumerate(extents) if extent > 1]
     parallel = [i for i in live if i not in block.reductions]
     reduced = [i for i in live if i in block.reductions]
@@ -136,8 +143,9 @@ def _planned(
     reasons: list[str],
     overlapping: frozenset[int],
 ) -> Plan | None:
-    """Gives the plan with the largest sizes, at most these, that limits allow; None without any.
-    The last of overlapping calls costs what one of the next size that is legal does."""
+    """Finds the plan with the largest sizes, at most these, that limits allow; None if there is
+    none. The last of overlapping calls costs as much as one of the next larger legal size.
+    """
     cut, done = list(sizes), list(extents)
     for name, positions in fit.iterators.items():
         limit = fit.instruction.limits.get(name)
@@ -156,16 +164,18 @@ def _planned(
 
 
 def _most(limit: Limit, extent: int, overlaps: bool) -> int:
-    """Gives the largest size that a limit allows and, unless calls may overlap, that leaves a rest
-    that it allows; 0 if none."""
+    """Finds the largest size that a limit allows and, unless calls may overlap, that leaves a
+    remainder which it allows, too; 0 if there is none.
+    """
     if extent % limit.step and not overlaps:
         return 0
     return min(extent - extent % limit.step, limit.most - limit.most % limit.step)
 
 
 def cost_of(fit: Fit, sizes: Sequence[int], extents: Sequence[int]) -> float:
-    """Gives the cycles of all calls that do a block over these extents in pieces of these
-    sizes."""
+    """Counts the cycles of all calls that do a block over these extents in pieces of these
+    sizes.
+    """
     return cycles_of_calls(fit, _arrays(sizes), _arrays(extents), _ALL).item()
 
 
@@ -179,9 +189,10 @@ def _arrays(numbers: Sequence[int]) -> list[Ints]:
 def least_cycles(
     machine: Machine, block: BlockOp, extents: Sequence[Ints], asked: Asked
 ) -> dict[str, Floats]:
-    """Gives the cycles of what `plans_of` puts first for blocks as large as these arrays say, by
-    the unit that they keep busy: infinitely many where there is no plan. The block has two points
-    or more of each iterator."""
+    """Counts, for blocks as large as these arrays say, the cycles of the plan that `plans_of` puts
+    first, by the unit that it keeps busy; infinitely many where there is no plan. Each block has
+    two points or more of each iterator.
+    """
     shape = np.broadcast_shapes(*(each.shape for each in extents))
     least, units = np.full(shape, inf), list[str]()
     of = np.zeros(shape, np.int64)
@@ -205,7 +216,7 @@ def least_cycles(
 
 
 def _cut(fit: Fit, sizes: Sequence[Ints]) -> tuple[list[Ints], Bools]:
-    """Gives the largest sizes, at most these, that limits allow, and where there are some."""
+    """Finds the largest sizes, at most these, that limits allow, and marks where there are any."""
     cut, legal = list(sizes), _ALL
     for name, positions in fit.iterators.items():
         limit = fit.instruction.limits.get(name)

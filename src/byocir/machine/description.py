@@ -1,4 +1,4 @@
-"""`Machine`: the declarations of a machine."""
+"""Defines `Machine`, which holds the declarations of a machine."""
 
 from __future__ import annotations
 
@@ -78,13 +78,14 @@ class Machine:
         kept_cycles: Cycles | None = None,
         **limits: Limit,
     ) -> Callable[[Callable[[], Any]], Instruction]:
-        """Decorator: declares an instruction. The function gives its pattern, or alternatives.
+        """Decorator: declares an instruction by a function that gives its pattern, or alternatives.
         Values of the pattern lie in the memory that they are made of (`near("a")`), other wildcards
-        in main memory. `into` is the memory it writes, by default that of what it starts from, else
-        main memory. Limits are given by the names of iterators. `strided` names the operands
-        whose rows need not follow each other, as its code says how far apart they are; the result
-        is "out". `keeps` names an operand that stays in the unit, as weights do in an array: a call
-        that finds it there takes `kept_cycles`."""
+        in main memory. `into` is the memory that it writes, by default the one that its result
+        starts from, else main memory. Limits are given by the names of iterators. `strided` names
+        the operands whose rows need not follow each other, as the instruction's code says how far
+        apart they are; the result is "out". `keeps` names an operand that stays in the unit, as
+        weights do in an array: a call that finds it there takes `kept_cycles`.
+        """
 
         def build(function: Callable[[], Any]) -> Instruction:
             pattern = composite(f"{self.name}.{function.__name__}")(function)
@@ -127,7 +128,7 @@ class Machine:
         time: tuple[Unit, Mapping[str, Limit], Cycles],
         hooks: tuple[Any, ...],
     ) -> Instruction:
-        """Adds an instruction: the others are fields of `Instruction`, in their order."""
+        """Adds an instruction; the other parameters are fields of `Instruction`, in their order."""
         forms = [each for each in pattern.walk() if isinstance(each, BlockPattern)]
         if not forms or any(form.label not in (None, WORK) for form in forms):
             told = f"expected instruction {pattern.name} to be one block without a name, or several"
@@ -151,8 +152,9 @@ class Machine:
 
     @property
     def hands_on(self) -> bool:
-        """Tells whether a program may read what it wrote to main memory: whether tokens, if it has
-        these, lead from units that write there to all that read there."""
+        """Tells whether a program may read what it wrote to main memory. If units are ordered by
+        tokens, that needs tokens from all units that write there to all that read there.
+        """
         if not isinstance(self.ordered, Tokens):
             return True
         writers = {each.unit for each in self.instructions if each.into.is_main}
@@ -165,12 +167,13 @@ class Machine:
         return MAIN if not scope else next((m for m in self.memories if m.scope == scope), None)
 
     def called(self, name: str) -> Instruction:
-        """Gives the instruction of this name."""
+        """Finds the instruction of this name."""
         return next(each for each in self.instructions if each.name == name)
 
     def path(self, source: Memory, into: Memory) -> Sequence[Memory] | None:
-        """Gives the memories from one to another along copies, with as few steps as there can be;
-        None where no copies lead there."""
+        """Finds the shortest way from one memory to another along copies, as the memories on it;
+        None where no copies lead there.
+        """
         paths = [[source]]
         seen = {source}
         for path in paths:
@@ -188,12 +191,14 @@ class Machine:
                 yield each.into
 
     def answer(self, key: tuple[Hashable, ...], found: Callable[[], Answer]) -> Answer:
-        """Gives the answer to a question about blocks, which is found once: the same is asked for
-        each tile. The first part of the key says what was asked, the rest all that decides it."""
+        """Remembers the answer to a question about blocks, which is found once: the same is asked
+        for each tile. The first part of the key says what is asked, the rest all that decides the
+        answer.
+        """
         if key not in self._answers:
             self._answers[key] = found()
         return self._answers[key]
 
     def number_of(self, key: Hashable) -> int:
-        """Gives a long part of such keys a number of its own, which is quicker to find."""
+        """Numbers a long part of such keys: a number is found more quickly."""
         return self._numbers.setdefault(key, len(self._numbers))

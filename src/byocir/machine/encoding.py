@@ -1,5 +1,6 @@
-"""The machine's own code: what its instructions say for each call, and configuration where it
-changes."""
+"""Encodes programs in the machine's own code: what its instructions say for each call, and
+configuration where it changes.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +14,10 @@ from byocir.machine.instructions import Register
 
 
 def encoded(machine: Machine, function: FuncOp) -> list[Any]:
-    """Encodes a program by the machine's hooks, in order: one entry for each call and, in front
-    of it, one for each register that does not hold yet what the call needs. Nothing for a machine
-    whose instructions have no hooks."""
+    """Encodes a program by the machine's hooks, in order: one entry for each call and, in front of
+    it, one for each register that must change for it. Empty for a machine whose instructions have
+    no hooks.
+    """
     code: list[Any] = []
     held: dict[Register, Any] = {}
     for call in calls_in(machine, function.body.block):

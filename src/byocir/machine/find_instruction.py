@@ -1,5 +1,4 @@
-"""Finds the instruction that does a block: its pattern, rules and limits held against the block
-alone.
+"""Finds the instruction that does a block: tries patterns, rules and limits on the block alone.
 
 An instruction sees a block as its own small program: operands are the boxes that the block reaches,
 iterators of one point are gone, and dimensions of size one are left out until an operand has as
@@ -35,7 +34,9 @@ from byocir.patterns.scalars import match_body
 
 @dataclass(frozen=True)
 class Misfit:
-    """The reason why an instruction does not do a block; if empty, it takes other operands."""
+    """Says why an instruction does not do a block; an empty reason means that it takes other
+    operands.
+    """
 
     instruction: Instruction
     reason: str
@@ -54,8 +55,9 @@ def fits(
     asked: Asked = "all",
     only: Instruction | None = None,
 ) -> Iterator[Fit | Misfit]:
-    """Tries each instruction, or only one, on a block, bases, guards and pads aside. With `start`
-    the block begins with that number in place of what its result was before."""
+    """Tries each instruction, or only one, on a block without its bases, guards and pads. With
+    `start` the block begins with that number in place of what its result was before.
+    """
     key = "bodies", body_key(block.body.block)
     told = machine.answer(key, lambda: _told_of_bodies(machine, block))
     for instruction in machine.instructions if only is None else [only]:
@@ -63,8 +65,9 @@ def fits(
 
 
 def _told_of_bodies(machine: Machine, block: BlockOp) -> Mapping[BlockPattern, str]:
-    """Says of all forms of instructions with as many inputs whose bodies compute something else how
-    they differ."""
+    """Says how bodies differ, for each form of an instruction that has as many inputs as a block
+    and computes something else.
+    """
     orders = list(permutations(range(len(block.ins))))
     forms = [form for each in machine.instructions for form in each.forms]
     return {
@@ -113,7 +116,9 @@ Rank = tuple[int, int]
 
 
 def _ranks(instruction: Instruction, form: BlockPattern, count: int) -> list[tuple[Rank, ...]]:
-    """Gives the ways in which operands can have as many dimensions as they are read with."""
+    """Lists the ways in which operands can be ordered, each with the number of dimensions and lanes
+    that a form reads of it.
+    """
     if len(form.reads) != count:
         return []
     found: list[Rank] = []
@@ -131,9 +136,10 @@ def _lanes(memory: Memory) -> int:
 def local_form(
     block: BlockOp, ranks: Sequence[Rank], start: Attribute | None = None
 ) -> BlockOp | None:
-    """Gives the block as a program of its own, with operands of these ranks; None where they have
-    more dimensions of several elements, or indices that divide, and where the block has no
-    iterators."""
+    """Makes of a block a program of its own, with operands of these ranks. None where an operand
+    has more dimensions of several elements, or an index that divides, and where the block has no
+    iterators.
+    """
     extents = block.extents
     if not extents:  # one number, which no step of an instruction runs over
         return None
@@ -164,8 +170,9 @@ def on_its_own(
     maps: Sequence[AffineMap],
     start: Attribute | None = None,
 ) -> BlockOp:
-    """Gives a block with the body of another as a program of its own, on arrays of these types.
-    With `start` its result begins with that number."""
+    """Makes a program of its own with one block, which has the body of another and works on arrays
+    of these types. With `start` its result begins with that number.
+    """
     outside, count = Block(arg_types=types), len(block.ins)
     if start is not None:
         outside.add_op(FillOp.of(start, outside.args[count], block.location))
@@ -176,7 +183,7 @@ def on_its_own(
 
 
 def sized(block: BlockOp, sizes: Sequence[int]) -> BlockOp:
-    """Gives the block over these extents, as a program of its own on arrays of the same types."""
+    """Makes the block over these extents, as a program of its own on arrays of the same types."""
     types = [value.type for value in [*block.ins, *block.outs]]
     if block.in_value_form:
         types = [buffer(element_type_of(type_), shape_of(type_)) for type_ in types]
@@ -192,8 +199,9 @@ def kind_of(
     extents: Shape,
     start: Attribute | None,
 ) -> Kind | str:
-    """Gives the calls of an instruction that do so many points of a block, or why none does; `key`
-    is that of the block."""
+    """Gives what a call of an instruction is that does so many points of a block, or says why there
+    is none; `key` is that of the block.
+    """
 
     def found() -> Kind | str:
         piece = sized(block, extents)
@@ -229,8 +237,9 @@ def _side(
 
 
 def _with_rank(sides: Sequence[_Side], rank: Rank) -> list[_Side] | None:
-    """Gives the dimensions without as many of size one as there are too many, the first ones first;
-    lanes are kept."""
+    """Drops leading dimensions of size one until so many are left, and adds such dimensions where
+    there are fewer; lanes are kept. None where too many have several elements.
+    """
     left = len(sides) - rank[0]
     kept: list[_Side] = []
     for at, (size, index) in enumerate(sides):
@@ -265,7 +274,7 @@ def _bound(instruction: Instruction, form: BlockPattern, match: Match, block: Bl
 
 
 def _turns(block: BlockOp, position: int | None) -> frozenset[int]:
-    """Gives the iterators with which an operand moves."""
+    """Gives the iterators on which the index of an operand depends."""
     if position is None:
         return frozenset()
     forms = [linear(expr) for expr in block.maps.data[position].data.results]
@@ -273,9 +282,7 @@ def _turns(block: BlockOp, position: int | None) -> frozenset[int]:
 
 
 def _misplaced(fit: Fit, block: BlockOp) -> str:
-    """Names an operand that lies in another memory than the instruction's; empty if none
-    does.
-    """
+    """Names an operand that is in another memory than the instruction needs; empty if none is."""
     for value, memory in zip([*block.ins, *block.outs], fit.memories, strict=True):
         if scope_of(value.type) != memory.scope:
             return f"expected an operand in {memory.called}, found one in {_scope(value.type)}"
@@ -301,8 +308,9 @@ def _scope(type_: Attribute) -> str:
 
 
 def _scattered(fit: Fit, block: BlockOp) -> str:
-    """Names an operand whose rows, or elements in main memory, do not follow each other as
-    the instruction needs it; empty if there is none."""
+    """Names an operand whose rows, or elements in main memory, do not follow each other although
+    the instruction needs that; empty if there is none.
+    """
     values, sizes = [*block.ins, *block.outs], fit.sizes(block.extents)
     for name, position in fit.operands.items():
         memory, value = fit.memories[position], values[position]
@@ -320,7 +328,7 @@ def _scattered(fit: Fit, block: BlockOp) -> str:
 
 
 def body_key(block: Block) -> tuple[Any, ...]:
-    """Tells bodies apart that compute different things."""
+    """Makes a key that differs for bodies which compute different things."""
     numbers: dict[Any, int] = {arg: i for i, arg in enumerate(block.args)}
     key: list[Any] = [tuple(arg.type for arg in block.args)]
     for op in block.ops:
@@ -336,7 +344,9 @@ def _properties(op: Operation) -> tuple[Any, ...]:
 
 
 def pattern_key(block: BlockOp) -> tuple[Any, ...]:
-    """Makes a key of all that decides whether patterns match a block in these memories."""
+    """Makes a key of all that decides whether patterns match a block whose operands lie in these
+    memories.
+    """
     maps = tuple(tuple(linear(expr) for expr in attr.data.results) for attr in block.maps)
     terms = tuple(tuple(f.terms if f is not None else None for f in map_) for map_ in maps)
     types = tuple(
@@ -348,7 +358,9 @@ def pattern_key(block: BlockOp) -> tuple[Any, ...]:
 
 
 def block_key(block: BlockOp) -> tuple[Any, ...]:
-    """Makes a key of all that decides which instruction does a block: all but its boxes' starts."""
+    """Makes a key of all that decides which instruction does a block: all but where its boxes
+    start.
+    """
     values = [*block.ins, *block.outs]
     shapes = () if block.in_value_form else tuple(shape_of(v.type) for v in values)
     return block.extents, shapes, pattern_key(block)

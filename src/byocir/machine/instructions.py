@@ -1,4 +1,6 @@
-"""`Instruction`: what a machine does in one step, and `Call`: one such step in a program."""
+"""Defines `Instruction`, what a machine does in one step, and `Call`, one such step in a
+program.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,9 @@ Encode = Callable[["Call"], Any]
 
 @dataclass(frozen=True, eq=False)
 class Register:
-    """A register that holds configuration. Instructions say what they need it to hold; what sets it
-    is part of a program only where that changes."""
+    """A register that holds configuration. Instructions say what it must hold for them; a program
+    sets it only where that changes.
+    """
 
     name: str
     unit: Unit
@@ -34,8 +37,9 @@ class Register:
 
 @dataclass(frozen=True, eq=False)
 class Instruction:
-    """A step of a unit: a pattern of blocks on boxes in memories, with limits for the
-    extents of its iterators. `into` is the memory that it writes. `pattern.rule` adds rules."""
+    """A step of a unit: a pattern of blocks on boxes in memories, with limits for the extents of
+    its iterators. `into` is the memory that it writes. `pattern.rule` adds rules.
+    """
 
     name: str
     unit: Unit
@@ -70,14 +74,16 @@ class Instruction:
 
     @cached_property
     def operands(self) -> Mapping[str, Memory]:
-        """The memories that its pattern's values lie in, by name; without the one it makes."""
+        """The memories that the values of its pattern lie in, by name, without that of the
+        result.
+        """
         started = {each.label for form in self.forms if (each := init_of(form)) is not None}
         values = {each.label: each for each in self.pattern.walk() if isinstance(each, Operand)}
         return {name or "": v.memory for name, v in values.items() if name not in started}
 
     @property
     def starts(self) -> bool:
-        """Tells whether it can begin with a number, in place of what was there before."""
+        """Tells whether its result can begin with a number, in place of what was there before."""
         return any(
             not isinstance(form.init, Pattern) and form.init is not None for form in self.forms
         )
@@ -90,7 +96,7 @@ class Instruction:
 
     @cached_property
     def moves(self) -> Memory | None:
-        """The memory from which it may move elements as they are, if it is a copy."""
+        """The memory from which it moves elements as they are, if it is a copy; else None."""
         for form in self.forms:
             if len(form.reads) == 1 and form.indices[0] == form.out and _gives_input(form):
                 pattern = form.reads[0].pattern
@@ -98,11 +104,13 @@ class Instruction:
         return None
 
     def cost(self, sizes: Sizes) -> float:
-        """Gives the cycles that one call of these sizes keeps its unit busy."""
+        """Counts the cycles that one call of these sizes keeps its unit busy."""
         return float(self.cycles(sizes))
 
     def cost_kept(self, sizes: Sizes) -> float:
-        """Gives the cycles of a call that finds in the unit the operand that stays there."""
+        """Counts the cycles of a call for which the operand that stays in the unit is there
+        already.
+        """
         return self.cost(sizes) if self.kept_cycles is None else float(self.kept_cycles(sizes))
 
     def __repr__(self) -> str:
@@ -110,20 +118,21 @@ class Instruction:
 
 
 def _gives_input(form: BlockPattern) -> bool:
-    """Tells whether a body gives the element that it reads."""
+    """Tells whether a body gives the element that it reads, unchanged."""
     old, read = ScalarPattern(), ScalarPattern()
     return form.body(old, read) is read
 
 
 def init_of(form: BlockPattern) -> Operand | None:
-    """Gives the value that a form starts from, if it has one."""
+    """Gives the value that a form's result starts from, if it is a pattern."""
     return form.init if isinstance(form.init, Operand) else None
 
 
 @dataclass(frozen=True)
 class Fit:
-    """An instruction that does a block. Positions count the block's iterators, operands its ins and
-    then its outs; names of iterators of one point may be missing."""
+    """Says how an instruction does a block. Positions count the block's iterators; operands are its
+    ins and then its outs. Names of iterators with one point may be missing.
+    """
 
     instruction: Instruction
     form: BlockPattern
@@ -145,7 +154,9 @@ class Fit:
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """All that calls have in common which do as many points of like blocks, from the same start."""
+    """Holds what calls have in common that do the same number of points of like blocks, from the
+    same start.
+    """
 
     fit: Fit
     block: BlockOp
@@ -179,7 +190,7 @@ class Call:
     """Tells if its unit still holds the operand that stays there: `Instruction.keeps`."""
 
     def kept(self) -> Call:
-        """Gives the call where its unit still holds the operand that stays there."""
+        """Gives the same call for a unit that still holds the operand which stays there."""
         return Call(self.op, self.kind, self.places, self.is_first, self.is_last, True)
 
     @property
@@ -206,7 +217,7 @@ class Call:
 
     @property
     def form(self) -> int:
-        """The alternative of the instruction's pattern that it is, counted from 0."""
+        """The number of the alternative of the instruction's pattern that the call is, from 0."""
         return self.instruction.forms.index(self.kind.fit.form)
 
     @property
@@ -226,7 +237,7 @@ class Call:
 
     @property
     def waits(self) -> Mapping[str, int]:
-        """The most calls of other units that may be outstanding when it begins, by unit."""
+        """The most calls of each other unit that may be outstanding when it begins."""
         return self.op.counts if self.is_first else {}
 
     @property

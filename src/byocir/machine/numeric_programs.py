@@ -1,5 +1,5 @@
-"""Programs of machines as numbers, for the engines of `byocir.machine_sim`: when each call runs,
-and which of them nothing keeps apart.
+"""Converts programs of machines to numbers, for the engines of `byocir.machine_sim`: these find
+when each call runs, and which calls nothing keeps apart.
 
 Cycles and limits are those of the description, reads and writes the rows that calls touch.
 """
@@ -32,7 +32,9 @@ from byocir.machine_sim import (
 
 
 def model_of(machine: Machine) -> MachineModel:
-    """Gives the parts of a machine as its engines know them. One that runs in order is one unit."""
+    """Describes the parts of a machine as the engines know them. A machine that runs in order is
+    one unit.
+    """
     order = machine.ordered
     if isinstance(order, InOrder):
         return MachineModel([Unit(machine.name)])
@@ -44,7 +46,7 @@ def model_of(machine: Machine) -> MachineModel:
 
 
 def numbers_of(machine: Machine, calls: Sequence[Call]) -> list[Instruction]:
-    """Gives the calls of a program as its engines know them."""
+    """Describes the calls of a program as the engines know them."""
     return _Numbers(machine).of(calls)
 
 
@@ -55,8 +57,9 @@ def times_of(machine: Machine, calls: Sequence[Call]) -> Times:
 
 
 def hazards_of(machine: Machine, calls: Sequence[Call]) -> list[Hazard]:
-    """Gives the accesses that nothing orders, reads of rows that nothing wrote, and tokens that
-    nobody pops."""
+    """Finds accesses that nothing orders, reads of rows that nothing wrote, and tokens that nobody
+    pops.
+    """
     fresh = [memory.scope for memory in machine.memories]
     return hazards(model_of(machine), numbers_of(machine, calls), fresh=fresh)
 
@@ -81,8 +84,10 @@ def check_order(machine: Machine, calls: Sequence[Call]) -> None:
 
 
 class _Numbers:
-    """Makes numbers of calls, with their accesses to the memories of these scopes or, without, to
-    all: what takes time is ordered by hardware or by what calls wait for."""
+    """Makes numbers of calls, with their accesses to the memories of these scopes or, if none are
+    given, to all. What takes time is ordered by hardware or by what calls wait for, so that timing
+    needs few accesses.
+    """
 
     def __init__(self, machine: Machine, scopes: frozenset[str] | None = None) -> None:
         self._scopes = scopes

@@ -1,4 +1,4 @@
-"""Places of operands: boxes of buffers in memories, and the rows that they take."""
+"""Describes the places of operands: boxes of buffers in memories, and the rows that they take."""
 
 from __future__ import annotations
 
@@ -54,12 +54,13 @@ class Place:
 
     @property
     def bytes(self) -> int:
-        """The bytes of one element."""
+        """The number of bytes of one element."""
         return dtype_of(element_type_of(self.buffer.type)).itemsize
 
     def values(self) -> np.ndarray:
-        """Gives the array that the operand is a box of, if it is a constant: what encoders put into
-        words. Raises ByocirError B271 for one that is not."""
+        """Gives the numbers of the buffer, if it is a constant: encoders put them into words.
+        Raises ByocirError B271 for another buffer.
+        """
         owner = self.buffer.owner
         if isinstance(owner, ConstantOp):
             return owner.value.data.values()
@@ -67,7 +68,9 @@ class Place:
         raise ByocirError("B271", "expected a constant, found another array", where=where)
 
     def over(self, box: tuple[Span, ...], steps: Mapping[str, Shape]) -> Place:
-        """Gives the place of another box of the same buffer, which knows the buffer's layout."""
+        """Gives the place of another box of the same buffer, sharing what is known of the buffer's
+        layout.
+        """
         made = object.__new__(Place)
         fields = (self.memory, self.buffer, box, steps, self.array, self._layout)
         vars(made).update(zip(_FIELDS, fields, strict=True))
@@ -89,8 +92,9 @@ class Place:
 
     @cached_property
     def address(self) -> int:
-        """The row that the box begins with or, in main memory, its first element in the array.
-        Raises ByocirError B271 for a box that begins inside a row: `row` and `lane` tell both."""
+        """The row at which the box begins or, in main memory, its first element in the array.
+        Raises ByocirError B271 for a box that begins inside a row: `row` and `lane` tell both.
+        """
         if self.memory.is_main:
             starts = zip(self.box, self._layout.steps, strict=True)
             return sum(low * step for (low, _), step in starts)
@@ -106,12 +110,12 @@ class Place:
 
     @property
     def row(self) -> int:
-        """The row of the memory that the box begins in."""
+        """The row of the memory in which the box begins."""
         return self.first + self._row_at([low for low, _ in self.box])
 
     @property
     def lane(self) -> int:
-        """The element of its row that the box begins at; 0 in main memory, which has no rows."""
+        """The element of its row at which the box begins; 0 in main memory, which has no rows."""
         if self.memory.is_main:
             return 0
         sides = [*self.memory.row]
@@ -123,18 +127,20 @@ class Place:
 
     @property
     def block_rows(self) -> int:
-        """The rows from one block of lanes of the buffer's last dimension to the next."""
+        """The number of rows from one block of lanes of the buffer's last dimension to the next."""
         return prod(self._layout.leading)
 
     def stride(self, iterator: str) -> int:
-        """Gives the rows, or elements of main memory, by which the operand moves with an
-        iterator."""
+        """Counts the rows, or elements of main memory, by which the operand moves when an iterator
+        moves by one.
+        """
         moved = self.steps.get(iterator, ())
         return sum(m * step for m, step in zip(moved, self._layout.steps, strict=bool(moved)))
 
     def rows(self) -> tuple[Span, ...]:
-        """Gives the rows that the box touches, as intervals; elements of the array in main
-        memory."""
+        """Lists the rows that the box touches, as intervals; in main memory the elements of the
+        array.
+        """
         return self._rows
 
     @cached_property
@@ -158,7 +164,7 @@ class Place:
         return _joined((start, start + high - low) for start in starts)
 
     def _matrix_rows(self) -> tuple[Span, ...]:
-        """Gives the rows of a box of a matrix, most of which are asked for."""
+        """Lists the rows of a box of a matrix, which is the most frequent case."""
         (low, high), (left, right) = self.box
         height, lanes, first = self.shape[0], self.memory.row[0], self.first
         starts = [first + n * height for n in range(left // lanes, -(-right // lanes))]
@@ -167,11 +173,15 @@ class Place:
         return tuple((start + low, start + high) for start in starts)
 
     def _side(self, dimension: int) -> Span:
-        """Gives the side of a dimension; those in front of the first are one index."""
+        """Gives the interval of the box along a dimension; missing dimensions in front have one
+        index.
+        """
         return self.box[dimension] if dimension >= 0 else (0, 1)
 
     def _row_at(self, index: list[int]) -> int:
-        """Gives the row that holds an element of the buffer, which begins at row 0."""
+        """Finds the row that holds an element of the buffer, counted from the buffer's first
+        row.
+        """
         layout, rank, number = self._layout, len(self.memory.row), 0
         whole = [0] * (len(layout.leading) + rank - len(index)) + index
         for at, count, lanes in zip(whole[-rank:], layout.blocks, self.memory.row, strict=True):
@@ -190,8 +200,9 @@ class Place:
             yield start + low, start + high
 
     def overlaps(self, other: Place) -> bool:
-        """Tells whether a row, or an element of main memory, is in both. Buffers share rows only
-        once they were given the same ones."""
+        """Tells whether two places share a row, or an element of main memory. Buffers share rows
+        only once they were given the same ones.
+        """
         if self.buffer is other.buffer:
             return all(a < d and c < b for (a, b), (c, d) in zip(self.box, other.box, strict=True))
         if self.memory.is_main or self.memory != other.memory:
@@ -203,8 +214,9 @@ class Place:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Places a buffer in its memory: its shape, the dimensions that count rows, its blocks of
-    rows, and the rows, or elements of main memory, from one index of each dimension to the next."""
+    """Says how a buffer lies in its memory: its shape, the dimensions that count rows, its blocks
+    of rows, and the rows, or elements of main memory, from one index of each dimension to the next.
+    """
 
     shape: Shape
     leading: Shape

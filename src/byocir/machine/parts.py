@@ -1,4 +1,4 @@
-"""The parts of a machine: memories, units, limits of sizes, and what orders its units."""
+"""Defines the parts of a machine: memories, units, limits of sizes, and what orders its units."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Unit:
-    """A part of a machine that runs its instructions one after the other, in order. `queue` is how
-    many may wait in front of it."""
+    """A part of a machine that runs its instructions one after the other, in order. Up to `queue`
+    instructions may wait in front of it.
+    """
 
     name: str
     queue: int = 1
@@ -63,7 +64,7 @@ class Memory:
 
     @property
     def called(self) -> str:
-        """The name that messages use."""
+        """The name of the memory in messages."""
         return self.scope or "main memory"
 
     @property
@@ -73,7 +74,9 @@ class Memory:
         return 0 if self.element is None else 8 * nbytes(tensor(self.element, shape))
 
     def cut(self, shape: Shape) -> tuple[Shape, Shape]:
-        """Gives the leading dimensions of a buffer, which count rows, and its blocks of rows."""
+        """Splits the shape of a buffer into the leading dimensions, which count rows, and the
+        number of blocks of lanes along the others: [20, 40] in rows of 16 lanes → [20], [3].
+        """
         rank = len(self.row)
         whole = (1,) * (rank - len(shape)) + shape
         trailing = whole[len(whole) - rank :]
@@ -85,8 +88,9 @@ class Memory:
         return self.rows_of_all([np.array(size, np.int64) for size in shape]).item()
 
     def rows_of_all(self, shape: Sequence[Ints]) -> Ints:
-        """Counts the rows that each of many buffers takes; `shape` is an array of sizes for each
-        dimension."""
+        """Counts the rows that each of many buffers takes; `shape` has an array of sizes for each
+        dimension.
+        """
         counting = max(len(shape) - len(self.row), 0)
         lanes = self.row[len(self.row) - (len(shape) - counting) :]
         blocks = [-(-size // n) for size, n in zip(shape[counting:], lanes, strict=True)]
@@ -95,22 +99,24 @@ class Memory:
 
     @property
     def bank(self) -> int:
-        """The rows of each bank."""
+        """The number of rows of each bank."""
         return self.rows // self.banks
 
     @property
     def there(self) -> str:
-        """The rows that there are, as messages tell them."""
+        """The rows that the memory has, as messages word it."""
         return f"{self.rows} there" + (f" in {self.banks} banks" if self.banks > 1 else "")
 
     def holds(self, buffers: Sequence[int]) -> bool:
-        """Tells whether buffers of so many rows find room at once, the largest placed first, each
-        in the first bank that has room."""
+        """Tells whether buffers of so many rows find room at once, when the largest are placed
+        first, each in the first bank that has room.
+        """
         return bool(self.holds_all([np.array(rows, np.int64) for rows in buffers]))
 
     def holds_all(self, buffers: Sequence[Ints]) -> Bools:
-        """Tells whether many choices of buffers find room; their rows are an array for each
-        buffer."""
+        """Tells of many choices of buffers whether they find room; the rows of each buffer are an
+        array.
+        """
         shape = np.broadcast_shapes(*(rows.shape for rows in buffers))
         total = sum(buffers, start=np.zeros(shape, np.int64))
         placed = np.asarray(total <= self.bank)
@@ -166,37 +172,40 @@ class Limit:
 
 
 def exactly(size: int) -> Limit:
-    """Gives an extent that is this and no other."""
+    """Makes the limit to this extent and no other."""
     return Limit(size, size)
 
 
 def up_to(most: int) -> Limit:
-    """Gives any extent up to this."""
+    """Makes the limit to any extent up to this."""
     return Limit(most)
 
 
 def multiples_of(step: int, most: int) -> Limit:
-    """Multiples of a number, up to another."""
+    """Makes the limit to multiples of a number, up to another."""
     return Limit(most, step)
 
 
 @dataclass(frozen=True)
 class InOrder:
-    """An instruction begins when the one before it has ended, whatever its unit."""
+    """Says that an instruction begins when the one before it has ended, whatever its unit."""
 
 
 @dataclass(frozen=True)
 class Interlocked:
-    """The machine itself holds an instruction back until those before it that touch the same rows
-    of these memories have ended. Elsewhere programs wait for units."""
+    """Says that the machine itself holds an instruction back until those before it that touch the
+    same rows of these memories have ended. Elsewhere programs wait for units.
+    """
 
     memories: tuple[Memory, ...]
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """Instructions push tokens to other units and pop tokens from them, between these pairs of
-    units alone: (who pushes, who pops). At most `capacity` of a pair are on their way."""
+    """Says that instructions push tokens to other units and pop tokens from them, between these
+    pairs of units alone: (who pushes, who pops). At most `capacity` tokens of a pair are on their
+    way.
+    """
 
     pairs: tuple[tuple[Unit, Unit], ...]
     capacity: int = 256
@@ -204,8 +213,9 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Counted:
-    """An instruction may wait until at most so many instructions of another unit are outstanding.
-    Those after it wait with it, for instructions are issued in order."""
+    """Says that an instruction may wait until at most so many instructions of another unit are
+    outstanding. Those after it wait with it, for instructions are issued in order.
+    """
 
 
 Order = InOrder | Interlocked | Tokens | Counted

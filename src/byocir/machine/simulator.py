@@ -33,7 +33,7 @@ _UNWRITTEN = 0x5A
 
 
 class Simulator:
-    """A machine's memories, and what runs calls on them."""
+    """Holds a machine's memories and runs calls on them."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -48,9 +48,10 @@ class Simulator:
         arrays: Iterable[np.ndarray],
         calls: Iterable[Call] | None = None,
     ) -> None:
-        """Runs a function in memory on these arguments; those that it writes are changed. `calls`
-        are those of the function in another order. Raises ByocirError B271 for an op that is no
-        instruction, B272 for a buffer outside its memory."""
+        """Runs a function in memory on these arguments, and changes those that it writes. `calls`
+        are those of the function, where they come in another order. Raises ByocirError B271 for an
+        op that is no instruction, B272 for a buffer outside its memory.
+        """
         body = function.body.block
         self._main = dict(zip(body.args, arrays, strict=True))
         for op in body.ops:
@@ -117,8 +118,9 @@ class Simulator:
         return found.reshape(_shape(at))
 
     def _leaving(self, at: Place) -> np.ndarray:
-        """Gives the next rows of a FIFO, as many as an operand takes. Raises ByocirError B274 where
-        there are fewer."""
+        """Takes from a FIFO as many rows as an operand needs. Raises ByocirError B274 where there
+        are fewer.
+        """
         queue, wanted = self._queues[at.memory], _count(at)
         if len(queue) < wanted:
             told = f"expected {wanted} rows in {at.memory.scope}, found {len(queue)}"
@@ -170,7 +172,7 @@ def _shape(at: Place) -> list[int]:
 
 
 def _blank(at: Place) -> np.ndarray:
-    """Gives an array for a result that nothing is read of before."""
+    """Makes an array for a result whose former content is not read."""
     return np.zeros(_shape(at), dtype_of(element_type_of(at.buffer.type)))
 
 
@@ -179,7 +181,7 @@ def _slices(at: Place) -> tuple[slice, ...]:
 
 
 def _elements(at: Place) -> tuple[np.ndarray, ...]:
-    """Gives the row and the lanes of each element of a box."""
+    """Finds the row and the lanes of each element of a box."""
     rank = len(at.memory.row)
     leading, blocks = at.memory.cut(at.shape)
     box = ((0, 1),) * (len(leading) + rank - len(at.box)) + at.box
@@ -197,7 +199,7 @@ def _elements(at: Place) -> tuple[np.ndarray, ...]:
 
 
 def _within(at: Place) -> tuple[np.ndarray, ...]:
-    """Does as `_elements`, with rows counted from the first that the box touches."""
+    """Does as `_elements`, but numbers rows from the first that the box touches."""
     rows, *lanes = _elements(at)
     return np.unique(rows, return_inverse=True)[1].reshape(rows.shape), *lanes
 

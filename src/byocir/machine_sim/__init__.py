@@ -1,4 +1,5 @@
-"""Simulation of machines that are described by numbers: what runs when, and what nothing orders.
+"""Simulates machines that are described by numbers: what runs when, and which accesses nothing
+orders.
 
 ``model``: the parts of a machine, and instructions with their costs, accesses and waits. From these
 ``run_times`` tells when each instruction runs and why it waited, ``hazards`` which conflicting

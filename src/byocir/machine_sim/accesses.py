@@ -1,4 +1,5 @@
-"""The latest accesses to each element of a memory, and which instructions conflict by them.
+"""Keeps the latest accesses to each element of a memory, and finds which instructions conflict by
+them.
 
 Units run in order: what is ordered after the latest access of a unit to an element is ordered after
 all earlier ones of it. So one position for each unit and element is enough, and time and memory are
@@ -27,7 +28,9 @@ accesses are of few elements."""
 
 
 class Rival(NamedTuple):
-    """The latest accesses of a unit to each element: positions in the unit from 1, 0 for none."""
+    """The latest accesses of a unit to each element, as positions in the unit's program from 1; 0
+    for none.
+    """
 
     unit: int
     writes: bool
@@ -35,8 +38,8 @@ class Rival(NamedTuple):
 
 
 class Shadow:
-    """The latest access of each unit to each element of an array of this shape, as far as others
-    may conflict with it.
+    """Keeps the latest access of each unit to each element of an array of this shape, as far as
+    accesses of others may conflict with it.
 
     `writers` and `readers` are the units that do so; with `keeps_writes` all writes are kept, which
     `unwritten` needs.
@@ -66,7 +69,7 @@ class Shadow:
         return [rival for rival in others if rival.unit != unit], kept
 
     def unwritten(self, elements: Elements) -> Index:
-        """Gives those of the elements that nobody has written."""
+        """Gives those elements that nobody has written."""
         left: Index | None = None
         for rival in self._written:
             positions = rival.latest[elements]
@@ -86,9 +89,10 @@ class Touch(NamedTuple):
 
 
 def conflicting(program: Iterable[tuple[int, Sequence[Touch]]]) -> Iterator[dict[int, int]]:
-    """Gives for each instruction of a program, of which its unit and its accesses are told, those
-    that must be done before it starts, if it is to find what it finds in program order: by unit,
-    the last earlier one of each other unit that accesses the same element, one of the two writing.
+    """Yields for each instruction of a program the earlier ones that it conflicts with: they access
+    the same element, one of the two writing, and so must be done before it starts. Of each other
+    unit it gives the last one, by unit. The program is given as each instruction's unit and
+    accesses.
     """
     rows: dict[int, list[int]] = {}
     for index, (unit, touched) in enumerate(program):
@@ -108,15 +112,16 @@ def conflicting(program: Iterable[tuple[int, Sequence[Touch]]]) -> Iterator[dict
 
 
 def indices_of(elements: Elements) -> Index:
-    """Gives the elements as indices."""
+    """Lists elements by their indices."""
     if not isinstance(elements, slice):
         return elements
     return np.arange(int(elements.start), int(elements.stop))
 
 
 class Segments:
-    """Memories cut where accesses begin and end: every access is a run of whole segments, whatever
-    the sizes of memories are."""
+    """Cuts memories where accesses begin and end, so that every access is a run of whole segments,
+    however large memories are.
+    """
 
     def __init__(self, instructions: Sequence[Instruction], memories: Collection[str]) -> None:
         self.borders: dict[str, list[int]] = {}
@@ -136,14 +141,14 @@ class Segments:
             self._places[memory] = {end: place for place, end in enumerate(sorted(ends))}
 
     def shadows(self, fresh: Collection[str] = ()) -> dict[str, Shadow]:
-        """Gives a shadow of each memory; those of `fresh` keep all writes."""
+        """Makes a shadow of each memory; those of `fresh` keep all writes."""
         return {
             memory: Shadow(len(borders) - 1, *self._used[memory], keeps_writes=memory in fresh)
             for memory, borders in self.borders.items()
         }
 
     def of(self, access: Access) -> slice:
-        """Gives the segments of an access of the program."""
+        """Gives the segments that an access of the program covers."""
         places = self._places[access.memory]
         return slice(places[access.start], places[access.stop])
 
@@ -154,16 +159,17 @@ class Segments:
 
 
 def memories_of(instructions: Sequence[Instruction]) -> set[str]:
-    """Gives all memories that a program touches."""
+    """Lists all memories that a program touches."""
     return {a.memory for each in instructions for a in (*each.reads, *each.writes)}
 
 
 def conflicts(
     instructions: Sequence[Instruction], memories: Collection[str] | None = None
 ) -> list[list[int]]:
-    """Gives the instructions that must be done before each one starts, if it is to find what it
-    finds in program order: of each other unit the last earlier one that accesses the same elements
-    of some memory (of all, or of those that are named), one of the two writing."""
+    """Yields for each instruction of a program the earlier ones that must be done before it starts,
+    so that it finds what it finds in program order: of each other unit the last one that accesses
+    the same elements of a memory (of all, or of those that are named), one of the two writing.
+    """
     segments = Segments(instructions, memories_of(instructions) if memories is None else memories)
     shadows = segments.shadows()
     known: dict[tuple[int, bool], list[Touch]] = {}

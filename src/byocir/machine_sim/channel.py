@@ -1,4 +1,4 @@
-"""A shared channel: one beat a cycle, to the most important request that has arrived."""
+"""Simulates a shared channel: one beat a cycle, for the most important request that has arrived."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """``left`` beats for ``client``, wanted from cycle ``arrival`` on; the lowest rank goes first.
+    """A request of ``left`` beats for ``client``, which arrives in cycle ``arrival``; the lowest
+    rank goes first.
 
     An important request takes the channel over in the middle of another: on a device that happens
     between bursts, which are short beside a transfer.
@@ -21,7 +22,7 @@ class Request:
 
 @dataclass
 class Channel:
-    """Requests that wait or are being served, and the spans already granted.
+    """A channel with the requests that wait or are being served, and the spans already granted.
 
     ``spans``: (client, first cycle, last cycle + 1), in order of time.
     """
@@ -31,7 +32,8 @@ class Channel:
     now: int = 0
 
     def complete(self) -> tuple[int, int]:
-        """Serve until the first request is done; its client, and the cycle after its last beat.
+        """Serves until the first request is done; gives its client, and the cycle after its last
+        beat.
 
         Right only if no further request can arrive before that cycle.
         """
@@ -50,13 +52,14 @@ class Channel:
                 return served.client, stop
 
     def next_end(self) -> int:
-        """Gives the cycle that ``complete`` would tell."""
+        """Gives the cycle that ``complete`` would give, without serving."""
         copies = [Request(r.rank, r.arrival, r.left, r.client) for r in self.pending]
         return Channel(copies, [], self.now).complete()[1]
 
     def _next(self) -> Request:
-        """Gives the request to serve next: of those that have arrived, or arrive first, the lowest,
-        then the one that waits longest."""
+        """Chooses the request to serve next: of those that have arrived, or arrive first, the one
+        of lowest rank, then the one that waits longest.
+        """
         return min(self.pending, key=self._turn) if len(self.pending) > 1 else self.pending[0]
 
     def _turn(self, request: Request) -> tuple[int, int, int, int]:

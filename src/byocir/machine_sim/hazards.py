@@ -1,4 +1,4 @@
-"""Hazards of a program: pairs of conflicting accesses that nothing orders, and deadlocks.
+"""Finds hazards of a program: pairs of conflicting accesses that nothing orders, and deadlocks.
 
 Two instructions of different units that touch the same element, one of them writing, must be
 ordered by what the machine promises (``order``): the program runs once, in any legal order, and
@@ -40,8 +40,9 @@ RACE, UNWRITTEN, DEADLOCK, LEAK = "race", "unwritten", "deadlock", "leak"
 
 @dataclass(frozen=True)
 class Race:
-    """Two instructions that nothing orders, `first` before `second` in the program, what each does
-    with `elements` of a memory, ascending."""
+    """Two instructions that nothing orders, `first` before `second` in the program, with what each
+    does to `elements` of a memory, ascending.
+    """
 
     first: int
     second: int
@@ -51,14 +52,14 @@ class Race:
 
 
 class RaceDetector:
-    """Compares the accesses of a program, which it is told in a legal order, with those before."""
+    """Compares each access of a program, told in a legal order, with the accesses before it."""
 
     def __init__(self, order: Order, known: Sequence[Clock]) -> None:
         self.order, self._unit, self._known = order, order.unit, known
         self._rows, self._positions = rows_of(order), positions(order)
 
     def access(self, shadow: Shadow, index: int, elements: Elements, *, writes: bool) -> list[Race]:
-        """Gives the races of an access of instruction `index`, which is kept for what comes."""
+        """Finds the races of an access of instruction `index`, and keeps it for those to come."""
         found: list[Race] = []
         known = self._known[index]
         rivals, kept = shadow.sides[self._unit[index], writes]
@@ -84,7 +85,7 @@ def _race(index: int, other: int, writes: bool, other_writes: bool, elements: In
 
 @dataclass(frozen=True)
 class Hazard:
-    """One finding, about one or two instructions, in program order.
+    """A finding about one or two instructions, in program order.
 
     `kind`: a RACE, on elements `span` of `memory` (first, last + 1; not all need be concerned); a
     read of elements that are UNWRITTEN; a DEADLOCK, in which `first` waits for `second`, or for a
@@ -105,8 +106,9 @@ def hazards(
     *,
     fresh: Collection[str] = (),
 ) -> list[Hazard]:
-    """Gives all hazards of a program, in program order. `fresh` memories hold nothing at the start,
-    so that what is read there must have been written."""
+    """Finds all hazards of a program, in program order. `fresh` memories hold nothing at the start,
+    so that what is read there must have been written.
+    """
     order = order_of(model, instructions)
     run = legal_order(order)
     found = [*_leaks(model, instructions), *_deadlocks(order, run)]

@@ -1,4 +1,4 @@
-"""A machine and a program for it, as numbers: what both engines are given.
+"""Describes a machine and a program for it as numbers, for both engines.
 
 Units run side by side, each its own instructions in program order. A sequencer hands instructions
 to the queues of units. Who waits for whom is said in four ways, which may be mixed:
@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Unit:
-    """A part that runs one instruction at a time. `depth`: how many its queue holds beside the one
-    that runs; 0: the sequencer itself waits until the unit has finished, as a processor that calls
-    a function does."""
+    """A part that runs one instruction at a time. `depth` is how many its queue holds beside the
+    one that runs; with 0 the sequencer itself waits until the unit has finished, as a processor
+    that calls a function does.
+    """
 
     name: str
     depth: int = 1
@@ -28,8 +29,9 @@ class Unit:
 
 @dataclass(frozen=True)
 class TokenQueue:
-    """Tokens from one unit to one unit; `capacity`: the most it holds, None: any number. A unit
-    that finds no room keeps its instruction until there is some."""
+    """A queue of tokens from one unit to one unit; it holds at most `capacity`, or any number with
+    None. A unit that finds no room keeps its instruction until there is some.
+    """
 
     name: str
     capacity: int | None = None
@@ -54,8 +56,9 @@ class Sequencer:
 
 @dataclass(frozen=True)
 class MachineModel:
-    """The parts of a machine. `guarded`: memories in which hardware keeps conflicting accesses in
-    program order. `channels`: what transfers share, by name, such as the port to DRAM."""
+    """The parts of a machine. In the memories of `guarded`, hardware keeps conflicting accesses in
+    program order; `channels` names what transfers share, such as the port to DRAM.
+    """
 
     units: Sequence[Unit]
     tokens: Sequence[TokenQueue] = ()
@@ -84,8 +87,9 @@ class Wait:
 
 @dataclass(frozen=True)
 class Transfer:
-    """`beats` cycles of a channel, asked for `lead` cycles after the start of the instruction. The
-    lowest `rank` goes first, and interrupts others."""
+    """A transfer takes `beats` cycles of a channel, which it asks for `lead` cycles after the start
+    of the instruction. The lowest `rank` goes first, and interrupts others.
+    """
 
     channel: int
     beats: int
@@ -95,8 +99,8 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction. `unit`, `pops`, `pushes`, and what `waits` and `transfer` name, are indices
-    into the model.
+    """One instruction of a program. `unit`, `pops`, `pushes`, and what `waits` and `transfer` name,
+    are indices into the model.
 
     It keeps its unit for `cycles`, longer while its transfer lasts; others find its results, and
     the tokens that it pushes, `latency` cycles after that, though not before those of earlier

@@ -1,4 +1,5 @@
-"""The orders in which a program may run: who waits for whom, and what is surely done before what.
+"""Finds the orders in which a program may run: which instruction waits for which, and what is
+surely done before what.
 
 The units of a machine run in order, the k-th pop of a token queue waits for the k-th push, and
 counted waits name a prefix of a unit: so the partial order of a program is fixed before it runs,
@@ -24,7 +25,7 @@ Choose = Callable[[list[int]], int]
 
 @dataclass(frozen=True)
 class Order:
-    """The order of N instructions on some units.
+    """The order between N instructions on some units.
 
     `unit`: that of each instruction. `after`: those that are done before each starts; entries may
     be NOT_WAITING, or NEVER for what never comes. `holds`: by instruction, those that are done
@@ -38,8 +39,9 @@ class Order:
 
 
 def order_of(model: MachineModel, instructions: Sequence[Instruction]) -> Order:
-    """Gives the order that tokens, hardware, counted waits and units without queue give a
-    program."""
+    """Collects the order that tokens, hardware, counted waits and units without a queue give a
+    program.
+    """
     after = [list(earlier) for earlier in conflicts(instructions, model.guarded)]
     for queue in range(len(model.tokens)):
         pushes, pops = token_users(instructions, queue)
@@ -52,16 +54,18 @@ def order_of(model: MachineModel, instructions: Sequence[Instruction]) -> Order:
 def token_users(
     instructions: Sequence[Instruction], queue: int
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Gives the instructions that push to a token queue, and those that pop from it, once for each
-    token."""
+    """Lists the instructions that push to a token queue, and those that pop from it, once for each
+    token.
+    """
     pushes = [i for i, each in enumerate(instructions) for q in each.pushes if q == queue]
     pops = [i for i, each in enumerate(instructions) for q in each.pops if q == queue]
     return pushes, pops
 
 
 def holds_of(model: MachineModel, instructions: Sequence[Instruction]) -> dict[int, list[int]]:
-    """Gives by instruction those that are done before the sequencer hands it over: counted waits
-    name them, and a unit without queue is waited for."""
+    """Gives, by instruction, those that must be done before the sequencer hands it over: those that
+    counted waits name, and the one before it on a unit without a queue.
+    """
     holds: dict[int, list[int]] = {}
     handed: list[list[int]] = [[] for _ in model.units]
     for index, instruction in enumerate(instructions):
@@ -76,7 +80,7 @@ def holds_of(model: MachineModel, instructions: Sequence[Instruction]) -> dict[i
 
 
 def rows_of(order: Order) -> list[list[int]]:
-    """Gives the instructions of each unit, in order."""
+    """Lists the instructions of each unit, in order."""
     rows: list[list[int]] = [[] for _ in range(order.units)]
     for index, unit in enumerate(order.unit):
         rows[unit].append(index)
@@ -84,7 +88,7 @@ def rows_of(order: Order) -> list[list[int]]:
 
 
 def positions(order: Order) -> list[int]:
-    """Gives the place of each instruction in its unit, from 1."""
+    """Gives the place of each instruction among those of its unit, from 1."""
     counts, result = [0] * order.units, [0] * len(order.unit)
     for index, unit in enumerate(order.unit):
         counts[unit] += 1
@@ -93,10 +97,11 @@ def positions(order: Order) -> list[int]:
 
 
 def legal_order(order: Order, choose: Choose = min) -> list[int]:
-    """Gives one of the orders in which a program may run, as instruction indices: as close to
-    program order as it may, or as `choose` wants. It is given the instructions that may run next,
-    the one of the unit that ran last first, then those of the units after it, in a circle. Where
-    nothing may run any more, a deadlock, the order is shorter than the program."""
+    """Finds one order in which a program may run, as instruction indices: as close to program order
+    as it may be, or as `choose` wants. `choose` is given the instructions that may run next: that
+    of the unit that ran last first, then those of the units after it, in a circle. In a deadlock,
+    where nothing may run any more, the order is shorter than the program.
+    """
     if choose is min and _is_program_order(order):
         return list(range(len(order.unit)))
     rows, heads, done = rows_of(order), [0] * order.units, [False] * len(order.unit)
@@ -128,7 +133,7 @@ def _is_program_order(order: Order) -> bool:
 
 
 def _issued(order: Order, done: list[bool], issued: int) -> int:
-    """Counts the instructions that the sequencer has handed over, from the count before."""
+    """Counts how many instructions the sequencer has handed over, from the count before on."""
     if not order.holds:
         return len(done)
     while issued < len(done) and all(done[wait] for wait in order.holds.get(issued, ())):
@@ -141,7 +146,7 @@ def _may_start(waits: Iterable[int], done: list[bool]) -> bool:
 
 
 def clocks(order: Order, run: Sequence[int]) -> list[Clock]:
-    """Computes vector clocks: the instructions surely done before each one starts.
+    """Computes vector clocks: for each instruction those surely done before it starts.
 
     An instruction knows what its predecessor in the unit knew and had done, and the same of those
     that it waits for. It is ordered after the p-th (from 1) of a unit exactly when its clock has at
@@ -167,8 +172,9 @@ def clocks(order: Order, run: Sequence[int]) -> list[Clock]:
 
 
 def _front(order: Order, after: list[Clock], front: list[Clock], index: int) -> Clock:
-    """Gives the sequencer's clock when it hands an instruction over; `front` has one entry for each
-    instruction that this was asked for, and one more before."""
+    """Computes the sequencer's clock when it hands over an instruction; `front` has its clock
+    before the first, then after each one that was asked for.
+    """
     while len(front) <= index + 1:
         clock = front[-1]
         for wait in order.holds.get(len(front) - 1, ()):
@@ -179,8 +185,10 @@ def _front(order: Order, after: list[Clock], front: list[Clock], index: int) -> 
 
 @dataclass(frozen=True)
 class Blocked:
-    """An instruction at the head of its unit in a deadlock, and what it waits for: others that do
-    not run either, NEVER for a token that nobody pushes; `held`: by the sequencer, if it is."""
+    """An instruction at the head of its unit in a deadlock, with what it waits for: others that do
+    not run either, NEVER for a token that nobody pushes. `held` are those for which the sequencer
+    holds it back, if it does.
+    """
 
     index: int
     waits: list[int]
@@ -188,7 +196,9 @@ class Blocked:
 
 
 def blocked(order: Order, run: Sequence[int]) -> list[Blocked]:
-    """Gives the heads of the units where a legal order ended; empty if it is whole."""
+    """Lists the heads of the units where a legal order ended too early; empty if the order is
+    whole.
+    """
     done = [False] * len(order.unit)
     for index in run:
         done[index] = True

@@ -30,7 +30,8 @@ class Costs:
     """The costs of each of N instructions by itself, as lists; see ``Instruction``, ``Transfer``.
 
     One that takes no beats ends ``max(busy, lead)`` after its start; one that does ends with them,
-    at least ``busy`` after its start."""
+    at least ``busy`` after its start.
+    """
 
     busy: list[int]
     lead: list[int]
@@ -41,7 +42,9 @@ class Costs:
 
 
 class Push(NamedTuple):
-    """A token: its event, and the instruction whose start makes room for it, or NONE, or NEVER."""
+    """A token that is pushed: its event, and the instruction whose start makes room for it, or
+    NONE, or NEVER.
+    """
 
     event: int
     room: int
@@ -49,9 +52,11 @@ class Push(NamedTuple):
 
 @dataclass(frozen=True)
 class Waits:
-    """The events that instructions wait for: event ``i`` below N is that instruction ``i`` is done,
-    the others are tokens. ``starts``: those before the start of each instruction; ``pushes``: those
-    that its end brings about; ``holds``: those before it is handed over."""
+    """The events that instructions wait for. Event ``i`` below N is that instruction ``i`` is done,
+    the others are tokens. ``starts`` lists those that must be before the start of each instruction,
+    ``pushes`` those that its end brings about, ``holds`` those that must be before it is handed
+    over.
+    """
 
     starts: list[list[int]]
     pushes: list[list[Push]]
@@ -84,8 +89,10 @@ class Waits:
 
 @dataclass(frozen=True)
 class Halt:
-    """The place of the sequencer (`unit` None) or a unit in a deadlock: at which instruction, and
-    for what: an `order` that does not come, or room in a full `queue` of instructions or tokens."""
+    """Says where the sequencer (`unit` None) or a unit stands in a deadlock: at which instruction,
+    and for which cause: an `order` that does not come, or room in a full `queue` of instructions or
+    tokens.
+    """
 
     unit: int | None
     index: int
@@ -93,7 +100,7 @@ class Halt:
 
 
 class Stuck(Exception):
-    """Units wait for each other, after so many instructions `ran`."""
+    """Says that units wait for each other, after so many instructions `ran`."""
 
     def __init__(self, halts: list[Halt], ran: int) -> None:
         super().__init__(f"a deadlock after {ran} instructions")
@@ -140,7 +147,7 @@ class Times:
 
 
 def run_times(model: MachineModel, instructions: Sequence[Instruction]) -> Times:
-    """Gives the times of a program; raises Stuck for one that cannot end."""
+    """Computes the times of a program; raises Stuck for one that cannot end."""
     unit = [instruction.unit for instruction in instructions]
     queues = [
         (*token_users(instructions, number), queue.capacity)
@@ -164,16 +171,18 @@ def costs_of(instructions: Sequence[Instruction]) -> Costs:
 
 
 def times_of(model: MachineModel, unit: Sequence[int], waits: Waits, costs: Costs) -> Times:
-    """Gives the times of a program whose waits and costs are known: `unit` is that of each
-    instruction. Raises Stuck."""
+    """Computes the times of a program whose waits and costs are known; `unit` is that of each
+    instruction. Raises Stuck.
+    """
     servers = _Servers(model, unit, waits, costs)
     servers.run()
     return servers.times()
 
 
 class _Servers:
-    """State of one run; all lists are indexed by instruction but `events`, `last` and those that
-    begin with the word unit."""
+    """The state of one run: units and their sequencer as servers. All lists are indexed by
+    instruction but `events`, `last` and those whose names begin with unit.
+    """
 
     def __init__(
         self, model: MachineModel, unit: Sequence[int], waits: Waits, costs: Costs
@@ -198,8 +207,8 @@ class _Servers:
         self.steps = 0
 
     def _room(self) -> list[int]:
-        """Gives the instruction whose start makes room for each one in the queue of its unit, or
-        NONE.
+        """Gives, for each instruction, the one whose start makes room for it in the queue of its
+        unit, or NONE.
         """
         result = [NONE] * self.count
         for unit, row in zip(self.model.units, self.rows, strict=True):
@@ -219,8 +228,9 @@ class _Servers:
             raise Stuck(self._halts(), sum(self.unit_heads))
 
     def _settle(self) -> None:
-        """Let all servers run as far as known times allow: in turns, until each has run since
-        anything became known."""
+        """Lets all servers run as far as known times allow: in turns, until each has run since
+        anything became known.
+        """
         turn, idle, units = -1, 0, len(self.rows)
         while idle <= units:
             before = self.steps
@@ -249,7 +259,7 @@ class _Servers:
         self.end[index] = max(now, self.start[index] + self.busy[index])
 
     def _hand_over(self) -> None:
-        """Hand over what was read, read the next chunk when all of it is handed over."""
+        """Hands over what was read, and reads the next chunk when all of it is handed over."""
         start, holds, cycles = self.start, self.waits.holds, self.sequencer.cycles
         while self.next < self.count:
             index = self.next
@@ -270,8 +280,9 @@ class _Servers:
             self.steps += 1
 
     def _held(self, index: int) -> int:
-        """Gives the time when the sequencer is free and all is done that an instruction is held
-        for, if known."""
+        """Gives the time when the sequencer is free and all that an instruction is held for is
+        done; UNKNOWN if it is not known yet.
+        """
         ends = [self.events[wait] for wait in self.waits.holds.get(index, ())]
         return UNKNOWN if UNKNOWN in ends else max([self.sequencer_free, *ends])
 
@@ -292,7 +303,7 @@ class _Servers:
         self.read = min(self.read + self.sequencer.chunk, self.count)
 
     def _advance(self, unit: int) -> None:
-        """Run a unit as far as known times allow."""
+        """Runs a unit as far as known times allow."""
         rows, heads, start, end = self.rows[unit], self.unit_heads, self.start, self.end
         while heads[unit] < len(rows):
             index = rows[heads[unit]]
@@ -302,7 +313,9 @@ class _Servers:
                 return
 
     def _begin(self, unit: int, index: int) -> bool:
-        """Start an instruction if it is handed over and all that it waits for is there; was it?"""
+        """Starts an instruction if it was handed over and all that it waits for is there; tells if
+        it started.
+        """
         begin = self.delivered[index]
         if begin == UNKNOWN:
             return False
@@ -324,7 +337,7 @@ class _Servers:
         return True
 
     def _release(self, unit: int, index: int) -> bool:
-        """Push the tokens of an instruction that has ended, each as soon as it finds room."""
+        """Pushes the tokens of an instruction that has ended, each as soon as it finds room."""
         freed, stuck, events = self.end[index], False, self.events
         done = freed + self.latency[index]
         if done < self.unit_done[unit]:
@@ -350,7 +363,7 @@ class _Servers:
         return True
 
     def _halts(self) -> list[Halt]:
-        """Lists the places of all that stand still in a deadlock."""
+        """Lists where sequencer and units stand still in a deadlock."""
         halts: list[Halt] = []
         if self.next < self.count:
             held = self._held(self.next) == UNKNOWN

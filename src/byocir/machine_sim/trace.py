@@ -1,4 +1,5 @@
-"""A run as a trace in Chrome's event format, for Perfetto (ui.perfetto.dev) or chrome://tracing.
+"""Writes a run as a trace in Chrome's event format, for Perfetto (ui.perfetto.dev) or
+chrome://tracing.
 
 One track for the sequencer and one for each unit with a slice for each instruction, inside a slice
 for each location if there are some; arrows for tokens; counters for channels. One microsecond
@@ -24,7 +25,7 @@ PROCESS = 1
 
 @dataclass(frozen=True)
 class Tracks:
-    """Writes the events of a machine whose tracks have these names, from the first one down."""
+    """Makes the events of a machine whose tracks have these names, from the topmost one down."""
 
     machine: str
     names: Sequence[str]
@@ -33,7 +34,7 @@ class Tracks:
         return 1 + self.names.index(track)
 
     def heads(self) -> Iterator[Event]:
-        """Gives the names of all tracks, in their order."""
+        """Makes the events that name all tracks, in their order."""
         common = {"ph": "M", "pid": PROCESS}
         yield common | {"name": "process_name", "tid": 0, "args": {"name": self.machine}}
         for track, name in enumerate(self.names, 1):
@@ -47,29 +48,30 @@ class Tracks:
     def slice(
         self, track: str, name: str, category: str, begin: int, end: int, args: Event
     ) -> Event:
-        """Makes a slice: something that takes cycles."""
+        """Makes a slice, which stands for something that takes cycles."""
         place: Event = {"pid": PROCESS, "tid": self._number(track), "ts": begin, "dur": end - begin}
         return {"ph": "X", "name": name, "cat": category, "args": args} | place
 
     def arrow(
         self, name: str, number: int, start: tuple[str, int], stop: tuple[str, int]
     ) -> Iterator[Event]:
-        """Gives an arrow from a track in one cycle to another in another."""
+        """Makes an arrow from one track in some cycle to another track in another cycle."""
         common: Event = {"name": name, "cat": "token", "id": number, "pid": PROCESS}
         yield common | {"ph": "s", "ts": start[1], "tid": self._number(start[0])}
         yield common | {"ph": "f", "bp": "e", "ts": stop[1], "tid": self._number(stop[0])}
 
 
 def counter(name: str, cycle: int, values: Mapping[str, int | float]) -> Event:
-    """Gives numbers from a cycle on."""
+    """Makes the event that shows these numbers from a cycle on."""
     return {"ph": "C", "name": name, "pid": PROCESS, "ts": cycle, "args": dict(values)}
 
 
 def channel_events(
     name: str, spans: Cycles, clients: Mapping[int, str], rate: int = 1
 ) -> Iterator[Event]:
-    """Counts the share of a channel that each client has: all of it, `rate`, or nothing. `spans` as
-    in Times."""
+    """Makes events that count the share of a channel which each client has: all of it, `rate`, or
+    nothing. `spans` are as in Times.
+    """
     served: list[list[int]] = spans.tolist()
     for number, (client, begin, end) in enumerate(served):
         yield counter(name, begin, {n: rate * (i == client) for i, n in clients.items()})
@@ -85,9 +87,10 @@ def unit_slices(
     texts: Sequence[str],
     locations: Sequence[str] | None = None,
 ) -> Iterator[Event]:
-    """Gives the slices of the instructions of a unit, `rows`. `times` are their starts and ends,
-    and what was waited by cause; `texts` and `locations` say what each instruction is and serves
-    ("" for nothing)."""
+    """Makes the slices of the instructions `rows` of a unit. `times` are all starts and ends, and
+    the cycles waited by cause; `texts` and `locations` say what each instruction is and serves (""
+    for nothing).
+    """
     start, end = times[0].tolist(), times[1].tolist()
     waits = {cause: waited[rows].tolist() for cause, waited in times[2].items()}
     if locations is not None:
@@ -104,7 +107,7 @@ def unit_slices(
 
 
 def trace_of(machine: str, tracks: Tracks, events: Sequence[Event], cycles: int) -> dict[str, Any]:
-    """Gives the trace of some events; `machine` names the model by which they were timed."""
+    """Makes the trace of some events; `machine` names the model by which they were timed."""
     ordered = sorted(events, key=lambda event: (event["ts"], -event.get("dur", 0)))
     other = {"cycles": cycles, "model": machine, "time unit": "1 us is 1 cycle"}
     heads = list(tracks.heads())
@@ -119,8 +122,9 @@ def program_trace(
     texts: Sequence[str],
     locations: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Gives the trace of one run of a program on a machine of some `name`. `texts` say what each
-    instruction is, `locations` what it serves, such as nodes of a model; "" is nothing."""
+    """Makes the trace of one run of a program on a machine of some `name`. `texts` say what each
+    instruction is, `locations` what it serves, such as nodes of a model; "" is nothing.
+    """
     units = [unit.name for unit in model.units]
     tracks = Tracks(name, units)
     events: list[Event] = []
@@ -138,7 +142,7 @@ def program_trace(
 def _tokens(
     model: MachineModel, instructions: Sequence[Instruction], times: Times, tracks: Tracks
 ) -> Iterator[Event]:
-    """Gives an arrow for each token, from the last cycle of the push to the start of the pop."""
+    """Makes an arrow for each token, from the last cycle of the push to the start of the pop."""
     number = 0
     for index, queue in enumerate(model.tokens):
         for push, pop in zip(*token_users(instructions, index), strict=False):
@@ -149,7 +153,7 @@ def _tokens(
 
 
 def trace_text(trace: dict[str, Any]) -> str:
-    """Gives a trace as JSON, one event a line; the same trace gives the same text."""
+    """Writes a trace as JSON, one event a line; the same trace gives the same text."""
     head = {key: value for key, value in trace.items() if key != "traceEvents"}
     lines = ",\n".join(json.dumps(event, sort_keys=True) for event in trace["traceEvents"])
     fields = json.dumps(head, sort_keys=True).removeprefix("{")
@@ -157,5 +161,5 @@ def trace_text(trace: dict[str, Any]) -> str:
 
 
 def write_trace(trace: dict[str, Any], path: Path) -> None:
-    """Write a trace as JSON; see ``trace_text``."""
+    """Writes a trace as JSON to a file; see ``trace_text``."""
     path.write_text(trace_text(trace), encoding="utf-8")

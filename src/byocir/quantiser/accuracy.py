@@ -18,7 +18,7 @@ Outputs = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The outputs of one model beside those of another."""
+    """Says how close the outputs of one model come to those of another."""
 
     distance: float
     """The root of the mean square of differences, over the spread (standard deviation) of the
@@ -33,8 +33,9 @@ class Accuracy:
 def outputs_of(
     model: onnx.ModelProto | Path, samples: Samples, tell: Callable[[str], None]
 ) -> Outputs:
-    """Runs a model on all samples; gives its outputs, one sample after the other. Raises
-    NotComputed."""
+    """Runs a model on all samples; gives each output as one array, with one sample after the other.
+    Raises NotComputed.
+    """
     session = Session(model)
     parts: list[Sequence[np.ndarray]] = []
     for feeds in samples.feeds():
@@ -45,12 +46,12 @@ def outputs_of(
 
 
 def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Gives outputs of all feeds in one array: those without axes one beside the other."""
+    """Joins an output of all feeds to one array; outputs without axes become its elements."""
     return np.concatenate([np.atleast_1d(part) for part in parts])
 
 
 def compared(outputs: Outputs, meant: Outputs, labels: np.ndarray | None) -> Accuracy:
-    """Compares outputs with those that are meant."""
+    """Compares outputs with those that they should be."""
     distances = [_distance(outputs[name], meant[name]) for name in meant]
     name = next((n for n, each in meant.items() if _are_scores(each)), None)
     if name is None:
@@ -66,8 +67,9 @@ def compared(outputs: Outputs, meant: Outputs, labels: np.ndarray | None) -> Acc
 def labels_in(
     arrays: Mapping[str, np.ndarray], samples: Samples, wanted: str | None
 ) -> np.ndarray | None:
-    """Finds labels among arrays that are no inputs: the one asked for, or the only one of whole
-    numbers, one for each sample. Raises ByocirError B392 for one that is asked for and is none."""
+    """Finds labels among arrays that are no inputs: those asked for by name, or the only array of
+    whole numbers, one for each sample. Raises ByocirError B392 for a name of something else.
+    """
     fits = {name: array for name, array in arrays.items() if samples.may_be_labels(name, array)}
     if wanted is None:
         name = next(iter(fits)) if len(fits) == 1 else None

@@ -1,4 +1,4 @@
-"""Samples for calibration: arrays by input, cut into feeds of the model's own batch.
+"""Holds samples for calibration: arrays by input, cut into feeds of the model's own batch.
 
 An input `[batch, 1, 8, 8]` takes an array `[450, 1, 8, 8]`: feeds of up to 32 samples each; with a
 fixed batch of 4 it takes feeds of 4, and the last 2 of 450 samples are left out. An input `[16]`
@@ -32,7 +32,7 @@ class Samples:
 
     @staticmethod
     def of(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> Samples:
-        """Fits arrays to a model's inputs; raises ByocirError B392 for those that do not."""
+        """Fits arrays to a model's inputs; raises ByocirError B392 for arrays that do not fit."""
         weights = {each.name for each in model.graph.initializer}
         inputs = [each for each in model.graph.input if each.name not in weights]
         if not inputs:
@@ -69,15 +69,16 @@ class Samples:
         return replace(self, count=min(self.count, max(count - count % step, step)))
 
     def feeds(self) -> Iterator[dict[str, np.ndarray]]:
-        """Gives the model's feeds, in order."""
+        """Yields the model's feeds, in order."""
         for start in range(0, self.count, max(self.step, 1)):
             part = slice(start, min(start + self.step, self.count)) if self.step else start
             yield {name: array[part] for name, array in self.arrays.items()}
 
 
 def _batch(value: onnx.ValueInfoProto, array: np.ndarray) -> int | None:
-    """Gives the samples that an input takes at once: None for any number, 0 if it has no axis for
-    them. Raises ByocirError B392 unless the array is of its type and sizes."""
+    """Gives the number of samples that an input takes at once: None for any number, 0 if it has no
+    axis for them. Raises ByocirError B392 unless the array is of the input's type and sizes.
+    """
     tensor = value.type.tensor_type
     sizes = [dim.dim_value or None for dim in tensor.shape.dim]
     shown = "x".join(str(size or "?") for size in sizes)

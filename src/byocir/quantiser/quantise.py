@@ -1,4 +1,4 @@
-"""`byocir.quantise`: ONNX Runtime's static quantiser, told what a target wants.
+"""Defines `byocir.quantise`: ONNX Runtime's static quantiser, told what a target wants.
 
 The net is quantised twice: with the quantiser's own defaults, which tells the ranges and is what
 the result is compared with, and as the target wants it, with scales that these ranges give.
@@ -46,7 +46,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Quantised:
-    """A quantised model, and how near it comes to the float one on the data given."""
+    """A quantised model, and how near it comes to the float one on the data that was given."""
 
     model: onnx.ModelProto
     """The net in QDQ form."""
@@ -135,9 +135,10 @@ def _read(path: Path) -> onnx.ModelProto:
 
 
 def _prepared(model: Path, folder: Path) -> onnx.ModelProto:
-    """Gives the model as the quantiser wants it: in an opset that has what it writes, with all
+    """Brings a model into the form that the quantiser wants: an opset that has what it writes, all
     shapes, batch norms folded. It is kept as a file, as the quantiser moves the weights out of a
-    model in memory."""
+    model in memory.
+    """
     path = folder / PREPARED
     with _reported():
         given = _in_opset_of_quantiser(model)
@@ -146,8 +147,9 @@ def _prepared(model: Path, folder: Path) -> onnx.ModelProto:
 
 
 def _in_opset_of_quantiser(model: Path) -> Path | onnx.ModelProto:
-    """Gives the model, or the same in a newer opset if it is older than the operators with which
-    the quantiser writes biases of channels."""
+    """Gives the model, converted to a newer opset if its own is older than the operators with which
+    the quantiser writes biases of channels.
+    """
     proto = onnx.load_model(model)  # pyright: ignore[reportUnknownMemberType]
     older = [
         o for o in proto.opset_import if o.domain in ("", "ai.onnx") and o.version < LEAST_OPSET
@@ -177,7 +179,7 @@ def _as_wanted(
 
 
 def _quantised(samples: Samples, folder: Path, **options: Any) -> onnx.ModelProto:
-    """Gives the prepared model as the quantiser writes it."""
+    """Quantises the prepared model by the quantiser."""
     quantization, path = _module(), folder / "quantised.onnx"
 
     class Reader(quantization.CalibrationDataReader):
@@ -193,7 +195,7 @@ def _quantised(samples: Samples, folder: Path, **options: Any) -> onnx.ModelProt
 
 
 def _module(name: str = "") -> Any:
-    """ONNX Runtime's quantiser, which has no types."""
+    """Imports a module of ONNX Runtime's quantiser, which has no types."""
     try:
         return import_module(f"onnxruntime.quantization.{name}".rstrip("."))
     except ImportError as error:
@@ -204,7 +206,7 @@ def _module(name: str = "") -> Any:
 
 @contextmanager
 def _reported() -> Generator[None]:
-    """Raises ByocirError B393 for what the quantiser raises, which is of any kind."""
+    """Raises ByocirError B393 for an error of the quantiser, which may be of any kind."""
     try:
         yield
     except ByocirError:
@@ -217,7 +219,7 @@ def _reported() -> Generator[None]:
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Keeps back the quantiser's advice, and says what sessions raise."""
+    """Keeps the quantiser's advice from users, and adds to errors what sessions raise."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

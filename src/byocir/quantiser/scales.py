@@ -1,4 +1,5 @@
-"""Scales of activations and weights as a target wants them, from the ranges that a net shows.
+"""Chooses scales of activations and weights as a target wants them, from the ranges that a net
+shows.
 
 Arrays that ops only move (reshapes, max pools) share their scale already. A target that adds
 without multiplying wants one scale for both terms of a sum: the larger one. One that only shifts
@@ -35,7 +36,7 @@ GREATEST = 127
 
 @dataclass(frozen=True)
 class Range:
-    """Least and greatest number of an array, 0 within."""
+    """The least and the greatest number of an array; 0 lies between them."""
 
     least: float
     greatest: float
@@ -45,12 +46,12 @@ class Range:
 
     @property
     def scale(self) -> float:
-        """The step of a signed byte without zero point that holds the range."""
+        """The step of signed bytes without a zero point that hold the range."""
         return max(-self.least, self.greatest) / GREATEST or 1.0
 
 
 class DisjointNames:
-    """Names in disjoint sets, each known by one of its names."""
+    """Keeps names in disjoint sets, each known by one of its names."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._parents = {name: name for name in names}
@@ -128,8 +129,9 @@ def _joined(ranges: Iterable[Range]) -> Range:
 def _shared(
     model: onnx.ModelProto, ranges: Mapping[str, tuple[Range, str]], equal_terms: bool
 ) -> DisjointNames:
-    """Gives the sets of arrays that have one scale: by the quantiser, as a relu's input and output,
-    and as terms of a sum."""
+    """Groups arrays that must have one scale: those to which the quantiser gives one, such as a
+    relu's input and output, and terms of a sum.
+    """
     dropped = [
         (node.input[0], node.output[0])
         for node in model.graph.node
@@ -151,7 +153,7 @@ def _shared(
 
 
 def _sums(model: onnx.ModelProto, shared: DisjointNames) -> Iterator[tuple[list[str], str]]:
-    """Gives terms and result of each sum of activations."""
+    """Yields the terms and the result of each sum of activations."""
     for node in model.graph.node:
         if node.op_type in SUMS and all(name in shared for name in (*node.input, *node.output)):
             yield list(node.input), node.output[0]
@@ -180,15 +182,16 @@ def _in_steps(
 
 
 def _up(scale: float, base: float) -> float:
-    """Gives the least `base * 2^j` that is not below a scale, but for an error of floats."""
+    """Gives the least `base * 2^j` that is not below a scale, up to an error of floats."""
     return base * 2.0 ** ceil(log2(scale / base) - 1e-6)
 
 
 def _weights(
     model: onnx.ModelProto, shared: DisjointNames, scales: Mapping[str, float]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Gives the scales of weights that make each contraction's step a power of two. Weights of
-    several contractions keep their own unless all agree."""
+    """Chooses scales of weights that make each contraction's step a power of two. Weights of
+    several contractions keep their own unless all agree.
+    """
     arrays = {each.name: each for each in model.graph.initializer}
     found: dict[str, set[float]] = {}
     for node in model.graph.node:

@@ -1,1 +1,1 @@
-"""Tuning: schedules of composites that are tried, and the best kept."""
+"""Tunes: tries schedules of composites and keeps the best."""

@@ -1,4 +1,4 @@
-"""Executors: where jobs are judged, here, in processes of this machine, or wherever a user says.
+"""Runs jobs here, in processes of this machine, or wherever a user says.
 
 | code | what is wrong |
 | --- | --- |
@@ -28,8 +28,9 @@ Made = TypeVar("Made")
 
 @contextmanager
 def executor_of(jobs: int, address: str) -> Generator[Executor | None]:
-    """Gives the executor for so many jobs at once, or of a Dask cluster at `dask://HOST:PORT`; None
-    for one job after the other, in this process. Raises ByocirError B266."""
+    """Makes the executor that does so many jobs at once, or that of a Dask cluster at
+    `dask://HOST:PORT`; None to do one job after the other in this process. Raises ByocirError B266.
+    """
     if address:
         with _dask(address) as executor:
             yield executor
@@ -45,7 +46,7 @@ def executor_of(jobs: int, address: str) -> Generator[Executor | None]:
 
 
 def _follow(parent: int) -> None:
-    """Lets the process that judges end with the one that waits for it, however that ends."""
+    """Makes a process that judges end with the one that waits for it, however that ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_watch, args=(parent,), daemon=True).start()
 
@@ -81,8 +82,9 @@ def _dask(address: str) -> Generator[Executor]:
 
 @dataclass
 class JobQueue(Generic[Given, Made]):
-    """Has an executor do jobs until a time; this process does the jobs that an executor leaves when
-    it fails. `made` makes a result of its fields, as some executors send tuples."""
+    """Has an executor do jobs until a time is over; where the executor fails, this process does the
+    jobs that are left. `made` makes a result of its fields, as some executors send tuples.
+    """
 
     do: Callable[[Given], Made]
     made: Callable[..., Made]
@@ -95,8 +97,9 @@ class JobQueue(Generic[Given, Made]):
         return time.monotonic() >= self.until
 
     def outcomes(self, jobs: Sequence[Given]) -> Iterator[tuple[int, Made]]:
-        """Gives the outcome of each job as it is known, with its position; of none that the time
-        does not suffice for."""
+        """Yields the outcome of each job with the job's position; jobs for which the time does not
+        suffice have none.
+        """
         futures = self._submitted(jobs)
         for i, job in enumerate(jobs):
             found = self._result(futures[i]) if i < len(futures) else None
@@ -131,7 +134,9 @@ class JobQueue(Generic[Given, Made]):
             return None
 
     def _give_up(self, error: Exception) -> None:
-        """Goes on without the executor; a job that fails by itself is then seen to."""
+        """Goes on without the executor; a job that fails by itself shows that when it is done
+        here.
+        """
         if self.executor is not None:
             found = f"{type(error).__name__}: {error}".rstrip(": ")
             self.tell(f"the executor failed ({found}): its work is done again in this process")

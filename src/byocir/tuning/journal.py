@@ -14,10 +14,11 @@ Made = TypeVar("Made", bound=NamedTuple)
 
 
 class Journal(Generic[Made]):
-    """A file of the results of jobs, tuples of plain data, by the jobs' digests. `read` makes one
-    from its fields by name, and raises KeyError, TypeError or ValueError where that cannot be.
+    """A file of results of jobs, tuples of plain data, by the jobs' digests. `read` makes a result
+    from its fields by name, and raises KeyError, TypeError or ValueError where they do not fit.
     Without a path all is kept in memory alone. Raises ByocirError B112 for a file that cannot be
-    written."""
+    written.
+    """
 
     def __init__(self, read: Callable[[Any], Made], path: Path | None = None) -> None:
         self._read, self._path = read, path
@@ -31,7 +32,7 @@ class Journal(Generic[Made]):
         """The number of jobs that an earlier run did."""
 
     def get(self, digest: str) -> Made | None:
-        """Gives what a job made, if it is known."""
+        """Gives the result of a job, if it is known."""
         return self._known.get(digest)
 
     def add(self, digest: str, made: Made) -> None:
@@ -49,6 +50,6 @@ class Journal(Generic[Made]):
             ) from None
 
     def remove(self) -> None:
-        """Ends the file: all is done."""
+        """Removes the file, once all is done."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)

@@ -26,9 +26,10 @@ from byocir.vendor.user_code import given_file
 
 
 class CompileJob(NamedTuple):
-    """A partitioned module as text, with its large constants, to compile and judge by what the code
-    of a target costs. `named` are the targets that the user gave by name, which a process makes
-    known."""
+    """A job to compile a module and to ask what the code of a target costs: a partitioned module as
+    text, with its large constants. `named` are the targets that the user gave by name, which a
+    process has to make known.
+    """
 
     module: str
     weights: bytes
@@ -36,14 +37,16 @@ class CompileJob(NamedTuple):
     target: str
 
     def digest(self, code: bytes) -> str:
-        """Gives a name for what the job asks; `code` is the targets' own, where it is known."""
+        """Identifies the job by a digest; `code` is that of the targets, where it is known."""
         texts = (TunedTable().byocir, self.module, self.target)
         data = [*(text.encode() for text in texts), self.weights, code]
         return hashlib.sha256(b"".join(b"%d " % len(part) + part for part in data)).hexdigest()
 
 
 class Outcome(NamedTuple):
-    """The cost of a target's code, in this unit; without a unit, why there is none."""
+    """The cost of a target's code, in some unit; where that is empty, the reason why there is
+    none.
+    """
 
     cost: float
     unit: str
@@ -51,8 +54,9 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(row: Any) -> Outcome:
-    """Gives an outcome of its fields by name; raises KeyError, TypeError or ValueError for
-    others."""
+    """Makes an outcome of its fields by name; raises KeyError, TypeError or ValueError for
+    others.
+    """
     cost, unit, refusal = (row[name] for name in Outcome._fields)
     if type(cost) not in (int, float):
         raise TypeError(type(cost).__name__)
@@ -60,13 +64,14 @@ def outcome_of(row: Any) -> Outcome:
 
 
 def job_of(module: ModuleOp, named: tuple[str, ...], target: str) -> CompileJob:
-    """Gives the job of judging a module."""
+    """Makes the job of judging a module."""
     return CompileJob(print_module(module, debuginfo=False), dump_weights(module), named, target)
 
 
 def judge(job: CompileJob) -> Outcome:
-    """Gives the cost of a job's module: cycles where the target profiles its programs, else the
-    least seconds of several runs here, of all its regions together."""
+    """Compiles a job's module and gives the cost of its code: cycles where the target profiles its
+    programs, else the least seconds of several runs here, of all its regions together.
+    """
     for target in job.named:
         named_target(target)
     context = load_context()
@@ -87,6 +92,6 @@ def judge(job: CompileJob) -> Outcome:
 
 
 def code_of(targets: Iterable[Target]) -> bytes:
-    """Gives the files that targets are from: what they cost changes with these."""
+    """Reads the files in which targets are defined: costs change with these."""
     files = [given_file(type(target)) for target in targets]
     return b"".join(Path(file).read_bytes() for file in files if Path(file).is_file())

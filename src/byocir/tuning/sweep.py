@@ -49,7 +49,9 @@ MOST = 10_000
 
 
 class SweepPoint(NamedTuple):
-    """The costs of a model with some settings; without a refusal, cycles are above 0."""
+    """The costs of a model with some settings of a target. Without a refusal, cycles are above
+    0.
+    """
 
     settings: Mapping[str, Setting]
     cycles: int = 0
@@ -63,7 +65,7 @@ class SweepPoint(NamedTuple):
 
     @property
     def costs(self) -> tuple[float, ...]:
-        """The numbers that are better the smaller they are."""
+        """The numbers that are the better the smaller they are."""
         return (self.cycles, self.energy or 0.0, self.memory)
 
 
@@ -103,10 +105,11 @@ def sweep(
     tell: Callable[[str], None] = lambda line: None,
 ) -> list[SweepPoint]:
     """Compiles a model for each combination of settings, in their order; `executor` is any of
-    `concurrent.futures`, else it is done in this process. A point that cannot be says why. Points
-    are kept in the file `journal`, from which a run that was interrupted goes on; it is removed in
-    the end. Raises ByocirError B267 for settings that the target does not have, and what `compile`
-    raises for the model."""
+    `concurrent.futures`, without one all is done in this process. A point that cannot be compiled
+    says why. Points are kept in the file `journal`, from which a run that was interrupted goes on;
+    it is removed in the end. Raises ByocirError B267 for settings that the target does not have,
+    and what `compile` raises for the model.
+    """
     check(
         vary=(vary, names_to("a mapping of names to values", '{"log_block": [4, 5]}', list, tuple)),
         shapes=(shapes, SHAPES.or_none()),
@@ -142,7 +145,7 @@ def _outcomes(
     work: JobQueue[SweepJob, SweepPoint],
     code: bytes,
 ) -> list[SweepPoint]:
-    """Gives the point of each job, compiled once; `code` is the target's own."""
+    """Gives the point of each job, which is compiled once; `code` is that of the target."""
     texts = [job.digest(code) + json.dumps([*more]) for job, *more in jobs]
     digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
     new = [i for i, digest in enumerate(digests) if journal.get(digest) is None]
@@ -156,8 +159,9 @@ def _outcomes(
 
 
 def _varied(target: str | Target, vary: Mapping[str, Any]) -> Target:
-    """Gives the one target that is given; raises ByocirError B213 for several, B267 for settings
-    that it does not have."""
+    """Gives the one target that is to be varied; raises ByocirError B213 for several, B267 for
+    settings that it does not have.
+    """
     attributes = attributes_of(target)
     if len(attributes) != 1:
         raise ByocirError("B213", f"expected one target, found {len(attributes)}")
@@ -174,7 +178,7 @@ def _varied(target: str | Target, vary: Mapping[str, Any]) -> Target:
 
 
 def point_of(row: Any) -> SweepPoint:
-    """Gives a point of its fields by name; raises KeyError, TypeError or ValueError for others."""
+    """Makes a point of its fields by name; raises KeyError, TypeError or ValueError for others."""
     settings, cycles, energy, memory, utilisation, refusal = (
         row[name] for name in SweepPoint._fields
     )
@@ -185,7 +189,7 @@ def point_of(row: Any) -> SweepPoint:
 
 
 def point(job: SweepJob) -> SweepPoint:
-    """Compiles a model for a target with settings, and costs it."""
+    """Compiles a model for a target with some settings, and counts what it costs."""
     given, settings, levels = job
     for each in given.named:
         named_target(each)
@@ -219,7 +223,7 @@ def point(job: SweepJob) -> SweepPoint:
 
 
 def pareto(points: Sequence[SweepPoint]) -> list[bool]:
-    """Tells of each point if no other is as good in all costs and better in one."""
+    """Tells of each point if no other one is as good in all costs and better in one."""
     able = [each.costs for each in points if not each.refusal]
     return [
         not each.refusal

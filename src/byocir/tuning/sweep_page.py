@@ -1,5 +1,6 @@
-"""The points of a sweep as one web page that needs nothing else: a plot of cycles over memory, in
-which the Pareto set stands out, and a table."""
+"""Shows the points of a sweep as one web page that needs nothing else: a plot of cycles over
+memory, in which the Pareto set stands out, and a table.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ STYLE = (
 
 
 def page(points: Sequence[SweepPoint], title: str) -> str:
-    """HTML with its own style and no script."""
+    """Writes HTML with its own style and no script."""
     best = pareto(points)
     rows = "\n".join(_row(each, is_best) for each, is_best in zip(points, best, strict=True))
     heads = [*points[0].settings, "cycles", "energy [µJ]", "memory [Kbit]", "utilisation"]
@@ -48,7 +49,7 @@ def _row(point: SweepPoint, is_best: bool) -> str:
 
 
 def _plot(points: Sequence[SweepPoint], best: Sequence[bool]) -> str:
-    """Gives a dot for each point that can be, the Pareto set joined by a line."""
+    """Draws a dot for each point that could be compiled, and joins the Pareto set by a line."""
     able = [(p, b) for p, b in zip(points, best, strict=True) if not p.refusal and p.memory]
     if not able:
         return "<p>No point can be drawn.</p>"
@@ -76,7 +77,7 @@ def _plot(points: Sequence[SweepPoint], best: Sequence[bool]) -> str:
 
 
 def _along(values: Sequence[float], first: float, last: float) -> list[float]:
-    """Places between two ends, by the logarithms of values: the least ones lie at the first."""
+    """Places values between two ends by their logarithms, the least value at the first end."""
     logs = [log10(value) for value in values]
     least, span = min(logs), max(logs) - min(logs)
     return [

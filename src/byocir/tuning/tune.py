@@ -115,7 +115,7 @@ def tune(
 
 @dataclass
 class _Run:
-    """One run: the model, who judges, and what is known."""
+    """One run of the search: the model, who judges, and what is known."""
 
     module: ModuleOp
     named: tuple[str, ...]
@@ -128,7 +128,7 @@ class _Run:
         self.code = code_of(map(target_of, targets_of(self.module)))
 
     def tuned(self, trials: int, seed: int) -> TunedTable:
-        """Gives the best schedules. Raises ByocirError B265 where no target leaves anything to
+        """Finds the best schedules. Raises ByocirError B265 where no target leaves anything to
         choose.
         """
         entries: dict[Key, Tuned] = {}
@@ -156,8 +156,9 @@ class _Run:
         return TunedTable(entries)
 
     def _best(self, place: TakenComposite, trials: int, seed: int) -> Tuned | str:
-        """Gives the schedule of a composite that costs least, the first of those; or why there is
-        none, as where the time does not suffice."""
+        """Finds the schedule of a composite that costs least, of equal ones the first; says why
+        where there is none, as where the time does not suffice.
+        """
         ways = ways_of(place.composite, place.target, trials, seed)
         batch = next(ways, ())
         if not batch:
@@ -178,15 +179,17 @@ class _Run:
         return best
 
     def _tried(self, place: TakenComposite, schedules: Sequence[str]) -> list[Outcome | None]:
-        """Gives the outcomes of a composite, between its neighbours, with each of these
-        schedules."""
+        """Tries a composite, between its neighbours, with each of these schedules; gives the
+        outcomes.
+        """
         modules = (alone(place.composite, schedule, AROUND) for schedule in schedules)
         name = place.target.target_name.data
         return self._outcomes([job_of(module, self.named, name) for module in modules])
 
     def _together(self, target: str, entries: Mapping[Key, Tuned]) -> dict[Key, Tuned]:
-        """Gives the entries of a target, with schedules where these make the whole model better,
-        too: what follows each other shares units and memories."""
+        """Keeps those schedules of a target that also make the whole model better, for composites
+        that follow each other share units and memories; the others become the target's own choice.
+        """
         kept: dict[Key, Tuned] = {}
         own = least = self._whole(target, kept)
         better = [key for key, each in entries.items() if each.cost < each.default]
@@ -207,7 +210,7 @@ class _Run:
         return {**own_choice, **kept}
 
     def _whole(self, target: str, entries: Mapping[Key, Tuned]) -> Outcome:
-        """Gives the cost of a target's code for the whole model with these schedules."""
+        """Costs a target's code for the whole model with these schedules."""
         own = [place.composite.schedule for place in self.places]
         for place in self.places:
             if place.key in entries:
@@ -222,7 +225,8 @@ class _Run:
 
     def _outcomes(self, jobs: Sequence[CompileJob]) -> list[Outcome | None]:
         """Gives the outcome of each job, which is judged once; None where the time did not
-        suffice."""
+        suffice.
+        """
         digests = [job.digest(self.code) for job in jobs]
         new = {d: j for d, j in zip(digests, jobs, strict=True) if self.journal.get(d) is None}
         for i, outcome in self.work.outcomes(list(new.values())):

@@ -1,4 +1,6 @@
-"""The schedules to try for a composite, in batches that do not depend on who judges them."""
+"""Chooses the schedules to try for a composite, in batches that do not depend on who judges
+them.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def ways_of(composite: CompositeOp, target: TargetAttr, trials: int, seed: int) 
 
 
 def _sampled(space: KnobChoices, trials: int, seed: int) -> Batches:
-    """Ways of a large space: batches that optuna chooses by the costs of those before."""
+    """Yields ways of a large space, in batches that optuna chooses by the costs of those before."""
     try:
         import optuna
     except ImportError:

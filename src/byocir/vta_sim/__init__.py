@@ -1,4 +1,4 @@
-"""A simulator of the VTA accelerator: instruction set, assembler, engine and cycle model.
+"""Simulates the VTA accelerator: instruction set, assembler, engine and cycle model.
 
 The stable interface is what this module exports. It needs numpy only::
 

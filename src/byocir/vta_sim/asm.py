@@ -1,4 +1,4 @@
-"""Text assembly, both ways, derived from the table in ``isa_table.py``.
+"""Writes and reads assembly as text, derived from the table in ``isa_table.py``.
 
 One instruction a line: ``mnemonic[.suffix]* key=value,... {token,...}``, for example
 ``load.inp sram=0x10 dram=0x1234 y=4 x=6 stride=14 pad=1,0,1,2 {pop_next,push_next}``. Groups
@@ -67,8 +67,9 @@ def _operands(key: str, columns: Sequence[Sequence[int]], base: int) -> list[str
 
 
 def _format(opcode: Opcode, columns: Mapping[str, Sequence[int]]) -> list[str]:
-    """Gives the assembly of instructions of one kind, from their fields as columns of one
-    length."""
+    """Writes the assembly of instructions of one kind, from their fields as columns of one
+    length.
+    """
     length = len(next(iter(columns.values())))
     heads: list[list[str]] = [[opcode.name.lower()] * length]
     operands: list[list[str]] = []
@@ -92,7 +93,7 @@ def format_instruction(insn: Instruction) -> str:
 
 
 def where(decoded: Decoded, index: int) -> str:
-    """Place of an instruction for an error: its index and disassembly."""
+    """Words the place of an instruction for an error: its index and disassembly."""
     return describe(decoded.instruction(index))
 
 
@@ -106,7 +107,7 @@ def disassemble(
     config: VTAConfig = DEFAULT_CONFIG,
     locations: Sequence[str] | None = None,
 ) -> list[str]:
-    """Gives one line of assembly per instruction of uint8 [N, 16]; never fails on content.
+    """Writes one line of assembly per instruction of uint8 [N, 16]; never fails on content.
 
     ``locations``: where each instruction came from, N strings; a comment line stands before the
     first of those that share one. Raises VTAError V001 or V101 for an array that is no instruction
@@ -157,6 +158,7 @@ def _with_comments(lines: Sequence[str], locations: Sequence[str]) -> list[str]:
 
 
 def comment(text: str) -> str:
-    """Gives a comment line; what could end the line early or is no printable character is
-    escaped."""
+    """Writes a comment line, in which characters that could end it early, or are not printable, are
+    escaped.
+    """
     return f"# {escaped(text)}"

@@ -1,4 +1,4 @@
-"""Parameters of one VTA instance and everything derived from them.
+"""Defines the parameters of one VTA instance and everything derived from them.
 
 Sources: tvm-vta ``config/vta_config.json`` (keys, defaults), ``config/pkg_config.py`` (OUT sizes,
 config name) and ``include/vta/hw_spec.h`` (shapes, depths, bit-fields).
@@ -50,9 +50,9 @@ _NAME = re.compile(
 
 @dataclass(frozen=True)
 class VTAConfig:
-    """Log2 of widths (bits), of the GEMM shape (elements) and of the buffer sizes (bytes), and what
-    not every VTA has: `alu_mul`, the ALU's product, and `acc_8bit`, loads of accumulators from
-    bytes.
+    """The parameters of one VTA: log2 of widths (bits), of the GEMM shape (elements) and of the
+    buffer sizes (bytes), and whether it has what not every VTA has: `alu_mul`, the ALU's product,
+    and `acc_8bit`, loads of accumulators from bytes.
 
     The defaults are those of every upstream sample config: a 1x16x16 int8 GEMM unit. Raises
     VTAError V004 for a number that is none or out of range, for widths that do not go together,
@@ -118,9 +118,10 @@ class VTAConfig:
 
     @staticmethod
     def from_dict(values: Mapping[str, object]) -> VTAConfig:
-        """Builds from keys of ``vta_config.json``. The nine ``LOG_`` keys must be there. TARGET,
-        one of upstream's, says what the machine has, without it that of "sim"; ALU_MUL and
-        ACC_8BIT, true or false, say otherwise. HW_VER is not used. Raises VTAError V004."""
+        """Makes a configuration from keys of ``vta_config.json``. The nine ``LOG_`` keys must be
+        there. TARGET, one of upstream's, says what the machine has, "sim" if it is missing; ALU_MUL
+        and ACC_8BIT, true or false, override it. HW_VER is not used. Raises VTAError V004.
+        """
         if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise VTAError("V004", "an object with the keys of a config", type(values).__name__)
         known = {field.name.upper(): field.name for field in fields(VTAConfig)}
@@ -141,7 +142,8 @@ class VTAConfig:
     @staticmethod
     def from_json(path: str | Path) -> VTAConfig:
         """Reads a ``vta_config.json``; raises VTAError V006 for a file that is no JSON object with
-        each key once, and V004 for one that describes no VTA."""
+        each key once, and V004 for one that describes no VTA.
+        """
         try:
             text = read_whole(path).decode()
         except (OSError, ValueError) as error:  # a ValueError is a name, or text, that is none
@@ -159,8 +161,9 @@ class VTAConfig:
 
     @staticmethod
     def from_name(name: str) -> VTAConfig | None:
-        """Gives the configuration that has this `name`; None for any other text. Raises VTAError
-        V004 for numbers that describe no VTA."""
+        """Makes the configuration that has this `name`; None for any other text. Raises VTAError
+        V004 for numbers that describe no VTA.
+        """
         found = _NAME.fullmatch(name)
         if found is None or not VTAConfig.is_name(name):
             return None
@@ -180,8 +183,9 @@ class VTAConfig:
 
     @staticmethod
     def of_block(size: int) -> VTAConfig:
-        """Gives the default with a GEMM unit of another side, a power of two. Buffers grow and
-        shrink with it: they hold as many elements, and each field keeps its width."""
+        """Makes the default configuration with a GEMM unit of another side, a power of two. Buffers
+        grow and shrink with it, so that they hold as many elements and each field keeps its width.
+        """
         wider, plain = size.bit_length() - 1 - DEFAULT_CONFIG.log_block, DEFAULT_CONFIG
         return VTAConfig(
             log_block=plain.log_block + wider,
@@ -195,15 +199,16 @@ class VTAConfig:
         return {field.name.upper(): getattr(self, field.name) for field in fields(self)}
 
     def expect(self, made_for: VTAConfig, what: str, where: str = "") -> None:
-        """Raise VTAError V208 for something that was made for another machine than this one."""
+        """Raises VTAError V208 for something that was made for another machine than this one."""
         if made_for != self:
             expected, found = f"{what} for {self.name}", f"one for {made_for.name}"
             raise VTAError("V208", expected, found, where)
 
     @property
     def name(self) -> str:
-        """Upstream's configuration string, e.g. ``1x16_i8w8a32_15_15_18_17``, and what it lacks:
-        ``_nomul``, ``_noacc8``."""
+        """Upstream's configuration string, e.g. ``1x16_i8w8a32_15_15_18_17``, with ``_nomul`` or
+        ``_noacc8`` behind it for what the machine lacks.
+        """
         widths = f"i{1 << self.log_inp_width}w{1 << self.log_wgt_width}a{1 << self.log_acc_width}"
         sizes = (
             self.log_uop_buff_size,
@@ -216,23 +221,24 @@ class VTAConfig:
 
     @property
     def batch(self) -> int:
-        """Rows of one INP, ACC or OUT element."""
+        """The number of rows of one INP, ACC or OUT element."""
         return 1 << self.log_batch
 
     @property
     def block_in(self) -> int:
-        """Columns of an INP element: the input channels of one micro-op."""
+        """The number of columns of an INP element: the input channels of one micro-op."""
         return 1 << self.log_block
 
     @property
     def block_out(self) -> int:
-        """Columns of an ACC or OUT element: the output channels of one micro-op."""
+        """The number of columns of an ACC or OUT element: the output channels of one micro-op."""
         return 1 << self.log_block
 
     @property
     def device_numbers(self) -> tuple[int, ...]:
-        """Gives what the C core calls ``vta_config``: log2 of batch, block and the depths of UOP,
-        INP, WGT and ACC, and 0 or 1 for each of `FEATURES`."""
+        """The numbers that the C core takes as ``vta_config``: log2 of batch, block and the depths
+        of UOP, INP, WGT and ACC, and 0 or 1 for each of `FEATURES`.
+        """
         depths = (self.log_depth(m) for m in (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC))
         return self.log_batch, self.log_block, *depths, int(self.alu_mul), int(self.acc_8bit)
 
@@ -241,11 +247,13 @@ class VTAConfig:
         return self._element_bytes[memory]
 
     def log_depth(self, memory: Memory) -> int:
-        """Log2 of the number of elements; ACC_8BIT and OUT share the depth of ACC."""
+        """Gives log2 of the number of elements of a memory; ACC_8BIT and OUT share the depth of
+        ACC.
+        """
         return self._log_depths[memory]
 
     def depth(self, memory: Memory) -> int:
-        """Number of elements of a scratchpad."""
+        """Gives the number of elements of a scratchpad."""
         return 1 << self._log_depths[memory]
 
     @cached_property
@@ -280,14 +288,16 @@ class VTAConfig:
 
 
 def _target(name: object) -> tuple[bool, bool]:
-    """Looks up if one of upstream's targets has MUL and byte loads; raises VTAError V004."""
+    """Tells if one of upstream's targets has MUL, and if it has byte loads; raises VTAError
+    V004.
+    """
     if name not in TARGETS:
         raise VTAError("V004", f"TARGET to be one of {', '.join(TARGETS)}", shown(name))
     return TARGETS[str(name)]
 
 
 def _parse(text: str) -> Mapping[str, object]:
-    """Gives a JSON object as a mapping; raises VTAError V006."""
+    """Parses a JSON object as a mapping; raises VTAError V006."""
     try:
         data: object = json.loads(text, object_pairs_hook=_once)
     except RecursionError:
@@ -300,7 +310,7 @@ def _parse(text: str) -> Mapping[str, object]:
 
 
 def _name(key: object) -> str:
-    """Gives a key for a message; quoted unless it looks like one."""
+    """Writes a key for a message, quoted unless it looks like a name."""
     return key if isinstance(key, str) and key.isidentifier() and key.isascii() else shown(key)
 
 

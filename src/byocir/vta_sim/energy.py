@@ -1,4 +1,4 @@
-"""Energy of a stream, as an estimate: operations and bytes, each times a published figure.
+"""Estimates the energy of a stream: its operations and bytes, each times a published figure.
 
 Figures: M. Horowitz, "Computing's energy problem (and what we can do about it)", ISSCC 2014,
 doi:10.1109/ISSCC.2014.6757323, rough costs at 45 nm and 0.9 V: integer add 0.03 pJ (8 bit) and
@@ -24,7 +24,9 @@ UOP_BYTES = 4
 
 @dataclass(frozen=True)
 class EnergyModel:
-    """Picojoules per operation and per byte. Raises VTAError V009 for a negative or odd value."""
+    """The picojoules that each operation and each byte cost. Raises VTAError V009 for a value that
+    is negative or no number.
+    """
 
     mac: float = 0.2 + 0.1
     """8-bit multiply and 32-bit add."""
@@ -46,7 +48,7 @@ class EnergyModel:
 
 @dataclass(frozen=True)
 class Energy:
-    """The energy of a run, in picojoules: an estimate, see the module's head."""
+    """The energy of a run, in picojoules. It is an estimate: see the module's head."""
 
     mac: float
     alu: float
@@ -55,7 +57,7 @@ class Energy:
 
     @property
     def total(self) -> float:
-        """The sum of the four."""
+        """The sum of the four parts."""
         return self.mac + self.alu + self.scratchpad + self.dram
 
     def to_dict(self) -> dict[str, float]:
@@ -65,7 +67,9 @@ class Energy:
 
 @dataclass(frozen=True)
 class Traffic:
-    """The work of a run: multiply-accumulates, ALU lanes, and bytes that it reads or writes."""
+    """Counts the work of a run: multiply-accumulates, ALU lanes, and bytes that are read or
+    written.
+    """
 
     macs: int
     alu_lanes: int
@@ -111,12 +115,12 @@ def _scratchpad_bytes(decoded: Decoded) -> int:
 
 
 def energy_of(decoded: Decoded, model: EnergyModel | None = None) -> Energy:
-    """Gives the energy of one run; it depends on the instructions only."""
+    """Estimates the energy of one run, which depends on the instructions only."""
     return energy_for(traffic(decoded), model or EnergyModel())
 
 
 def energy_for(work: Traffic, model: EnergyModel) -> Energy:
-    """Gives the energy of so much work."""
+    """Estimates the energy of so much work."""
     return Energy(
         mac=work.macs * model.mac,
         alu=work.alu_lanes * model.alu_lane + work.alu_multiply_lanes * model.alu_multiply_lane,

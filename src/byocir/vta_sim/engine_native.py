@@ -1,4 +1,4 @@
-"""The fast engine: a C core that checks, orders and runs a whole stream in one call each.
+"""Runs streams fast: a C core checks, orders and runs a whole stream in one call each.
 
 Values, checks and orders are those of `token_order.py` and `engine_numpy.py`. The core says which
 instruction is refused; what a user reads about it is said by them: a stream that the core refuses
@@ -69,8 +69,9 @@ class _Counters(Structure):
 
 @cache
 def core() -> ctypes.CDLL:
-    """Gives the C core, compiled on first use: for this machine, or for its kind where the compiler
-    has no `-march=native`. Raises ByocirError B401 to B404."""
+    """Loads the C core, compiled on first use: for this machine, or for its kind where the compiler
+    has no `-march=native`. Raises ByocirError B401 to B404.
+    """
     return load_core(FLAGS if takes(FLAGS) else PORTABLE)
 
 
@@ -121,7 +122,7 @@ def require(config: VTAConfig) -> None:
 
 
 class NativeStream:
-    """A stream in the core: copied, its form checked, in stream order until scheduled.
+    """A stream in the C core: copied, with its form checked, in stream order until it is scheduled.
 
     ``insns`` uint8 [N, 16], contiguous. ``fault`` is the code that the core refuses it with, or 0.
     """
@@ -136,7 +137,7 @@ class NativeStream:
         weakref.finalize(self, library.vta_program_close, self.handle)
 
     def schedule(self, seed: int | None) -> None:
-        """Put the instructions into an order that the tokens allow; see ``tokens.schedule``."""
+        """Puts the instructions into an order that the tokens allow; see ``tokens.schedule``."""
         fault = _Fault()
         number = None if seed is None else byref(c_uint64(seed % (1 << 64)))
         core().vta_program_schedule(self.handle, number, byref(fault))
@@ -144,13 +145,13 @@ class NativeStream:
 
     @property
     def order(self) -> NDArray[np.uint32]:
-        """Indices of the instructions in the order in which they run, uint32 [N]."""
+        """The indices of the instructions in the order in which they run, uint32 [N]."""
         order = core().vta_program_order(self.handle)
         return np.ctypeslib.as_array(order, (len(self.insns),)).copy()
 
     @property
     def counts(self) -> dict[str, int]:
-        """Gives the counts of one run, by the names in ``COUNTS``."""
+        """The counts of one run, by the names in ``COUNTS``."""
         counters = core().vta_program_counters(self.handle).contents
         return {name: getattr(counters, name) for name in COUNTS}
 
@@ -163,8 +164,9 @@ class NativeStream:
 def native_stream(
     insns: NDArray[np.uint8], config: VTAConfig, seed: int | None
 ) -> NativeStream | None:
-    """Gives a scheduled stream; None if the engine is not to be had or the core refuses the
-    stream."""
+    """Makes a scheduled stream; None if the engine cannot be built, or the core refuses the
+    stream.
+    """
     if not computes(config) or not is_available():
         return None
     stream = NativeStream(insns, config)
@@ -174,7 +176,8 @@ def native_stream(
 
 
 class NativeMachine:
-    """Scratchpads, DRAM and the core in C that works on them: ``Machine``, but fast.
+    """A machine that runs in C: scratchpads, DRAM and the core that works on them. It is
+    ``Machine``, but fast.
 
     ``dram`` (uint8 [B]) is copied; read the result from ``machine.dram``. With ``check``,
     scratchpads start with garbage, and reading an element that was never written is an error.
@@ -241,7 +244,9 @@ class NativeMachine:
         raise AssertionError(f"expected {insn} to be executed, found {fault.code}")
 
     def _written(self, memory: Memory) -> slice | NDArray[np.intp]:
-        """Selects the elements of a scratchpad that were written; all if nobody looked."""
+        """Selects the elements of a scratchpad that were written; all of them where writes are not
+        recorded.
+        """
         flags = core().vta_device_written(self._handle, memory)
         if not flags:
             return slice(None)

@@ -1,4 +1,4 @@
-"""The functional engine in numpy: readable, exact, and the oracle for faster ones.
+"""Runs streams in numpy: readable, exact, and the oracle for faster engines.
 
 ``Machine`` holds the scratchpads and executes one decoded instruction per ``step``, with the
 values of tvm-vta's functional simulator (``src/sim/sim_driver.cc``). What that one leaves
@@ -32,14 +32,16 @@ from byocir.vta_sim.token_order import check_form
 
 
 class InitCheck:
-    """One flag per element of UOP, INP, WGT and ACC; ACC_8BIT and OUT stand for ACC."""
+    """Records which elements of UOP, INP, WGT and ACC were written, by one flag each; ACC_8BIT and
+    OUT stand for ACC.
+    """
 
     def __init__(self, config: VTAConfig) -> None:
         pads = (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC)
         self._flags = {memory: np.zeros(config.depth(memory), np.bool_) for memory in pads}
 
     def mark(self, memory: Memory, index: NDArray[np.int64] | slice) -> None:
-        """Notes a write of the elements at ``index``."""
+        """Records a write of the elements at ``index``."""
         self._flags[Memory.ACC if memory == Memory.ACC_8BIT else memory][index] = True
 
     def require(self, insn: Instruction, memory: Memory, index: NDArray[np.int64] | slice) -> None:
@@ -71,7 +73,7 @@ PLAN_FIELDS = {
 
 
 class Plans:
-    """Plans by instruction fields and micro-ops, shared by the runs of one program.
+    """Keeps plans by instruction fields and micro-ops, for all runs of one program.
 
     Holds at most ``limit`` bytes of index arrays; beyond that, plans are made anew each time.
     """
@@ -110,7 +112,7 @@ def check_widths(config: VTAConfig) -> None:
 
 
 class Machine:
-    """Scratchpads, DRAM and the meaning of each instruction.
+    """Executes instructions on scratchpads and DRAM: this defines what each of them means.
 
     ``dram`` (uint8 [B]) is copied; read the result from ``machine.dram``. ``inp`` and ``wgt`` hold
     int8 values as float32, for BLAS; WGT elements are stored transposed, [block_in, block_out].
@@ -147,7 +149,7 @@ class Machine:
         }
 
     def step(self, insn: Instruction) -> None:
-        """Executes one instruction, which ``check_form`` accepts; tokens are not looked at.
+        """Executes one instruction, which ``check_form`` accepts; tokens are ignored.
 
         Raises VTAError V2xx when an access leaves a memory, before anything is changed.
         """
@@ -180,7 +182,9 @@ class Machine:
         return self.wgt if memory == Memory.WGT else self.acc
 
     def _window(self, insn: Instruction, memory: Memory) -> NDArray[Any]:
-        """View of the DRAM elements of a LOAD or STORE, [y_size, x_size, ...]; checks the range."""
+        """Gives a view of the DRAM elements of a LOAD or STORE, [y_size, x_size, ...]; checks the
+        range.
+        """
         f, config = insn.fields, self.config
         size = config.element_bytes(memory)
         start, stride = f["dram_base"] * size, f["x_stride"] * size
@@ -242,7 +246,7 @@ class Machine:
             row[...] = values
 
     def _uops(self, insn: Instruction) -> NDArray[np.uint32] | None:
-        """Gives the micro-ops of a loop nest; None if the nest is empty. Checks their range."""
+        """Reads the micro-ops of a loop nest; None if the nest is empty. Checks their range."""
         f = insn.fields
         begin, end = f["uop_bgn"], f["uop_end"]
         if end <= begin or not f["iter_out"] or not f["iter_in"]:
@@ -257,8 +261,9 @@ class Machine:
     def _nest(
         self, insn: Instruction, uops: NDArray[np.uint32], memories: dict[str, Memory]
     ) -> StepNest:
-        """Gives the loop nest over ``memories`` (operand to memory), checked against their
-        depths."""
+        """Makes the loop nest of an instruction and checks its indices against the depths of
+        ``memories`` (by operand).
+        """
         f = insn.fields
         dst, src, wgt = decode_uops(uops, self.config)
         columns = {"dst": dst, "src": src, "wgt": wgt}
@@ -277,8 +282,9 @@ class Machine:
         memories: dict[str, Memory],
         plan: Callable[[StepNest], Iterator[Part]],
     ) -> Iterable[Part]:
-        """Gives the parts of the instruction's plan, kept for the next time if they fit one
-        chunk."""
+        """Gives the parts of an instruction's plan, which are kept for the next time if they fit
+        one chunk.
+        """
         uops = self._uops(insn)
         if uops is None:
             return ()
@@ -337,7 +343,9 @@ class Machine:
 
 
 def _shift(x: Ints, y: Ints | np.int32) -> Ints:
-    """Arithmetic right shift by y, left shift by -y where y is negative; any distance."""
+    """Shifts to the right by y, with the sign, or to the left by -y where y is negative; any
+    distance will do.
+    """
     if not isinstance(y, np.ndarray):
         return x >> y if y >= 0 else x << -y
     return np.where(y >= 0, x >> np.maximum(y, 0), x << np.maximum(-np.maximum(y, -32), 0))

@@ -1,4 +1,4 @@
-"""Plans that run a GEMM or ALU loop nest in few numpy calls, with the result of the sequential
+"""Plans how to run a GEMM or ALU loop nest in few numpy calls, with the result of the sequential
 order.
 
 The reference order is: for i in iter_out, for j in iter_in, for each micro-op
@@ -31,7 +31,9 @@ FLOAT32_EXACT_BITS = 24
 
 @dataclass(frozen=True)
 class StepNest:
-    """A loop nest: extents, (out, in) factors per operand and the micro-ops' index columns."""
+    """A loop nest: its extents, the (out, in) factors of each operand, and the columns of indices
+    that micro-ops have.
+    """
 
     extents: tuple[int, int]
     factors: dict[str, tuple[int, int]]
@@ -39,7 +41,7 @@ class StepNest:
 
     @property
     def steps(self) -> int:
-        """Micro-op executions in total."""
+        """The number of times that micro-ops are executed."""
         return self.extents[0] * self.extents[1] * len(self.uops["dst"])
 
     def highest(self, operand: str) -> int:
@@ -49,8 +51,8 @@ class StepNest:
         return int(self.uops[operand].max()) + loops
 
     def chunks(self, operands: tuple[str, ...]) -> Iterator[dict[str, Index]]:
-        """Gives the index of each operand per step, in order, at most about MAX_STEPS steps at a
-        time.
+        """Yields the index of each operand per step, in order, for about MAX_STEPS steps at a time,
+        at most.
         """
         per_chunk = max(1, MAX_STEPS // len(self.uops["dst"]))
         points = self.extents[0] * self.extents[1]
@@ -65,7 +67,8 @@ class StepNest:
 
 @dataclass(frozen=True)
 class GemmBlock:
-    """C products of [R, K * block_in] by [K * block_in, block_out], each added into R rows of ACC.
+    """A batch of C products of [R, K * block_in] by [K * block_in, block_out], each added into R
+    rows of ACC.
 
     ``dst`` int64 [C, R] rows of ACC, all distinct; ``src`` int64 [C or 1, R, K] rows of INP;
     ``wgt`` int64 [C, K] elements of WGT. A row is one of the BATCH rows of an element. K is small
@@ -83,21 +86,23 @@ class GemmBlock:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the index arrays."""
+        """The bytes that the index arrays take."""
         dst = 0 if isinstance(self.dst, slice) else self.dst.nbytes
         return dst + self.src.nbytes + self.wgt.nbytes
 
 
 @dataclass(frozen=True)
 class AluSegment:
-    """Steps that may run at once: element indices into ACC, ``src`` absent in immediate form."""
+    """Steps that may run at once: their element indices into ACC, where ``src`` is None in
+    immediate form.
+    """
 
     dst: Span
     src: Span | None
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the index arrays."""
+        """The bytes that the index arrays take."""
         return sum(x.nbytes for x in (self.dst, self.src) if isinstance(x, np.ndarray))
 
 
@@ -110,13 +115,13 @@ def compact(index: Index) -> Span:
 
 
 def plan_reset(nest: StepNest) -> Iterator[Span]:
-    """Gives the distinct ACC elements that a GEMM with reset_reg clears."""
+    """Lists the distinct ACC elements that a GEMM with reset_reg clears."""
     for chunk in nest.chunks(("dst",)):
         yield compact(np.unique(chunk["dst"]))
 
 
 def plan_gemm(nest: StepNest, config: VTAConfig) -> Iterator[GemmBlock]:
-    """Batched products that together add what the nest adds."""
+    """Yields batched products that together add what the nest adds."""
     product_bits = (1 << config.log_inp_width) + (1 << config.log_wgt_width) - 2
     longest = (1 << (FLOAT32_EXACT_BITS - product_bits)) // config.block_in
     for chunk in nest.chunks(("dst", "src", "wgt")):
@@ -136,7 +141,7 @@ def plan_gemm(nest: StepNest, config: VTAConfig) -> Iterator[GemmBlock]:
 
 
 def _blocks(dst: Index, src: Index, wgt: Index, config: VTAConfig) -> Iterator[GemmBlock]:
-    """Joins accumulators whose lists of weights agree; ``src`` and ``wgt`` are [len(dst), K]."""
+    """Batches accumulators whose lists of weights agree; ``src`` and ``wgt`` are [len(dst), K]."""
     if (wgt == wgt[0]).all():
         yield _block(dst[None], src[None], wgt[:1], config)
         return
@@ -151,7 +156,9 @@ def _blocks(dst: Index, src: Index, wgt: Index, config: VTAConfig) -> Iterator[G
 
 
 def _classes(rows: Index) -> tuple[Index, Index]:
-    """Numbers the distinct rows: the number of each row, and where each number occurs first."""
+    """Numbers equal rows alike; gives the number of each row, and where each number occurs first:
+    [a, b, a] → [0, 1, 0], [0, 1].
+    """
     numbers: dict[bytes, int] = {}
     packed: list[bytes] = np.ascontiguousarray(rows).view(f"S{rows.shape[1] * 8}").ravel().tolist()
     member = np.array([numbers.setdefault(row, len(numbers)) for row in packed], np.int64)
@@ -159,7 +166,9 @@ def _classes(rows: Index) -> tuple[Index, Index]:
 
 
 def _block(dst: Index, src: Index, wgt: Index, config: VTAConfig) -> GemmBlock:
-    """Spells elements as BATCH rows; keeps one ``src`` if all C products read the same inputs."""
+    """Makes a product from element indices, each of which stands for BATCH rows; keeps one ``src``
+    if all C products read the same inputs.
+    """
     if (src == src[:1]).all():
         src = src[:1]
     batch = np.arange(config.batch)
@@ -172,7 +181,7 @@ def _block(dst: Index, src: Index, wgt: Index, config: VTAConfig) -> GemmBlock:
 
 
 def plan_alu(nest: StepNest, config: VTAConfig, immediate: bool) -> Iterator[AluSegment]:
-    """Segments in an order that gives what the steps give one by one."""
+    """Yields segments of steps in an order that gives what the steps give one by one."""
     for chunk in nest.chunks(("dst", "src")):
         dst, src = chunk["dst"], chunk["dst" if immediate else "src"]
         levels = _levels(dst, src, config.depth(Memory.ACC))
@@ -184,8 +193,8 @@ def plan_alu(nest: StepNest, config: VTAConfig, immediate: bool) -> Iterator[Alu
 
 
 def _levels(dst: Index, src: Index, depth: int) -> Index:
-    """Gives the segment of each step: after the writers of what it reads, not before readers of
-    dst.
+    """Assigns each step to a segment: after the writers of what it reads, and not before readers of
+    its dst.
 
     All reads of a segment come before its writes, so a reader and a later writer may share one.
     """
@@ -203,7 +212,7 @@ def _levels(dst: Index, src: Index, depth: int) -> Index:
 
 
 def _occurrence(values: Index) -> Index:
-    """Counts the equal values before each: [7, 7, 3, 7] → [0, 1, 0, 2]."""
+    """Counts the equal values before each one: [7, 7, 3, 7] → [0, 1, 0, 2]."""
     order = np.argsort(values, kind="stable")
     starts = np.flatnonzero(np.diff(values[order], prepend=-1))
     ranks = np.arange(len(values)) - np.repeat(starts, np.diff(starts, append=len(values)))

@@ -1,4 +1,5 @@
-"""The one exception of the simulator: a stable code, *expected X, found Y*, where, and a help line.
+"""Defines the one exception of the simulator: a stable code, *expected X, found Y*, where, and a
+help line.
 
 ``CODES`` is the table of all codes: V0xx arguments and files, V1xx form of instructions and text,
 V2xx execution, V3xx tokens and FINISH, S2xx what the sanitizer finds (its rows come from
@@ -149,7 +150,8 @@ CODES = {
 
 
 class VTAError(Exception):
-    """A user's mistake: bad arguments, a malformed stream, or a program the machine refuses.
+    """Says that the user made a mistake: bad arguments, a malformed stream, or a program the
+    machine refuses.
 
     ``code`` is stable; ``expected`` and ``found`` are phrases without a full stop; ``where`` names
     the instruction (index and disassembly), a file, or LINE:COLUMN of it, or is empty; ``help`` is

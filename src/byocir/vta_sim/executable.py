@@ -1,4 +1,4 @@
-"""A program with its DRAM image and the places of its inputs and outputs in it."""
+"""Holds a program with its DRAM image and the places of its inputs and outputs in it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ class Executable:
     def run(
         self, inputs: Sequence[np.ndarray], *, check: bool = False, timing: bool = False
     ) -> tuple[list[np.ndarray], SimResult]:
-        """Gives the outputs for inputs that fit the ports, and what the simulator measured. Raises
-        VTAError V2xx, and S2xx with ``check``."""
+        """Computes the outputs for inputs that fit the ports, and gives what the simulator
+        measured. Raises VTAError V2xx, and S2xx with ``check``.
+        """
         dram = np.zeros(self.size, np.uint8)
         dram[: self.image.size] = self.image
         for port, array in zip(self.inputs, inputs, strict=True):

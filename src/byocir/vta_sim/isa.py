@@ -1,4 +1,4 @@
-"""Encoder and decoder of instructions and micro-ops, derived from the table in ``isa_table.py``."""
+"""Encodes and decodes instructions and micro-ops, derived from the table in ``isa_table.py``."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ def _opcode_named(kind: str) -> Opcode:
 
 
 def _integer(value: object, name: str) -> int:
-    """``value`` as an int, numpy's and enum members included; a float is refused, not cut."""
+    """Converts ``value`` to an int, be it numpy's or an enum member; refuses a float instead of
+    cutting it.
+    """
     if isinstance(value, (int, np.integer)):
         return int(cast("int", value))
     raise VTAError("V107", f"an integer for {name}", repr(value))
@@ -144,7 +146,7 @@ def _check_rows(
 
 
 def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
-    """``values`` as int64; floats, bools, text and numbers beyond 63 bits are refused."""
+    """Converts ``values`` to int64; refuses floats, bools, text and numbers beyond 63 bits."""
     try:
         array = np.asarray(values)
     except ValueError:
@@ -200,7 +202,7 @@ def decode_uops(
 
 
 class Queue(IntEnum):
-    """The three in-order modules, in pipeline order: prev and next are the neighbours."""
+    """Names the three in-order modules, in pipeline order: prev and next are the neighbours."""
 
     LOAD = 0
     COMPUTE = 1
@@ -299,8 +301,9 @@ def decode(insns: NDArray[np.uint8], config: VTAConfig = DEFAULT_CONFIG) -> Deco
 
 @lru_cache(maxsize=64)
 def _unused(config: VTAConfig) -> NDArray[np.uint64]:
-    """Gives the bits that are in no field, by opcode and word; an invalid opcode uses all. [8,
-    2]"""
+    """Gives the bits that are in no field, by opcode and word [8, 2]; of an invalid opcode none are
+    unused.
+    """
     masks = np.zeros((8, 2), np.uint64)
     for kind in Opcode:
         used = [7, 0]
@@ -319,12 +322,12 @@ def reserved(decoded: Decoded) -> NDArray[np.bool_]:
 
 
 def reserved_bits(insn: NDArray[np.uint8], config: VTAConfig = DEFAULT_CONFIG) -> list[int]:
-    """Gives the bits (0 to 127) that one instruction, uint8 [16], sets outside all fields."""
+    """Lists the bits (0 to 127) outside of all fields that one instruction, uint8 [16], sets."""
     words = insn.view("<u8") & _unused(config)[insn[0] & 7]
     return [bit for bit in range(128) if int(words[bit // 64]) >> bit % 64 & 1]
 
 
 def raw_text(insn: NDArray[np.uint8]) -> str:
-    """Gives the two words of one instruction as text, valid for any 16 bytes."""
+    """Writes the two words of one instruction as text, for any 16 bytes."""
     low, high = insn.view("<u8").tolist()
     return f"{RAW} 0x{low:016x} 0x{high:016x}"

@@ -1,4 +1,4 @@
-"""The instruction set as a page of Markdown, written from the tables that the simulator runs on."""
+"""Writes the instruction set as a page of Markdown, from the tables that the simulator runs on."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ number      = decimal or 0x..., with or without a minus sign"""
 
 
 def render(config: VTAConfig = DEFAULT_CONFIG) -> str:
-    """Gives the page for one configuration."""
+    """Writes the page for one configuration."""
     parts = [
         "# The VTA instruction set",
         "Written by `byocir vta isa > docs/vta-isa.md` from the tables of `byocir.vta_sim`. "
@@ -89,13 +89,13 @@ def render(config: VTAConfig = DEFAULT_CONFIG) -> str:
 
 
 def _wrapped(part: str) -> str:
-    """Prose in lines of a readable length; headings, tables and code as they are."""
+    """Breaks prose into lines of a readable length; headings, tables and code stay as they are."""
     prose = part[0] not in "#|" and not part.startswith("```")
     return textwrap.fill(part, WIDTH, break_on_hyphens=False) if prose else part
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Gives a Markdown table, its columns as wide as their longest cell."""
+    """Writes a Markdown table whose columns are as wide as their longest cell."""
     cells = [[*head], *([str(cell).replace("|", "\\|") for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     lines = [

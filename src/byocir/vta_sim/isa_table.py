@@ -1,4 +1,4 @@
-"""The instruction set as one table.
+"""Defines the instruction set as one table.
 
 ``LAYOUT`` lists, per opcode, the fields in the order of the C bit-fields of tvm-vta's
 ``include/vta/hw_spec.h``. An instruction is two little-endian 64-bit words; fields fill a word
@@ -22,7 +22,7 @@ WORD_BITS, UOP_BITS = 64, 32
 
 
 class Memory(IntEnum):
-    """Memory ids of LOAD and STORE (hw_spec.h ``VTA_MEM_ID_*``)."""
+    """Names the memory ids of LOAD and STORE (hw_spec.h ``VTA_MEM_ID_*``)."""
 
     UOP = 0
     WGT = 1
@@ -33,7 +33,7 @@ class Memory(IntEnum):
 
 
 class Opcode(IntEnum):
-    """Instruction kinds (hw_spec.h ``VTA_OPCODE_*``)."""
+    """Names the kinds of instructions (hw_spec.h ``VTA_OPCODE_*``)."""
 
     LOAD = 0
     STORE = 1
@@ -43,7 +43,7 @@ class Opcode(IntEnum):
 
 
 class AluOp(IntEnum):
-    """ALU operations (hw_spec.h ``VTA_ALU_OPCODE_*``)."""
+    """Names the ALU operations (hw_spec.h ``VTA_ALU_OPCODE_*``)."""
 
     MIN = 0
     MAX = 1
@@ -53,10 +53,10 @@ class AluOp(IntEnum):
 
 
 class Depths(Protocol):
-    """A configuration, as far as widths of fields depend on it."""
+    """Gives of a configuration what widths of fields depend on."""
 
     def log_depth(self, memory: Memory) -> int:
-        """Log2 of the number of elements that a memory holds."""
+        """Gives log2 of the number of elements that a memory holds."""
         ...
 
     def __hash__(self) -> int: ...
@@ -64,7 +64,9 @@ class Depths(Protocol):
 
 @dataclass(frozen=True)
 class Width:
-    """Bits of a field: ``bits``, plus the index width of the deepest of ``memories``."""
+    """The number of bits of a field: ``bits``, plus the index width of the deepest of
+    ``memories``.
+    """
 
     bits: int = 0
     memories: tuple[Memory, ...] = ()
@@ -82,7 +84,7 @@ class Width:
 
 @dataclass(frozen=True)
 class Field:
-    """One bit-field.
+    """A bit-field of an instruction.
 
     ``text`` is how assembly spells it: fields with the same key are one comma-separated group,
     a key that starts with a dot is a suffix of the mnemonic, and "" is the token set in braces.
@@ -179,7 +181,7 @@ class Slot(NamedTuple):
 
     @property
     def mask(self) -> int:
-        """Ones for each bit, before the shift."""
+        """The field's bits, all ones, not shifted yet."""
         return (1 << self.width) - 1
 
     def fits(self, value: int) -> bool:
@@ -187,7 +189,7 @@ class Slot(NamedTuple):
         return self.low <= value <= self.high
 
     def check(self, value: int, what: str, where: str = "") -> None:
-        """Raise VTAError V107 unless ``value`` fits."""
+        """Raises VTAError V107 unless ``value`` fits."""
         if not self.fits(value):
             expected = f"{what} field {self.field.name} in {self.low}..{self.high}"
             raise VTAError("V107", expected, str(value), where)
@@ -214,8 +216,9 @@ def uop_slots(config: Depths) -> tuple[Slot, ...]:
 
 
 def words_needed(config: Depths) -> Iterator[tuple[str, int, int]]:
-    """Gives for each word of an instruction and the micro-op its name, bits in use, and bits there
-    are."""
+    """Lists each word of an instruction, and the micro-op: its name, the bits in use, and the bits
+    there are.
+    """
     for opcode, fields in LAYOUT.items():
         for word in (0, 1):
             used = sum(f.width.under(config) for f in (OPCODE, *fields) if f.word == word)

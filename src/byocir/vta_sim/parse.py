@@ -1,4 +1,4 @@
-"""The assembler: lines of text to instructions, from the same table as the disassembler.
+"""Assembles lines of text to instructions, by the same table as the disassembler.
 
     line    = [instruction] ["#" comment]
     instruction = mnemonic { key "=" number { "," number } } [ "{" [token { "," token }] "}" ]
@@ -67,8 +67,9 @@ def _syntax(opcode: Opcode, config: VTAConfig) -> _Syntax:
 
 @dataclass
 class _Line:
-    """The parts of one line with "" behind the last, the place where the reader is, and the words
-    filled so far. Columns are worked out when an error needs one."""
+    """One line under way: its parts with "" behind the last, where the reader is, and the words
+    filled so far. Columns are worked out when an error needs one.
+    """
 
     source: str
     number: int
@@ -83,14 +84,16 @@ class _Line:
         return self.parts[self.at]
 
     def where(self, at: int, offset: int = 0) -> str:
-        """Place of a part, or of a character in it; columns count from 1."""
+        """Words the place of a part, or of a character in it; columns count from 1."""
         spans = [match.span() for match in PART.finditer(self.text)]
         start = spans[at][0] if at < len(spans) else spans[-1][1]
         column = start + offset + 1
         return f"{self.source}:{self.number}:{column}: {shown_line(self.text)}"
 
     def fail(self, expected: str, found: str = "", offset: int = 0) -> NoReturn:
-        """Refuses the next part, or the one that was ``found`` ``offset`` characters later."""
+        """Raises the error for the next part, or for the one that was ``found`` ``offset``
+        characters later.
+        """
         part = self.peek()
         seen = found or (shown(part) if part else "the end of the line")
         raise VTAError("V108", expected, seen, self.where(self.at, offset))
@@ -102,20 +105,22 @@ class _Line:
         self.at += 1
 
     def one(self, what: str, offset: int = 0) -> None:
-        """Refuses the second of a part that may stand once."""
+        """Raises an error for the second of a part that may stand once."""
         if what in self.seen:
             self.fail(f"{what} once", "it again", offset)
         self.seen.add(what)
 
     def put(self, slot: Slot, value: int, what: str) -> None:
-        """Fills a field with the next part's value; raises VTAError V107 if it does not fit."""
+        """Puts a number into a field; raises VTAError V107, at the next part, if it does not
+        fit.
+        """
         if not slot.fits(value):
             slot.check(value, what, self.where(self.at))
         self.words[slot.field.word] |= (value & slot.mask) << slot.shift
 
 
 def shown_line(text: str) -> str:
-    """Gives the line for a message: no blanks around it, nothing unprintable, not too long."""
+    """Shortens a line for a message: no blanks around it, nothing unprintable, not too long."""
     safe = "".join(c if c.isprintable() else " " for c in text.strip())
     return safe if len(safe) <= 120 else f"{safe[:120]}…"
 
@@ -123,7 +128,7 @@ def shown_line(text: str) -> str:
 def assemble(
     text: str, config: VTAConfig = DEFAULT_CONFIG, source: str = "line"
 ) -> NDArray[np.uint8]:
-    """Assemble lines into uint8 [N, 16].
+    """Assembles lines into uint8 [N, 16].
 
     ``source`` names the text in messages: ``source:LINE:COLUMN``. Raises VTAError V108 (syntax) or
     V107 (value out of range), naming line and column, what was expected and what was found.
@@ -196,7 +201,7 @@ def _count(key: str, members: list[Slot]) -> str:
 
 
 def _number(line: _Line) -> int:
-    """Gives the next part as a number; it is not taken yet, so that errors can point at it."""
+    """Reads the next part as a number, without moving on, so that errors can point at it."""
     part = line.peek()
     if not NUMBER.fullmatch(part) or len(part) > DIGITS:
         line.fail("an integer (decimal or 0x...)")

@@ -1,4 +1,4 @@
-"""Places in DRAM."""
+"""Describes places of inputs and outputs in DRAM."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Port:
 
     @property
     def bytes(self) -> slice:
-        """The bytes of the image that hold it."""
+        """The range of bytes of the image that holds it."""
         return slice(self.address, self.address + self.nbytes)
 
     def fits(self, array: np.ndarray) -> bool:

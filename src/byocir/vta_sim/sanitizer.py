@@ -1,4 +1,5 @@
-"""Finds the hazards of a stream: accesses that its tokens leave unordered, and mistakes of any run.
+"""Finds the hazards of a stream: accesses that its tokens leave unordered, and mistakes that show
+in any run.
 
 Load, compute and store run side by side. Queues and tokens fix a partial order (``token_order``);
 two instructions of different modules that touch the same element, one of them writing, must be
@@ -34,7 +35,7 @@ def token_hazards(
     known: Sequence[Clock],
     places: Places,
 ) -> list[Hazard]:
-    """Findings S206, S207 and S210, given the order that runs and its clocks."""
+    """Finds S206, S207 and S210, given the order of the run and its clocks."""
     found = [*_leaks(decoded, links, places)]
     if len(order) < len(decoded):
         return [*found, *_blocked(decoded, links, order, places)]
@@ -53,7 +54,7 @@ def _leaks(decoded: Decoded, links: Links, places: Places) -> Iterator[Hazard]:
 
 
 def _blocked(decoded: Decoded, links: Links, order: list[int], places: Places) -> Iterator[Hazard]:
-    """Gives the heads of the queues in a deadlock, and what each waits for."""
+    """Describes the heads of the queues in a deadlock, and what each waits for."""
     ran = np.zeros(len(decoded), np.bool_)
     ran[order] = True
     for queue in Queue:
@@ -83,7 +84,9 @@ def _popped_by(queue: Queue, slot: int) -> TokenFifo:
 def _unfinished(
     decoded: Decoded, links: Links, known: Sequence[Clock], places: Places
 ) -> Iterator[Hazard]:
-    """Finds queues whose last instruction is not FINISH nor done before it."""
+    """Reports S210 for each queue whose last instruction is neither FINISH nor surely done before
+    it.
+    """
     finishes = np.flatnonzero(decoded.opcode == Opcode.FINISH)
     expected = "one FINISH, after everything else"
     if not finishes.size:
@@ -110,7 +113,7 @@ def sanitize(
     config: VTAConfig = DEFAULT_CONFIG,
     locations: Sequence[str] | None = None,
 ) -> list[Hazard]:
-    """Gives all hazards of a stream (uint8 [N, 16]) on an image (uint8 [B]), in stream order.
+    """Finds all hazards of a stream (uint8 [N, 16]) on an image (uint8 [B]), in stream order.
 
     ``locations`` says where each instruction came from, for the report. The image gives the
     micro-ops, which decide what GEMM and ALU touch; where a stream loads micro-ops that it has
@@ -145,7 +148,7 @@ def _position(hazard: Hazard) -> tuple[int, int]:
 
 
 class _Detector:
-    """One pass over a stream in a legal order."""
+    """Goes through a stream once, in a legal order, and collects findings."""
 
     def __init__(
         self,
@@ -164,7 +167,7 @@ class _Detector:
         self._found: list[Hazard] = []
 
     def run(self) -> list[Hazard]:
-        """Gives all findings but those of tokens."""
+        """Finds all but the hazards of tokens."""
         self._outside()
         for index in self._order:
             insn = self._instructions[index]
@@ -183,8 +186,9 @@ class _Detector:
     def _loaded_uops(
         self, dram: NDArray[np.uint8], config: VTAConfig
     ) -> dict[int, NDArray[np.uint32]]:
-        """Gives the elements that each LOAD UOP loads, if stores may have changed them: then the
-        values that they store must be known. Ends early where the stream cannot run."""
+        """Gives the elements that each LOAD UOP loads, where stores may have changed them: the
+        values that the stores wrote must be known then. Ends early where the stream cannot run.
+        """
         loaded: dict[int, NDArray[np.uint32]] = {}
         if not self._map.rewrites_uops:
             return loaded

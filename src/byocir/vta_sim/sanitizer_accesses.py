@@ -1,5 +1,6 @@
-"""Finds the scratchpad elements that each instruction reads and writes, exactly: through micro-ops
-and loop factors, no bounding boxes."""
+"""Finds exactly which scratchpad elements each instruction reads and writes: through micro-ops and
+loop factors, not as bounding boxes.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ NEST_FIELDS = {
 
 @dataclass(frozen=True)
 class Beyond:
-    """Elements [first, end) of a scratchpad of which some are past its depth."""
+    """Scratchpad elements [first, end) some of which are past the memory's depth."""
 
     memory: Memory
     first: int
@@ -67,7 +68,7 @@ class StreamAccessReader:
         self._room = KEPT_BYTES
 
     def read(self, insn: Instruction) -> Accesses:
-        """Gives the accesses of the next instruction."""
+        """Gives the accesses of an instruction; they must be asked for in order."""
         if insn.opcode == Opcode.LOAD:
             return self._load(insn)
         if insn.opcode == Opcode.STORE:
@@ -142,7 +143,9 @@ class StreamAccessReader:
         read_uops: Touched,
         past: tuple[Beyond, ...],
     ) -> Accesses:
-        """Accesses of a nest that is not empty. Operands that are not used are in range, too."""
+        """Gives the accesses of a nest that is not empty. Operands that are not used are in range,
+        too.
+        """
         f = insn.fields
         gemm = insn.opcode == Opcode.GEMM
         dst, src, wgt = decode_uops(uops, self._config)
@@ -166,7 +169,7 @@ class StreamAccessReader:
 
 
 def _joined(first: Touched, second: Touched) -> Touched:
-    """Gives the elements of two accesses to one memory."""
+    """Joins the elements of two accesses to one memory."""
     indices = [
         np.arange(int(e.start), int(e.stop)) if isinstance(e, slice) else e
         for _, e in (first, second)

@@ -1,4 +1,5 @@
-"""Finds transfers that touch the same DRAM: the borders of overlapping rows cut it into segments.
+"""Finds transfers that touch the same DRAM: it cuts DRAM into segments at the borders of
+overlapping rows.
 
 Only what is both loaded and stored matters, and only the borders of those rows: the size of the
 image does not. A transfer is a set of whole segments, so that state per segment is exact.
@@ -18,7 +19,7 @@ Index = NDArray[np.int64]
 
 
 class _Rows(NamedTuple):
-    """Byte ranges [start, end) and the instruction that each belongs to, ascending."""
+    """Ranges of bytes [start, end), ascending, each with the instruction that it belongs to."""
 
     owner: Index
     start: Index
@@ -78,7 +79,7 @@ class DramMap:
 
 
 def _extent(decoded: Decoded, chosen: Index) -> tuple[Index, Index, Index]:
-    """First byte, last + 1, and element bytes of each transfer."""
+    """Gives the first byte, the last + 1, and the bytes of an element of each transfer."""
     c = decoded.columns
     sizes = np.array([decoded.config.element_bytes(memory) for memory in Memory], np.int64)
     size = sizes[c["memory_type"][chosen]]
@@ -88,7 +89,7 @@ def _extent(decoded: Decoded, chosen: Index) -> tuple[Index, Index, Index]:
 
 
 def _rows(decoded: Decoded, chosen: Index, image: int) -> _Rows:
-    """Gives the byte ranges of each transfer within the image; one range where rows touch or
+    """Gives the ranges of bytes of each transfer within the image, as one range where rows touch or
     overlap.
     """
     x, stride, y = (decoded.columns[name][chosen] for name in ("x_size", "x_stride", "y_size"))

@@ -1,4 +1,4 @@
-"""The kinds of findings of the sanitizer: one row per code. Codes never change their meaning.
+"""Lists the kinds of findings of the sanitizer: one row per code. Codes never change their meaning.
 
 There is no write-after-write: every memory has exactly one module that writes it (load writes INP
 and WGT, compute UOP and ACC, store DRAM), and a module runs its own instructions in order.

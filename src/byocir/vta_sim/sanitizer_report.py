@@ -1,4 +1,4 @@
-"""The sanitizer's report: findings as data, and as the one error of the simulator."""
+"""Reports the sanitizer's findings, as data and as the one error of the simulator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class InstructionPlace:
 
 @dataclass(frozen=True)
 class Hazard:
-    """One finding.
+    """A finding of the sanitizer.
 
     ``code`` is a key of HAZARDS. ``first`` and ``second`` are in stream order; ``second`` is None
     for what concerns one instruction, and both are for a stream without any. ``memory`` is a
@@ -60,7 +60,7 @@ class Hazard:
 
 
 class Places:
-    """The places of one stream, each made once."""
+    """Describes the instructions of one stream, each once."""
 
     def __init__(self, decoded: Decoded, locations: Sequence[str] | None) -> None:
         if locations is not None and len(locations) != len(decoded):
@@ -81,8 +81,9 @@ SHOWN = 3
 
 
 def as_error(hazards: Sequence[Hazard]) -> VTAError:
-    """Gives one error for at least one finding: the first in full, the next ones in a line each,
-    and how many more there are."""
+    """Makes one error of at least one finding: the first in full, the next ones in a line each, and
+    how many more there are.
+    """
     first, *others = hazards
     places = [str(place) for place in (first.first, first.second) if place is not None]
     lines = places[:1] + [f"and   {place}" for place in places[1:]]

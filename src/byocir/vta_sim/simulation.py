@@ -1,4 +1,6 @@
-"""The public way in: a ``Program`` is a checked stream, to be run on any number of DRAM images."""
+"""Offers the public way in: a ``Program`` is a checked stream, to be run on any number of DRAM
+images.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ ENGINES = ("auto", "native", "numpy")
 
 @dataclass(frozen=True)
 class Counters:
-    """The counts of upstream's functional simulator (sim_driver.cc ``Profiler``), and instructions.
+    """Counts what upstream's functional simulator counts (sim_driver.cc ``Profiler``), and
+    instructions.
 
     Bytes are x_size * y_size elements without padding, ACC_8BIT at the size of ACC elements;
     ``gemm_counter`` and ``alu_counter`` are micro-op executions, GEMM resets not counted;
@@ -45,8 +48,9 @@ class Counters:
 
 @dataclass(frozen=True)
 class SimResult:
-    """``dram`` uint8 [B] after the run; ``cycles``, ``timeline`` and ``energy`` (an estimate) are
-    None unless timed."""
+    """The result of a run: ``dram`` uint8 [B] after it; ``cycles``, ``timeline`` and ``energy`` (an
+    estimate) are None unless timed.
+    """
 
     dram: NDArray[np.uint8]
     counters: Counters
@@ -56,7 +60,7 @@ class SimResult:
 
 
 class Program:
-    """A stream checked and ordered once; ``run`` it on as many images as you like.
+    """A stream that was checked and ordered once; ``run`` it on as many images as you like.
 
     ``insns`` uint8 [N, 16]. ``seed`` picks a random legal interleaving of the queues, for tests; a
     program whose tokens cover its hazards gives the same result under all. ``locations`` says where
@@ -82,7 +86,7 @@ class Program:
 
     @cached_property
     def decoded(self) -> Decoded:
-        """The instructions as columns."""
+        """The instructions, decoded into columns."""
         return decode(self._insns, self.config)
 
     @cached_property
@@ -102,7 +106,7 @@ class Program:
 
     @cached_property
     def counters(self) -> Counters:
-        """Counts of one run; they depend on the instructions only."""
+        """The counts of one run, which depend on the instructions only."""
         if self._native is None:
             return count(self.decoded)
         kinds = dict(zip((kind.name for kind in Opcode), self._native.instructions, strict=True))
@@ -110,16 +114,18 @@ class Program:
 
     @cached_property
     def timeline(self) -> Timeline:
-        """Cycles under the default TimingModel; they depend on the instructions only."""
+        """The cycles under the default TimingModel, which depend on the instructions only."""
         return self.time(TimingModel.de10())
 
     def time(self, model: TimingModel) -> Timeline:
-        """Gives cycles under ``model``; raises VTAError V306 if its queues are too short."""
+        """Times the program under ``model``; raises VTAError V306 if its queues are too short."""
         return timeline(self.decoded, self._links, model)
 
     @cached_property
     def energy(self) -> Energy:
-        """An estimate under the default EnergyModel; it depends on the instructions only."""
+        """The energy under the default EnergyModel, an estimate that depends on the instructions
+        only.
+        """
         return energy_of(self.decoded)
 
     def hazards(self, dram: NDArray[np.uint8]) -> list[Hazard]:
@@ -134,7 +140,7 @@ class Program:
         check: bool = False,
         timing: bool | TimingModel = False,
     ) -> SimResult:
-        """Run on an image (uint8 [B], not modified).
+        """Runs the program on an image (uint8 [B], not modified).
 
         With ``check``, raises VTAError S2xx for hazards that ``sanitize`` finds, before anything
         runs, and V206 for a shift that the device leaves undefined.
@@ -168,7 +174,7 @@ def simulate(
     check: bool = False,
     timing: bool | TimingModel = False,
 ) -> SimResult:
-    """Run a stream (uint8 [N, 16]) once on a flat image (uint8 [B], index = byte address).
+    """Runs a stream (uint8 [N, 16]) once on a flat image (uint8 [B], index = byte address).
 
     ``engine`` is "native" (compiled on first use), "numpy", or "auto": native if it can be built.
     ``check`` refuses streams with hazards (``sanitize``); ``timing`` adds cycles
@@ -184,14 +190,14 @@ def run_in_order(
     config: VTAConfig = DEFAULT_CONFIG,
     check: bool = False,
 ) -> NDArray[np.uint8]:
-    """Gives the image after running a stream in program order; tokens and FINISH are ignored."""
+    """Runs a stream in program order, ignoring tokens and FINISH; gives the image after it."""
     machine = Machine(dram, config, check=check)
     machine.run_in_order(insns)
     return machine.dram
 
 
 def count(decoded: Decoded) -> Counters:
-    """Gives the counters of a stream."""
+    """Counts what a stream does, without running it."""
     opcode, columns, config = decoded.opcode, decoded.columns, decoded.config
     memory, elements = columns["memory_type"], columns["x_size"] * columns["y_size"]
     loads, steps = opcode == Opcode.LOAD, loop_steps(decoded)

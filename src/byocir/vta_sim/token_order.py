@@ -1,4 +1,4 @@
-"""Queues and dependency tokens: which instruction waits for which, and a legal order.
+"""Follows queues and dependency tokens: which instruction waits for which, and a legal order.
 
 Each of load, compute and store runs its queue in stream order (tvm-vta ``src/sim/sim_tlpp.cc``).
 Every token FIFO has one pushing and one popping queue, so the k-th pop waits for exactly the k-th
@@ -23,7 +23,9 @@ from byocir.vta_sim.isa import AluOp, Decoded, Opcode, Queue
 
 @dataclass(frozen=True)
 class TokenFifo:
-    """One token queue, filled by the producer's ``push`` bit, drained by the other's ``pop``."""
+    """A token queue, filled by the ``push`` bit of its producer and drained by the ``pop`` bit of
+    the other unit.
+    """
 
     name: str
     producer: Queue
@@ -42,7 +44,7 @@ TOKEN_FIFOS = (
 
 @dataclass(frozen=True)
 class Links:
-    """The waits between N instructions of a stream: who waits for whom.
+    """The waits between the N instructions of a stream: which waits for which.
 
     ``queue`` uint8 [N]; ``waits`` int64 [N, 2]: the instructions whose tokens ``pop_prev`` and
     ``pop_next`` take, NOT_WAITING, or NEVER if no such push exists; ``pushed`` and ``popped``:
@@ -56,8 +58,9 @@ class Links:
 
 
 def route(decoded: Decoded) -> NDArray[np.uint8]:
-    """Gives the queue of each instruction, uint8 [N]: INP and WGT loads, stores, and all the
-    rest."""
+    """Assigns each instruction to a queue, uint8 [N]: INP and WGT loads, stores, and all the
+    rest.
+    """
     memory = decoded.columns["memory_type"]
     queue = np.full(len(decoded), Queue.COMPUTE, np.uint8)
     loads = (decoded.opcode == Opcode.LOAD) & ((memory == Memory.INP) | (memory == Memory.WGT))
@@ -122,7 +125,7 @@ def fifo_users(decoded: Decoded, links: Links, fifo: TokenFifo) -> tuple[list[in
 
 
 def link(decoded: Decoded) -> Links:
-    """Match every pop with its push."""
+    """Matches every pop with its push."""
     queue = route(decoded)
     waits = np.full((len(decoded), 2), NOT_WAITING, np.int64)
     pushed: list[int] = []
@@ -139,7 +142,7 @@ def link(decoded: Decoded) -> Links:
 
 
 def check_finish(decoded: Decoded, links: Links) -> None:
-    """Requires one FINISH that runs after everything else, whatever the interleaving.
+    """Checks that there is one FINISH, which runs after everything else, whatever the interleaving.
 
     Raises VTAError V303 (none), V304 (compute instructions after it), V302 (tokens left over) and
     V305 (a queue whose end is not ordered before FINISH). With balanced tokens, a queue is wholly
@@ -169,7 +172,7 @@ def check_finish(decoded: Decoded, links: Links) -> None:
 
 
 def order_of(decoded: Decoded, links: Links, seed: int | None = None) -> list[int]:
-    """Gives the order of a stream after all checks that need no data; see ``schedule``.
+    """Orders a stream after all checks that need no data; see ``schedule``.
 
     Raises VTAError V103-V106 (form) and V301-V305 (tokens and FINISH).
     """
@@ -180,7 +183,7 @@ def order_of(decoded: Decoded, links: Links, seed: int | None = None) -> list[in
 
 
 def schedule(decoded: Decoded, links: Links, seed: int | None = None) -> list[int]:
-    """Gives a legal order of the whole stream, as instruction indices.
+    """Finds a legal order of the whole stream, as instruction indices.
 
     Without ``seed``: each queue in turn runs as far as it can. With it: a random legal order, the
     same one as the native engine takes.
@@ -198,12 +201,12 @@ def schedule(decoded: Decoded, links: Links, seed: int | None = None) -> list[in
 
 
 def order_by(links: Links) -> Order:
-    """Gives the order that tokens give."""
+    """Gives the order that tokens demand."""
     return Order(len(Queue), links.queue.tolist(), links.waits.tolist())
 
 
 def _split_mix(seed: int) -> Iterator[int]:
-    """64-bit random numbers, as ``split_mix`` in ``native/vta_program.c`` makes them.
+    """Makes 64-bit random numbers as ``split_mix`` in ``native/vta_program.c`` does.
 
     Source: Steele, Lea, Flood, Fast Splittable Pseudorandom Number Generators (2014).
     """
@@ -217,7 +220,7 @@ def _split_mix(seed: int) -> Iterator[int]:
 
 
 def _deadlock(decoded: Decoded, links: Links, order: list[int]) -> VTAError:
-    """Gives the V301 report: token counts, and per queue its head and the tokens it lacks."""
+    """Makes the V301 report: token counts, and per queue its head and the tokens that it lacks."""
     ran = np.zeros(len(decoded), np.bool_)
     ran[order] = True
     counts: dict[str, int] = {}

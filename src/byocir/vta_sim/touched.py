@@ -1,5 +1,5 @@
-"""The memories of a stream that two modules touch, and what each instruction does with them: what
-dependency tokens must order.
+"""Follows the memories of a stream that two modules touch, and what each instruction does with
+them: that is what dependency tokens must order.
 
 Micro-ops are followed, since they say which elements a nest touches; DRAM counts as far as it is
 both loaded and stored.
@@ -29,8 +29,9 @@ USERS = {
 
 
 class TouchedMemories:
-    """The memories that a stream touches. ``image`` uint8 [B] is the start of DRAM, with all
-    micro-ops; DRAM has ``size`` bytes."""
+    """The memories that a stream touches and two modules share. ``image`` uint8 [B] is the start of
+    DRAM, with all micro-ops; DRAM has ``size`` bytes.
+    """
 
     def __init__(self, decoded: Decoded, image: NDArray[np.uint8], size: int) -> None:
         self._decoded, self._reader = decoded, StreamAccessReader(decoded.config, image, {})
@@ -42,8 +43,9 @@ class TouchedMemories:
         }
 
     def conflicts(self) -> Iterator[dict[int, int]]:
-        """Gives for each instruction those that must be done before it starts: of each other
-        module the last one that it conflicts with."""
+        """Yields for each instruction those that must be done before it starts: of each other
+        module the last one that it conflicts with.
+        """
         pairs = zip(route(self._decoded).tolist(), self._decoded.instructions(), strict=True)
         return conflicting((queue, [*self._touches(insn)]) for queue, insn in pairs)
 

@@ -1,4 +1,4 @@
-"""A run as a trace for Perfetto, in the form that ``trace.schema.json`` describes.
+"""Writes a run as a trace for Perfetto, in the form that ``trace.schema.json`` describes.
 
 What any machine has, slices, arrows and channels, is ``byocir.machine_sim.trace``; here is what VTA
 adds: the chunks that fetch reads, scratchpads in use and the bytes of stores.
@@ -49,7 +49,7 @@ def trace_events(
     model: TimingModel | None = None,
     locations: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Gives the trace of one run of ``program`` under ``model`` (default ``TimingModel.de10()``).
+    """Makes the trace of one run of ``program`` under ``model`` (default ``TimingModel.de10()``).
 
     ``locations`` names, for each of the N instructions, what it serves (nodes of a model, tiles);
     "" is none. Raises VTAError V005 for another number of locations, V306 as the timing does.
@@ -72,7 +72,9 @@ def trace_events(
 
 
 def _fetches(times: Timeline) -> Iterator[Event]:
-    """Gives a slice for each chunk, from its request until its last instruction is delivered."""
+    """Makes a slice for each chunk that is fetched, from its request until its last instruction is
+    delivered.
+    """
     delivered, chunk = times.delivered.tolist(), times.model.fetch_chunk
     for first in range(0, len(delivered), chunk):
         last = min(first + chunk, len(delivered)) - 1
@@ -82,7 +84,7 @@ def _fetches(times: Timeline) -> Iterator[Event]:
 
 
 def _flows(decoded: Decoded, links: Links, times: Timeline) -> Iterator[Event]:
-    """Gives an arrow for each token, from the last cycle of the push to the start of the pop."""
+    """Makes an arrow for each token, from the last cycle of the push to the start of the pop."""
     number = 0
     for fifo in TOKEN_FIFOS:
         ends = fifo.producer.name.lower(), fifo.consumer.name.lower()
@@ -99,7 +101,7 @@ def _occupancy(decoded: Decoded, times: Timeline) -> Iterator[Event]:
 
 
 def _write_bandwidth(decoded: Decoded, times: Timeline) -> Iterator[Event]:
-    """Gives the bytes per cycle on the write channel, averaged over each store."""
+    """Counts the bytes per cycle on the write channel, averaged over each store."""
     elements = decoded.columns["x_size"] * decoded.columns["y_size"]
     stores = np.flatnonzero((decoded.opcode == Opcode.STORE) & (elements != 0))
     size = decoded.config.element_bytes(Memory.OUT)
@@ -115,7 +117,9 @@ Mask = NDArray[np.bool_]
 
 
 def occupancy(decoded: Decoded, times: Timeline) -> dict[str, list[tuple[int, int]]]:
-    """(cycle, elements from then on) where the count changes, by memory: uop, wgt, inp, acc."""
+    """Counts the elements in use by memory (uop, wgt, inp, acc): (cycle, elements from then on),
+    where the count changes.
+    """
     columns, opcode = decoded.columns, decoded.opcode
     steps = loop_steps(decoded) > 0
     gemm = (opcode == Opcode.GEMM) & steps & (columns["reset_reg"] == 0)
@@ -136,14 +140,18 @@ def occupancy(decoded: Decoded, times: Timeline) -> dict[str, list[tuple[int, in
 
 
 class _Ranges:
-    """Instructions in order of time, each with a range of elements, and the last owner of each."""
+    """Keeps which instruction last took each element: instructions come in order of time, each with
+    a range of elements.
+    """
 
     def __init__(self, rows: list[int], first: list[int], last: list[int], depth: int) -> None:
         self.rows, self.first, self.last = rows, first, last
         self.owner = np.full(depth, -1, np.int64)
 
     def take(self, number: int) -> Counter[int]:
-        """Give range ``number`` to its instruction; how many elements each owner loses."""
+        """Gives range ``number`` to its instruction; counts how many elements each owner loses by
+        that.
+        """
         part = self.owner[self.first[number] : self.last[number]]
         owners, counts = np.unique(part, return_counts=True)
         part[:] = self.rows[number]
@@ -164,7 +172,9 @@ def _ranges(decoded: Decoded, chosen: Mask, size: Cycles, memory: Memory) -> _Ra
 
 
 def _loaded(ranges: _Ranges, times: Timeline, reads: Mask) -> Counter[int]:
-    """Changes of the count, by cycle, of a memory that LOADs write."""
+    """Gives the changes of the count of elements in use, by cycle, for a memory that LOADs
+    write.
+    """
     readers = np.flatnonzero(reads)
     starts, ends = times.start[readers], times.end[readers]
 
@@ -189,7 +199,9 @@ def _loaded(ranges: _Ranges, times: Timeline, reads: Mask) -> Counter[int]:
 
 
 def _stored(ranges: _Ranges, times: Timeline, writes: Mask) -> Counter[int]:
-    """Changes of the count, by cycle, of the memory that STOREs read."""
+    """Gives the changes of the count of elements in use, by cycle, for the memory that STOREs
+    read.
+    """
     starts = times.start[np.flatnonzero(writes)]
     changes: Counter[int] = Counter()
     for number, row in enumerate(ranges.rows):

@@ -1,4 +1,4 @@
-"""The cycle model: when each instruction of a stream runs, from the instructions alone.
+"""Models cycles: when each instruction of a stream runs, from the instructions alone.
 
 ``parameters``; ``instruction_costs``: the cost of each instruction by itself; ``timeline``: how
 they overlap, as ``byocir.machine_sim`` finds it. docs/vta.md explains it and its limits.

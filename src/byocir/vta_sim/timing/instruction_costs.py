@@ -1,4 +1,6 @@
-"""Costs of each instruction by itself: cycles of its unit and beats of the read channel."""
+"""Computes the costs of each instruction by itself: cycles of its unit and beats of the read
+channel.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ Cycles = NDArray[np.int64]
 
 
 class Rank(IntEnum):
-    """The order of priority on the read channel (``core/Core.scala`` wires fetch, uop, inp, wgt,
-    acc)."""
+    """Orders the clients of the read channel by priority (``core/Core.scala`` wires fetch, uop,
+    inp, wgt, acc).
+    """
 
     FETCH = 0
     UOP = 1
@@ -42,14 +45,16 @@ class StreamWork:
 
     @property
     def costs(self) -> Costs:
-        """The costs as lists: results are there at the end, and reads share one channel."""
+        """The costs as lists: results are there when an instruction ends, and all reads share one
+        channel.
+        """
         columns = (self.busy, self.lead, self.beats, self.rank)
         zeros = [0] * len(self.busy)
         return Costs(*(column.tolist() for column in columns), channel=zeros, latency=zeros)
 
 
 def work_of(decoded: Decoded, model: TimingModel) -> StreamWork:
-    """Gives the cost of each instruction of a stream."""
+    """Computes the work of each instruction of a stream."""
     opcode, columns = decoded.opcode, decoded.columns
     memory = columns["memory_type"]
     busy = np.full(len(decoded), model.nop, np.int64)
@@ -74,20 +79,25 @@ def work_of(decoded: Decoded, model: TimingModel) -> StreamWork:
 
 
 def fetch_beats(model: TimingModel, instructions: int) -> int:
-    """Gives the cycles of the read channel to fetch so many instructions with one request."""
+    """Counts the cycles of the read channel that fetching so many instructions in one request
+    takes.
+    """
     return -(-instructions * INSN_BYTES // model.bus_bytes) if model.bus_bytes else 0
 
 
 def loop_steps(decoded: Decoded) -> Cycles:
-    """Micro-op executions of each GEMM and ALU instruction, 0 for the others; int64 [N]."""
+    """Counts how often each GEMM and ALU instruction executes a micro-op, 0 for the others; int64
+    [N].
+    """
     columns = decoded.columns
     uops = np.maximum(columns["uop_end"] - columns["uop_bgn"], 0)
     return columns["iter_out"] * columns["iter_in"] * uops
 
 
 def loop_cycles(decoded: Decoded, model: TimingModel) -> Cycles:
-    """Gives the cycles of the steps of each GEMM and ALU instruction, without filling the
-    pipeline."""
+    """Counts the cycles of the steps of each GEMM and ALU instruction, without filling the
+    pipeline.
+    """
     alu = decoded.opcode == Opcode.ALU
     immediate = decoded.columns["use_imm"] != 0
     interval = np.where(immediate, model.alu_immediate_interval, model.alu_register_interval)
@@ -95,7 +105,7 @@ def loop_cycles(decoded: Decoded, model: TimingModel) -> Cycles:
 
 
 def padding(decoded: Decoded) -> Cycles:
-    """Zero elements that each LOAD writes, one a cycle; 0 for the others; int64 [N]."""
+    """Counts the zero elements that each LOAD writes, one a cycle; 0 for the others; int64 [N]."""
     c = decoded.columns
     width = c["x_pad_0"] + c["x_size"] + c["x_pad_1"]
     height = c["y_pad_0"] + c["y_size"] + c["y_pad_1"]
@@ -104,15 +114,16 @@ def padding(decoded: Decoded) -> Cycles:
 
 
 def element_bytes(decoded: Decoded) -> Cycles:
-    """Gives bytes in DRAM of the elements each LOAD and STORE moves; int64 [N]."""
+    """Gives the bytes in DRAM of one element that each LOAD and STORE moves; int64 [N]."""
     sizes = np.zeros(8, np.int64)  # memory ids 6 and 7 occur on instructions that move nothing
     sizes[: len(Memory)] = [decoded.config.element_bytes(memory) for memory in Memory]
     return sizes[decoded.columns["memory_type"]]
 
 
 def store_cycles(decoded: Decoded, model: TimingModel) -> Cycles:
-    """Gives the cycles of each STORE without waiting for DRAM: its elements, one after the
-    other."""
+    """Counts the cycles of each STORE without waiting for DRAM: its elements, one after the
+    other.
+    """
     c = decoded.columns
     per_element = _beats(element_bytes(decoded), model) + model.store_element
     return np.where(decoded.opcode == Opcode.STORE, c["x_size"] * c["y_size"] * per_element, 0)
@@ -128,7 +139,8 @@ def _load_beats(decoded: Decoded, model: TimingModel) -> Cycles:
 
 
 def _bursts(decoded: Decoded, rows: Cycles, model: TimingModel) -> Cycles:
-    """Write bursts of the STOREs at ``rows``: each DRAM row is cut at multiples of a burst.
+    """Counts the write bursts of the STOREs at ``rows``: each DRAM row is cut at multiples of a
+    burst.
 
     Where a row begins inside a burst repeats after at most ``burst_bytes`` rows, so only that many
     are looked at, each with the number of times it occurs.

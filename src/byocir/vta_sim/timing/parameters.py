@@ -1,4 +1,4 @@
-"""Parameters of the cycle model, with a preset per published implementation of VTA."""
+"""Defines the parameters of the cycle model, with a preset per published implementation of VTA."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAY_BE_ZERO = frozenset(
 
 @dataclass(frozen=True)
 class TimingModel:
-    """Constants in cycles, bytes and entries. The defaults are ``de10()``.
+    """The constants of the model, in cycles, bytes and entries. The defaults are ``de10()``.
 
     Initiation intervals, beats, chunk and burst sizes and queue depths are read from tvm-vta's
     sources; those marked *estimate* are not. Raises VTAError V009 for a value out of range.
@@ -68,7 +68,7 @@ class TimingModel:
 
     @staticmethod
     def de10() -> TimingModel:
-        """Gives the model of upstream's ``tsim``: the Chisel core with ``DefaultDe10Config``.
+        """Makes the model of upstream's ``tsim``: the Chisel core with ``DefaultDe10Config``.
 
         Sources: ``hardware/chisel`` of tvm-vta (``shell/Configs``, ``FetchVME64``,
         ``TensorLoadNarrowVME``, ``TensorStoreNarrowVME``, ``TensorGemm``, ``TensorAlu``,
@@ -78,7 +78,7 @@ class TimingModel:
 
     @staticmethod
     def pynq() -> TimingModel:
-        """Gives the HLS design on a Pynq board (``hardware/xilinx/src/vta.cc``,
+        """Makes the model of the HLS design on a Pynq board (``hardware/xilinx/src/vta.cc``,
         ``scripts/vivado.tcl``).
 
         Fetch is a pipelined burst: its latency is hidden. Both latencies are estimates.

@@ -51,13 +51,13 @@ class UnitTime:
     drained: int
 
     def to_dict(self) -> dict[str, int]:
-        """Gives the six by name."""
+        """Gives the six causes by name."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """Times of N instructions in cycles; int64 [N] arrays are in stream order.
+    """The times at which N instructions run, in cycles; int64 [N] arrays are in stream order.
 
     ``delivered``: when fetch hands the instruction to its queue; ``start``, ``end``: when it runs.
     ``waits``: by cause, what its unit waited before, in (``dram``) or after (``queue``) it.
@@ -80,12 +80,12 @@ class Timeline:
 
     @property
     def worked(self) -> Cycles:
-        """Cycles in which each instruction's unit worked on it; int64 [N]."""
+        """The cycles in which each instruction's unit worked on it; int64 [N]."""
         return self.end - self.start - self.waits["dram"]
 
     @property
     def efficiency(self) -> float:
-        """The largest bound as a share of the cycles; 1 cannot be exceeded."""
+        """The largest lower bound as a share of the cycles; it is 1 at most."""
         return max(self.bounds.values()) / self.cycles if self.cycles else 1.0
 
 
@@ -94,7 +94,7 @@ def estimate(
     config: VTAConfig = DEFAULT_CONFIG,
     model: TimingModel | None = None,
 ) -> Timeline:
-    """Time a stream (uint8 [N, 16]) without running it.
+    """Times a stream (uint8 [N, 16]) without running it.
 
     Raises VTAError for a stream that is malformed, deadlocks or does not end in FINISH.
     """
@@ -152,7 +152,7 @@ def _times(decoded: Decoded, links: Links, model: TimingModel) -> tuple[Times, C
 
 
 def _machine(model: TimingModel) -> MachineModel:
-    """VTA's modules, FIFOs and read channel."""
+    """Describes VTA's modules, FIFOs and read channel."""
     chunk = model.fetch_chunk
     return MachineModel(
         [Unit(queue.name.lower(), model.command_queue) for queue in Queue],
@@ -169,7 +169,7 @@ def _machine(model: TimingModel) -> MachineModel:
 
 
 def _deadlock(stuck: Stuck, model: TimingModel, count: int) -> VTAError:
-    """Gives the V306 report. Tokens alone do not deadlock, as ``schedule`` has shown before."""
+    """Makes the V306 report. Tokens alone do not deadlock, as ``schedule`` has shown before."""
     lines: list[str] = []
     for halt in stuck.halts:
         if halt.unit is None:
@@ -186,7 +186,7 @@ def _deadlock(stuck: Stuck, model: TimingModel, count: int) -> VTAError:
 
 
 def units_of(decoded: Decoded) -> dict[str, NDArray[np.bool_]]:
-    """Gives the instructions of each kind, bool [N] by kind; each instruction is of one kind.
+    """Marks the instructions of each kind, bool [N] by kind; each instruction is of one kind.
 
     ``load`` and ``store`` are all that those units do; compute does the others.
     """
@@ -204,7 +204,7 @@ def units_of(decoded: Decoded) -> dict[str, NDArray[np.bool_]]:
 
 
 def bounds_of(decoded: Decoded, model: TimingModel) -> dict[str, int]:
-    """Gives the cycles that no order of the instructions can undercut.
+    """Computes bounds on the cycles that no order of the instructions can undercut.
 
     ``load``: the bytes of all loads and instructions over one read channel; ``gemm``, ``alu``: the
     steps of all loops of that kind; ``store``: the elements of all stores.
