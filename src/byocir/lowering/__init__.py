@@ -1,4 +1,4 @@
-"""Passes that go down a level, and one that comes up.
+"""Holds the passes that go down a level, and one that comes up.
 
 ```
 graph_to_tir    operators as blocks on tensors; `bounded`: also those whose sizes only a run tells

@@ -1,1 +1,1 @@
-"""The results of a compilation: the package, its file, its report, and running it."""
+"""Holds the results of a compilation: the package, its file, its report, and what runs it."""

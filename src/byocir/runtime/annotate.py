@@ -1,4 +1,4 @@
-"""ONNX models that say where each node went and why: the report in their metadata.
+"""Writes ONNX models that say where each node went and why: the report is in their metadata.
 
 Viewers such as Netron show it beside each node:
 
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 
 def annotated_onnx(function: FuncOp, report: Report) -> ModelProto:
-    """Gives the ONNX model of a function at the graph level, with a report of what became of it.
-    Raises ByocirError B109 or B302, see `byocir.frontend.onnx.export_onnx`."""
+    """Makes the ONNX model of a function at the graph level, with a report of what became of it.
+    Raises ByocirError B109 or B302, see `byocir.frontend.onnx.export_onnx`.
+    """
     if not report.targets:
         return export_onnx(function)
     model = export_onnx(function, _Notes(function, report))
@@ -47,8 +48,9 @@ def annotated_onnx(function: FuncOp, report: Report) -> ModelProto:
 
 
 class _Notes:
-    """Writes notes beside an op's nodes. Where the function itself calls a region, its ops are
-    known; an op outside is of the host as far as this region goes, even if its node is split."""
+    """Writes notes beside the nodes of an op. Where the function itself calls a region, that
+    region's ops are known; an op outside of it counts as the host's, even if its node is split.
+    """
 
     def __init__(self, function: FuncOp, report: Report) -> None:
         self._report, self._lines = report, node_lines(report)
@@ -80,8 +82,9 @@ class _Notes:
         return {f"byocir.{key}": text for key, text in texts.items() if text}
 
     def _nodes(self, op: Operation | None) -> list[str]:
-        """Gives the nodes that are known of an op; for one inside a node's graph perhaps that
-        node."""
+        """Finds the nodes that an op came from; for an op inside a node's graph this may be that
+        node.
+        """
         while op is not None and not isinstance(op, FuncOp):
             found = [n for n in names(op.location) if n in self._lines or n in self._places]
             if found:

@@ -1,5 +1,5 @@
-"""Calls the compiled C of a host's program: built by the toolchain, kept by content, called by
-ctypes.
+"""Calls the compiled C of a host's program: the toolchain builds it, the cache keeps it by content,
+ctypes calls it.
 
 It knows addresses and numbers only: no module, no compiler. What it must be told is in `CProgram`.
 """
@@ -57,7 +57,7 @@ class _Entry(ctypes.Structure):
 
     @staticmethod
     def of(entry: CEntry | None) -> _Entry:
-        """Gives the row of a C function; an empty one for a call that Python makes."""
+        """Makes the row of a C function; an empty row for a call that Python makes."""
         if entry is None:
             return _Entry()
         without, state = entry.state is None, entry.state
@@ -72,8 +72,9 @@ class _Calls(ctypes.Structure):
 
 @dataclass(frozen=True)
 class CProgram:
-    """The C text of a program, and what it is built for: a processor of the table, by name, and
-    the number of threads. Its functions begin with `name`; it works in `arena` bytes."""
+    """The C text of a program, and what it is built for: a processor of the table, by name, and the
+    number of threads. Its functions' names begin with `name`; it works in `arena` bytes.
+    """
 
     name: str
     files: Mapping[str, str]
@@ -83,7 +84,9 @@ class CProgram:
 
 
 class CFunction:
-    """A program's C function, built when it is called first. Not for several threads at once."""
+    """Calls a program's C function, which is built when it is called first. Not for several threads
+    at once.
+    """
 
     def __init__(
         self,
@@ -93,8 +96,9 @@ class CFunction:
         entries: Entries,
         flags: Sequence[str] | None = None,
     ) -> None:
-        """`constants` are aligned; `entries` is asked once, before the first run. Raises
-        ByocirError B405 for code that this machine cannot run."""
+        """Takes a program and its constants, which are aligned; `entries` is asked once, before the
+        first run. Raises ByocirError B405 for code that this machine cannot run.
+        """
         check_runs(CPUS[program.cpu])
         self.library: ctypes.CDLL | None = None
         """The library that has the function, where others were built with it."""
@@ -110,9 +114,10 @@ class CFunction:
         self._callback = _REGION(self._called_back)
 
     def __call__(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        """Fills the outputs. Raises what a region raises, ByocirError B303 where an index leads
-        outside of its array, B312 for sizes that do not fit, B401 to B404 where no compiler
-        works."""
+        """Runs the function, which fills the outputs. Raises what a region raises, ByocirError B303
+        where an index leads outside of its array, B312 for sizes that do not fit, B401 to B404
+        where no compiler works.
+        """
         code = self._function(
             _pointers(inputs),
             _pointers(outputs),
@@ -139,7 +144,7 @@ class CFunction:
 
     @cached_property
     def _caller(self) -> tuple[Any, Any]:
-        """Makes the C function that runs a call of an index, and its context."""
+        """The C function that runs a call, given its index, and the context for it."""
         entries = self._entries()
         if not any(entries):
             return self._callback, None
@@ -164,7 +169,7 @@ class CFunction:
         return (*known, *FLAGS)
 
     def _called_back(self, _: Any, index: int, inputs: Any, outputs: Any) -> int:
-        """Runs a call for the C code; an exception waits until C has returned."""
+        """Runs a call for the C code; an exception is kept until C has returned."""
         try:
             self._region(index, inputs, outputs)
         except BaseException as error:  # it must not pass through C
@@ -174,8 +179,9 @@ class CFunction:
 
 
 def flag_groups(cpu: Cpu, threads: int) -> list[tuple[str, ...]]:
-    """Gives the flags that code for a processor and threads is built with beside `FLAGS`: those
-    together that a compiler knows or not."""
+    """Gives the flags, beside `FLAGS`, for code for a processor and threads, in groups: a compiler
+    knows all flags of a group, or may know none.
+    """
     groups = [cpu.flags, (OPENMP,) if threads > 1 else ()]
     return [group for group in groups if group]
 
@@ -191,7 +197,7 @@ def _pointers(arrays: Sequence[np.ndarray]) -> Any:
 
 
 def array_at(address: int | None, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """Gives the array at an address, which nobody owns."""
+    """Gives the array at an address; it does not own the memory."""
     nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     if not nbytes:
         return np.empty(shape, dtype)

@@ -42,7 +42,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class ArrayType:
-    """Shape and element type of an array, as numpy calls it: [1, 64], "float32"."""
+    """The shape and the element type of an array, as numpy calls it: [1, 64], "float32"."""
 
     shape: list[int]
     dtype: str
@@ -79,8 +79,9 @@ class RegionCall:
 
 @dataclass(frozen=True)
 class Constant:
-    """An array that the program takes: its digest among the package's weights, or, for one that is
-    not there, its bytes in base 64."""
+    """An array that the program takes: its digest among the package's weights or, if it is not
+    among them, its bytes in base 64.
+    """
 
     type: ArrayType
     digest: str
@@ -106,7 +107,7 @@ class Plan:
 
     @property
     def nbytes(self) -> int:
-        """Counts the bytes of all that it works in, takes and gives."""
+        """The bytes of all that the program works in, takes and gives."""
         ports = (*self.inputs.values(), *self.outputs.values())
         return self.arena + sum(t.nbytes for t in (*ports, *(c.type for c in self.constants)))
 
@@ -121,11 +122,12 @@ Regions = Mapping[str, Any]
 
 
 class PlannedProgram:
-    """A plan that runs. Not for several threads at once."""
+    """Runs a plan. Not for several threads at once."""
 
     def __init__(self, plan: Plan, weights: bytes, regions: Regions) -> None:
-        """`weights` are those of the package, in the safetensors format. Raises ValueError for
-        weights that are not the plan's."""
+        """Takes a plan and the package's weights, in the safetensors format. Raises ValueError for
+        weights that are not the plan's.
+        """
         expect_memory(plan.nbytes, WORKING_MEMORY)
         self._plan, self._regions = plan, regions
         constants = _constants(plan, weights)
@@ -137,8 +139,9 @@ class PlannedProgram:
         return self._function.lacking
 
     def takes(self, feeds: object) -> bool:
-        """Tells if feeds are just the inputs, as arrays of just their types; others are for the
-        evaluator, which knows what else may be fed and words what may not."""
+        """Tells if feeds are exactly the inputs, as arrays of their exact types; others are for the
+        evaluator, which knows what else may be fed, and words what may not.
+        """
         if not isinstance(feeds, Mapping):
             return False
         given, inputs = cast("Mapping[Any, Any]", feeds), self._plan.inputs
@@ -147,7 +150,7 @@ class PlannedProgram:
         )
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Gives outputs by name for inputs that it takes."""
+        """Computes outputs by name for inputs that it takes."""
         inputs = [np.ascontiguousarray(feeds[name]) for name in self._plan.inputs]
         outputs = {n: np.empty(t.shape, t.numpy) for n, t in self._plan.outputs.items()}
         self._function(inputs, [*outputs.values()])
@@ -188,7 +191,9 @@ def _constant(constant: Constant, stored: Any) -> np.ndarray:
 
 
 def kept_plan(module: bytes) -> Plan | None:
-    """Gives the plan for a module's text, if this byocir kept one and it is as it was written."""
+    """Reads the plan for a module's text, if this version of byocir kept one and its file is
+    intact.
+    """
     try:
         digest, _, text = _place(module).read_bytes().partition(b"\n")
         is_whole = hashlib.sha256(text).hexdigest().encode() == digest
@@ -198,7 +203,9 @@ def kept_plan(module: bytes) -> Plan | None:
 
 
 def keep_plan(module: bytes, plan: Plan) -> None:
-    """Keeps the plan for a module's text behind its digest, where there is room and leave to."""
+    """Writes the plan for a module's text, behind its digest, to the cache; does nothing where
+    there is no room, or no permission.
+    """
     place, text = _place(module), json.dumps(asdict(plan)).encode()
     with suppress(OSError):
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -213,8 +220,9 @@ def _place(module: bytes) -> Path:
 
 @cache
 def _own_sources() -> str:
-    """Gives a digest of names, sizes and times of byocir's own files: another byocir may write
-    another plan."""
+    """Identifies byocir's own files by a digest of their names, sizes and times: other files may
+    write another plan.
+    """
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for folder, folders, files in os.walk(root):

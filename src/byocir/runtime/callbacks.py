@@ -18,8 +18,9 @@ from byocir.lowering.tir_to_c.steps import KEPT, Buffer, CallStep, buffers_of
 
 
 def callback_reasons(code: HostCode) -> dict[str, str]:
-    """Maps the name of each node that the code calls back for to the reason. Regions of targets are
-    called, too, but not in the evaluator."""
+    """Gives the reason for each node, by name, for which the C code calls back to the evaluator.
+    Regions of targets are called, too, but not in the evaluator.
+    """
     found: dict[str, str] = {}
     for call in code.calls:
         for op, _ in _members(call):
@@ -33,7 +34,9 @@ BufferOf = Mapping[SSAValue, Buffer]
 
 
 def _members(call: CallStep) -> Iterator[tuple[Operation, BufferOf]]:
-    """Gives the ops that a call runs: its own, or those of the function that runs as one model."""
+    """Yields the ops that a call runs, with their buffers: its own, or those of the function that
+    runs as one model.
+    """
     op = call.op
     callee = SymbolTable.lookup_symbol(op, op.callee) if isinstance(op, FuncCallOp) else None
     if not isinstance(callee, FuncOp):
@@ -49,7 +52,7 @@ def _is_kept(value: SSAValue, held: BufferOf) -> bool:
 
 
 def _is_sized(value: SSAValue, held: BufferOf) -> bool:
-    """Tells if only a run gives the size of a value, though C can hold it."""
+    """Tells if a value is one whose size only a run tells, though C can hold it."""
     return value in held and held[value].sizes is not None
 
 
@@ -67,8 +70,9 @@ def callback_reason(op: Operation) -> str:
 
 
 def open_origins(code: HostCode) -> list[Origin]:
-    """Finds the origins of values that C cannot hold, and the ops without a form in C that take
-    open values which it holds: inputs, and the first such ops on the way."""
+    """Finds where values became open that C cannot hold, and the ops without a form in C that use
+    open values which C can hold: inputs, and the first such ops on the way.
+    """
     kept: list[SSAValue] = []
     found: list[Origin] = []
     for op, held in (member for call in code.calls for member in _members(call)):

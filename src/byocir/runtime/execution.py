@@ -24,8 +24,10 @@ Blobs = Mapping[str, Mapping[str, bytes]]
 
 
 class Execution:
-    """The targets of a package, the program of its plan, and its module as it runs: each made when
-    it is needed first. What is compiled knows its targets and may know the host's code."""
+    """Keeps the targets of a package, the program of its plan, and its module as it runs; each is
+    made when it is needed first. A package that was just compiled knows its targets, and may know
+    the host's code.
+    """
 
     def __init__(
         self,
@@ -56,8 +58,9 @@ class Execution:
             return outputs
 
     def _from_plan(self) -> PlannedProgram | None:
-        """Gives the program of the plan that an earlier process kept for a module that nobody has
-        read here, nor may have changed."""
+        """Gives the program of the plan that an earlier process kept for this module, as long as
+        nobody has read the module here, and so may have changed it.
+        """
         from byocir.runtime.cached_plan import PlannedProgram, kept_plan
 
         texts = self._module.unread
@@ -72,8 +75,8 @@ class Execution:
         return self._planned
 
     def running(self) -> Running:
-        """Gives the module as it runs. Of one that was saved, and read for this alone, a plan is
-        kept.
+        """Gives the module as it runs. If it was saved, and is read for this purpose alone, a plan
+        is kept for later processes.
         """
         from byocir.runtime.cached_plan import keep_plan
         from byocir.runtime.running import Running
@@ -104,7 +107,7 @@ class Execution:
         return self.found[name]
 
     def with_code(self) -> list[tuple[Target, Mapping[str, bytes]]]:
-        """Gives the targets that have code, and it."""
+        """Lists the targets that have code, each with it."""
         return [(self.target(name), self._blobs[name]) for name, _ in self._with_code()]
 
     def _with_code(self) -> list[tuple[str, Mapping[str, Any]]]:
@@ -113,16 +116,18 @@ class Execution:
         return [(each.name, each.options) for each in targets if self._blobs.get(each.name)]
 
     def _loader(self, name: str, options: Mapping[str, Any]) -> Loader:
-        """Gives the object that runs a target's code: its loader, which imports no compiler, else
-        the target."""
+        """Finds what runs a target's code: its loader, which imports no compiler, else the
+        target.
+        """
         from byocir.targets.loader import installed_loader
 
         given = self.loaders.get(name) or self.found.get(name)
         return given or installed_loader(name, options) or self.target(name)
 
     def take(self, loaders: Sequence[Loader], where: str) -> None:
-        """Has loaders run the code of their targets. Raises ByocirError B210 or B213 for those of
-        others, or with other options."""
+        """Makes these loaders run the code of their targets. Raises ByocirError B210 or B213 for
+        loaders of other targets, or with other options.
+        """
         from byocir.targets.loader import check_loader
 
         targets = {each.name: each.options for each in self._module.interface.targets}

@@ -1,4 +1,4 @@
-"""A compiled model as a C project that needs neither Python nor byocir.
+"""Exports a compiled model as a C project that needs neither Python nor byocir.
 
 | file | what |
 | --- | --- |
@@ -69,10 +69,10 @@ FLAGS = "-std=c99 -Wall -Wextra -ffp-contract=off -fno-math-errno -fno-trapping-
 
 
 def export_project(package: Package, *, weights: str = FILE, name: str = NAME) -> dict[str, bytes]:
-    """Exports the project's files by name. `weights` are a "file" beside the program, or "c",
-    arrays that are compiled in; with `name` files and symbols of the model begin. Raises
-    ByocirError B350 to B352 for what it cannot hold, B353 and B354 for other `weights` and
-    names."""
+    """Makes the files of a project, by name. `weights` are a "file" beside the program, or "c",
+    arrays that are compiled in; with `name` the names of files and symbols begin with it. Raises
+    ByocirError B350 to B352 for what it cannot hold, B353 and B354 for other `weights` and names.
+    """
     called = Names(name)
     called.check(())
     if weights not in WEIGHTS:
@@ -108,7 +108,7 @@ def export_project(package: Package, *, weights: str = FILE, name: str = NAME) -
 
 
 def _blob_files(blob: bytes, weights: str, called: Names) -> dict[str, bytes]:
-    """Gives the weights, as a file or as C."""
+    """Makes the files with the weights: one file of data, or C."""
     if weights == FILE:
         return {called.blob: blob}
     if len(blob) > MOST_IN_C:
@@ -187,7 +187,7 @@ static int project_run(const void *const *in, void *const *out,
 
 
 def _sizes(code: HostCode, blob: bytes, called: Names) -> str:
-    """Gives the memory that main.c provides, and what it says that it wants."""
+    """Writes the C macros for the memory that main.c provides, and for its usage line."""
     ports = [*code.inputs, *code.outputs]
     room = sum(-(-nbytes(port.type) // ALIGN) * ALIGN for port in ports)
     usage = "".join(f" {_word(port.name)}.npy" for port in ports)
@@ -207,7 +207,7 @@ def _sizes(code: HostCode, blob: bytes, called: Names) -> str:
 
 
 def _blob_of(called: Names, weights: str) -> str:
-    """Gives the lines by which main.c finds the blob."""
+    """Writes the C lines by which main.c finds the weights."""
     if weights == FILE:
         return f'#define PROJECT_BLOB "{called.blob}"'
     return f'#include "{called.arrays}.h"\n#define PROJECT_BYTES {called.model}_bytes'
@@ -237,7 +237,7 @@ def _flags(ports: Sequence[CPort]) -> str:
 
 
 def _word(name: str) -> str:
-    """Gives a name as one word in a C string."""
+    """Makes a name one word in a C string."""
     return comment([name]).replace('"', "_").replace(" ", "_").replace("%", "_")
 
 

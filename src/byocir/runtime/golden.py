@@ -1,4 +1,4 @@
-"""Golden inputs and outputs of a package: what it must compute, wherever it runs.
+"""Keeps golden inputs and outputs of a package: what it must compute, wherever it runs.
 
 | code | what is wrong |
 | --- | --- |
@@ -32,8 +32,9 @@ class Golden(NamedTuple):
     outputs: Mapping[str, np.ndarray]
 
     def members(self) -> dict[str, bytes]:
-        """Gives the members of a package that hold them. Raises ByocirError B136 for values that
-        are no arrays of numbers."""
+        """Makes the members of a package that hold them. Raises ByocirError B136 for values that
+        are no arrays of numbers.
+        """
         from byocir.dialects.array import Array
         from byocir.dialects.weights import dump_arrays
 
@@ -53,7 +54,7 @@ class Golden(NamedTuple):
 
 
 def golden_of(members: Mapping[str, bytes], where: str) -> Golden:
-    """Reads what `Golden.members` wrote. Raises ByocirError B135 for other things."""
+    """Reads what `Golden.members` wrote. Raises ByocirError B135 for anything else."""
     from byocir.dialects.array import ArrayStore
     from byocir.dialects.weights import read_weights
 
@@ -67,7 +68,7 @@ def golden_of(members: Mapping[str, bytes], where: str) -> Golden:
 
 
 def exact(array: np.ndarray, meant: np.ndarray, whose: str) -> tuple[bool, str]:
-    """Tells if an output is what is meant, floats within bounds, and says so in words."""
+    """Tells if an output is what it should be, floats within bounds, and says so in words."""
     if array.shape != meant.shape or array.dtype != meant.dtype:
         return False, f"{whose}: {meant.dtype} of {meant.shape}, found {array.dtype} {array.shape}"
     if np.array_equal(array, meant, equal_nan=array.dtype.kind == "f"):
@@ -81,7 +82,8 @@ def exact(array: np.ndarray, meant: np.ndarray, whose: str) -> tuple[bool, str]:
 
 def distance(array: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, float]:
     """Measures how far each element is from its reference (0 where both are NaN or the same
-    infinity), and the spread of the finite ones."""
+    infinity), and how widely the finite ones spread.
+    """
     ours, theirs = array.astype(np.float64), reference.astype(np.float64)
     same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
     with np.errstate(invalid="ignore"):

@@ -1,5 +1,6 @@
-"""Runs the host's ONNX operators in process: by ONNX Runtime where it is installed and takes them,
-else by onnx's reference evaluator."""
+"""Runs the host's ONNX operators in this process: by ONNX Runtime where it is installed and takes
+them, else by onnx's reference evaluator.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ ONNXRUNTIME, REFERENCE = "onnxruntime", "reference"
 
 
 class Host:
-    """An engine that remembers what ran each node."""
+    """Prepares models of operators, and remembers what ran each node."""
 
     def __init__(self) -> None:
         self.ran_on: dict[str, str] = {}
@@ -35,7 +36,7 @@ class Host:
 
 
 class _Whole:
-    """A model that ONNX Runtime runs."""
+    """Runs a model of several operators in ONNX Runtime."""
 
     def __init__(self, model: onnx.ModelProto, host: Host) -> None:
         self.inputs = [value.name for value in model.graph.input]
@@ -51,7 +52,7 @@ class _Whole:
 
 
 class _Either:
-    """A model that ONNX Runtime runs, or the reference where that fails."""
+    """Runs a model in ONNX Runtime, or in onnx's reference where that fails."""
 
     def __init__(self, model: onnx.ModelProto, host: Host) -> None:
         self.inputs = [value.name for value in model.graph.input]
@@ -80,7 +81,7 @@ class _Either:
 
 
 def _reference_first(model: onnx.ModelProto) -> bool:
-    """Tells whether ONNX Runtime is not asked for a model."""
+    """Tells whether a model must not be given to ONNX Runtime."""
     scalars = {
         value.name
         for value in model.graph.input
@@ -90,9 +91,10 @@ def _reference_first(model: onnx.ModelProto) -> bool:
 
 
 def _differs(node: onnx.NodeProto, scalars: Collection[str]) -> bool:
-    """Tells if ONNX Runtime does not do what the standard says. It finds scalars at an index, where
-    they have none, and takes corners for those of the output, where a Resize with scales means
-    corners at size * scale, which need not be a whole number."""
+    """Tells if ONNX Runtime computes a node otherwise than the standard says. Its NonZero gives an
+    index for a scalar, which has none; its Resize with scales aligns the corners with those of the
+    output, where they are at size * scale, which need not be a whole number.
+    """
     if node.op_type == "NonZero":
         return node.input[0] in scalars
     if node.op_type != "Resize" or (len(node.input) > 3 and node.input[3]):

@@ -18,10 +18,11 @@ from byocir.runtime.report_text import closest_miss
 
 
 def check_host_ops(report: Report, allowed: Sequence[str]) -> None:
-    """Raises CheckFailed B247 unless what stays on the host, in whole or in part, is of these
-    types of ONNX's operators, in letters of either case. It names each other operator with the
+    """Raises CheckFailed B247 unless every operator that stays on the host, in whole or in part, is
+    of one of these ONNX types, in letters of either case. It names each other operator with the
     pattern that came closest and what kept it. Raises ByocirError B248 for a type that neither the
-    model nor ONNX has."""
+    model nor ONNX has.
+    """
     own = {node.op_type.lower() for node in report.nodes}
     for name in allowed:
         if name.lower() not in own and name.lower() not in _of_onnx():
@@ -47,7 +48,7 @@ def check_host_ops(report: Report, allowed: Sequence[str]) -> None:
 
 
 def _listed(report: Report, nodes: Sequence[Node]) -> list[str]:
-    """Gives a line for those of one type that stay for one reason."""
+    """Writes a line for the operators of one type that stay for the same reason."""
     groups: dict[tuple[str, str], list[str]] = {}
     for node in nodes:
         partly = ", partly" if node.name in report.split else ""
@@ -64,7 +65,7 @@ def _why(report: Report, node: str) -> str:
 
 @cache
 def _of_onnx() -> dict[str, str]:
-    """ONNX's operator types by their names in small letters."""
+    """Gives ONNX's operator types by their names in small letters."""
     import onnx
 
     return {schema.name.lower(): schema.name for schema in onnx.defs.get_all_schemas()}

@@ -1,4 +1,4 @@
-"""The part of a package's manifest that describes its module, so that nobody has to read that.
+"""Describes a module in a package's manifest, so that the module itself need not be read.
 
 | code | what is wrong |
 | --- | --- |
@@ -27,7 +27,7 @@ _KINDS = {"i": "int", "ui": "uint", "f": "float", "bf": "bfloat", "complex<f": "
 
 @dataclass(frozen=True)
 class ValueType:
-    """The type of an input or output. As text it is what MLIR writes: `tensor<1x?xf32>`."""
+    """The type of an input or output, with the text that MLIR writes for it: `tensor<1x?xf32>`."""
 
     text: str
 
@@ -66,7 +66,7 @@ class ValueType:
 
 
 def types_of(texts: Mapping[str, str]) -> dict[str, ValueType]:
-    """Gives types by name. Raises ByocirError B120 for a text that is none."""
+    """Reads types by name. Raises ByocirError B120 for a text that is no type."""
     return {name: ValueType(text) for name, text in texts.items()}
 
 
@@ -89,12 +89,12 @@ class Interface:
 
     @staticmethod
     def read(manifest: Mapping[str, Any]) -> Interface:
-        """Reads the interface that `to_dict` wrote. Raises ValueError for what is none."""
+        """Reads the interface that `to_dict` wrote. Raises ValueError for anything else."""
         return read_as(Interface, manifest, "manifest")
 
     def target_attributes(self) -> list[TargetAttr]:
-        """Gives the targets as a module names them. Raises ValueError for options that none can
-        carry.
+        """Gives the targets as a module names them. Raises ValueError for options that no module
+        can carry.
         """
         from byocir.patterns.targets import saved_target
 

@@ -1,4 +1,4 @@
-"""Modules as the members of a package: written as text with weights beside it, and read back."""
+"""Stores modules as members of a package, as text with weights beside it, and reads them back."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from byocir.runtime.package_file import MODULE, WEIGHTS, as_written
 
 
 def texts_of(module: ModuleOp) -> dict[str, bytes]:
-    """Gives the members that hold a module."""
+    """Makes the members that hold a module."""
     return {MODULE: print_module(module).encode(), WEIGHTS: dump_weights(module)}
 
 
 def parsed(texts: Mapping[str, bytes], interface: Interface, where: str) -> ModuleOp:
-    """Gives the module that `texts_of` wrote. Raises ByocirError B135 for one with another
-    interface, B120 to B122 for texts that cannot be read."""
+    """Reads the module that `texts_of` wrote. Raises ByocirError B135 for one with another
+    interface, B120 to B122 for texts that cannot be read.
+    """
     find_installed(target.name for target in interface.targets)
     context = load_context()
     read_weights(texts[WEIGHTS], context.arrays, where)
@@ -40,8 +41,9 @@ def parsed(texts: Mapping[str, bytes], interface: Interface, where: str) -> Modu
 
 
 def interface_of(module: ModuleOp) -> Interface:
-    """Gives the interface of a module. Raises ByocirError B302 where it has no `@main`, B211 where
-    it names no targets."""
+    """Describes the interface of a module. Raises ByocirError B302 where it has no `@main`, B211
+    where it names no targets.
+    """
     inputs, outputs = module_types(module)
     return Interface(
         {name: str(type_) for name, type_ in inputs.items()},
@@ -65,8 +67,9 @@ def _is_of(module: ModuleOp, interface: Interface) -> bool:
 
 
 def module_types(module: ModuleOp) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
-    """Names and types of the inputs and outputs of `@main`. Raises ByocirError B302 where
-    there is none."""
+    """Gives names and types of the inputs and outputs of `@main`. Raises ByocirError B302 where
+    there is none.
+    """
     functions = (op for op in module.body.block.ops if isinstance(op, FuncOp))
     entry = next((op for op in functions if op.sym_name.data == MAIN), None)
     if entry is None:
@@ -76,7 +79,9 @@ def module_types(module: ModuleOp) -> tuple[dict[str, Attribute], dict[str, Attr
 
 
 def attributes_of(texts: Mapping[str, str]) -> dict[str, Attribute]:
-    """Gives types by name as MLIR's objects. Raises ByocirError B120 for a text that is none."""
+    """Converts types by name to MLIR's objects. Raises ByocirError B120 for a text that is no
+    type.
+    """
     context = load_context()
     known = {text: parse_type(text, context) for text in dict.fromkeys(texts.values())}
     return {name: known[text] for name, text in texts.items()}

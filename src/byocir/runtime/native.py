@@ -1,4 +1,4 @@
-"""Running the host's C code in process, with the evaluator for what has no form in C.
+"""Runs the host's C code in this process, with the evaluator for what has no form in C.
 
 The code is made from the module when it is first run, so a package holds none of it: what is
 compiled here never comes out of a file.
@@ -48,8 +48,9 @@ from byocir.toolchain.calling import CEntry
 
 
 def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
-    """Gives the C code of a module's @main; what it declares begins with the name. Raises NoC for
-    one in memory that has no form in C."""
+    """Makes the C code of a module's @main; `name` begins the names that it declares. Raises NoC
+    for a function in memory that has no form in C.
+    """
     for op in module.walk():
         ask_for_results(op)
     with gc_paused():  # steps stay until the last line of C is written
@@ -62,8 +63,9 @@ def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
 
 
 def code_without_evaluator(module: ModuleOp, name: str = NAME) -> HostCode:
-    """Makes code as `host_code` does, where nothing but C will do: raises ByocirError B350 for what
-    needs the evaluator."""
+    """Makes code as `host_code` does for use without an evaluator: raises ByocirError B350 for what
+    needs one.
+    """
     try:
         return host_code(module, name)
     except NoC as error:
@@ -73,20 +75,21 @@ def code_without_evaluator(module: ModuleOp, name: str = NAME) -> HostCode:
 
 
 def made_for(host: CHost) -> tuple[str, ...]:
-    """Gives the flags that code for a host is built with beside those of all hosts."""
+    """Gives the flags for code for a host, beside those for all hosts."""
     return tuple(f for group in flag_groups(host.description, host.threads) for f in group)
 
 
 def c_program(code: HostCode) -> CProgram:
-    """Gives the code as what is built and called."""
+    """Gives the code in the form in which it is built and called."""
     files = {f"{code.name}.c": code.source, f"{code.name}.h": code.header}
     return CProgram(code.name, files, code.host.cpu, code.host.threads, code.program.arena.nbytes)
 
 
 def plan_of(code: HostCode, interface: Interface, weights: Collection[str]) -> Plan | None:
-    """Makes the plan that runs the code without this module and the evaluator; None where it needs
-    them: for ops that it calls back for, and shapes that only a run tells. `weights` are the
-    digests of the arrays that are saved beside the module."""
+    """Makes the plan that runs the code without this module and without the evaluator. None where
+    the code needs them: for ops that it calls back for, and shapes that only a run tells. `weights`
+    are the digests of the arrays that are saved beside the module.
+    """
     program = code.program
     ports = [*program.arguments, *program.results]
     buffers = [*ports, *(buffer for call in code.calls for buffer in buffers_of(call))]
@@ -124,7 +127,7 @@ def _region_call(call: CallStep) -> RegionCall:
 
 
 def memory_of(code: HostCode) -> dict[str, int]:
-    """Gives the bytes that the code needs, by name."""
+    """Counts the bytes that the code needs, by name."""
     arena = code.program.arena
     return {
         "arena": arena.nbytes,
@@ -134,14 +137,15 @@ def memory_of(code: HostCode) -> dict[str, int]:
 
 
 class HostProgram:
-    """@main as C, ready to run. What has no form in C, and calls of region functions, run in the
-    interpreter, which must be of the same module. What C cannot hold passes between them here. Not
-    for several threads at once."""
+    """Runs @main as C. What has no form in C, and calls of region functions, run in the
+    interpreter, which must be of the same module; values that C cannot hold pass between them here.
+    Not for several threads at once.
+    """
 
     def __init__(
         self, code: HostCode, interpreter: Interpreter, flags: Sequence[str] | None = None
     ) -> None:
-        """Raises ByocirError B405 for code that this machine cannot run."""
+        """Prepares the code. Raises ByocirError B405 for code that this machine cannot run."""
         self.code, self._interpreter = code, interpreter
         self._calls = code.calls
         self._kept: dict[Buffer, Value] = {}
@@ -157,12 +161,15 @@ class HostProgram:
 
     @property
     def lacking(self) -> list[str]:
-        """Lists what the compiler does not know, and what that means, once it built the code."""
+        """Lists what the compiler does not know, and what that means, once it has built the
+        code.
+        """
         return self.function.lacking
 
     def run(self, arrays: Sequence[Value]) -> list[Value]:
-        """Gives the outputs for inputs of the types of `@main`; raises what a call raises, and
-        ByocirError B303 where an index leads outside of its array."""
+        """Computes the outputs for inputs of the types of `@main`. Raises what a call raises, and
+        ByocirError B303 where an index leads outside of its array.
+        """
         program = self.code.program
         given = dict(zip(program.arguments, arrays, strict=True))
         self._kept = {buffer: value for buffer, value in given.items() if buffer.place == KEPT}
@@ -180,7 +187,9 @@ class HostProgram:
         return [self._entry(call) for call in self._calls]
 
     def _entry(self, call: CallStep) -> CEntry | None:
-        """Gives the C function of a call, if it is of a region that is one, of plain arrays."""
+        """Gives the C function of a call, if it calls a region whose code is a C function, on
+        arrays of fixed sizes.
+        """
         if not isinstance(call.op, CallOp):
             return None
         code = self._interpreter.externals.get(call.op.callee.string_value())
@@ -189,7 +198,7 @@ class HostProgram:
         return code.c_entry()
 
     def _region(self, index: int, inputs: Any, outputs: Any) -> None:
-        """Runs a region or an op for the C code."""
+        """Runs a region or an op when the C code calls back."""
         call = self._calls[index]
         made = self._made(call.op, self._given(call, inputs))
         for i, (buffer, value) in enumerate(zip(call.outputs, made, strict=True)):
@@ -201,7 +210,7 @@ class HostProgram:
                 _view(outputs[i], buffer)[...] = value
 
     def _made(self, op: Operation, given: Sequence[Value]) -> Sequence[Value]:
-        """Evaluates an op; values that a graph of an If hands on stay as they are."""
+        """Evaluates an op; the end of an If's graph just passes its values on."""
         if isinstance(op, YieldOp):
             return given
         operands = len(op.operands)
@@ -210,8 +219,9 @@ class HostProgram:
             return rule_of(op)(self._interpreter, op, given[:operands])
 
     def _given(self, call: CallStep, inputs: Any) -> list[Value]:
-        """Collects the inputs of an op in the evaluator. They are copied if results are kept, as
-        these may be parts of inputs, in memory that C uses again."""
+        """Collects the inputs of an op that the evaluator runs. They are copied if results are
+        kept, as results may be parts of inputs, in memory that C uses again.
+        """
         keeps = any(buffer.place == KEPT for buffer in call.outputs)
         given: list[Value] = []
         places = count()
@@ -234,7 +244,7 @@ def _is_plain(buffer: Buffer) -> bool:
 
 
 def _part(array: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    """Gives the array of a shape that lies at the start of another."""
+    """Gives the array of a shape that lies at the start of a larger one."""
     return array.reshape(-1)[: int(np.prod(shape))].reshape(shape)
 
 

@@ -1,4 +1,4 @@
-"""Notes that tell a user the most important facts of a compilation first."""
+"""Writes notes that tell a user the most important facts of a compilation first."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ _NOT_QUANTISED = "quantise what they read and what they give"
 
 
 def notes_of(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> list[str]:
-    """Notes for a report that is complete otherwise; `host_ops` are what the host executes."""
+    """Lists the notes for a report that is complete otherwise; `host_ops` are the ops that the host
+    executes.
+    """
     return [
         *_open_sizes(module),
         *_wrong_sizes(module),
@@ -59,7 +61,9 @@ def notes_of_calls(calls: Iterable[CallOp]) -> list[str]:
 
 
 def _branches(report: Report) -> list[str]:
-    """Notes that of an If with work in both graphs only one runs, and both are counted."""
+    """Notes that both graphs of an If are counted where both have work, though a run takes only
+    one.
+    """
     sides: dict[str, set[str]] = {}
     for node in report.nodes:
         for found in _BRANCH.finditer(node.name) if node.macs else ():
@@ -94,7 +98,7 @@ def _open_sizes(module: ModuleOp) -> list[str]:
 
 
 def _wrong_sizes(module: ModuleOp) -> list[str]:
-    """Notes that outputs have other sizes than the model says."""
+    """Notes outputs whose sizes are not those that the model states."""
     notes: list[str] = []
     for function in module.body.block.ops:
         if not isinstance(function, FuncOp) or function.res_attrs is None:
@@ -131,7 +135,7 @@ def _shares(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> 
 
 
 def _fitted(report: Report) -> bool:
-    """Tells if some pattern fitted somewhere, whoever took it in the end."""
+    """Tells if some pattern fitted somewhere, whoever took the ops in the end."""
     return any(d.is_match and not d.rules for each in report.reasons.values() for d in each)
 
 
@@ -140,8 +144,9 @@ def _compute_in_integers(module: ModuleOp) -> bool:
 
 
 def _kept(report: Report) -> dict[str, list[tuple[Node, RuleResult | None]]]:
-    """Gives the heavy nodes of the host that no rewrite brought to integers, by the cause; what was
-    seen there is that of the rule that fails, if one does."""
+    """Groups by cause the heavy nodes of the host that no rewrite brought to integers, each with
+    the rule that fails, if one does.
+    """
     found: dict[str, list[tuple[Node, RuleResult | None]]] = {}
     host = set(report.host)
     for node in report.nodes:
@@ -182,7 +187,7 @@ def _is_float_contraction(op: Operation) -> bool:
 
 
 def _rescales_in_float(op: Operation) -> bool:
-    """Tells if an op takes integer sums to a grid by float scales."""
+    """Tells if an op brings integer sums to a grid by float scales."""
     if not isinstance(op, tir.BlockOp) or op.reductions:
         return False
     rounds = any(isinstance(inner, math.RoundEvenOp) for inner in op.walk())
@@ -190,7 +195,7 @@ def _rescales_in_float(op: Operation) -> bool:
 
 
 def _unknown(report: Report) -> list[str]:
-    """Notes that the host has work of which nobody knows how much it is."""
+    """Notes that the host has work of unknown size."""
     host = set(report.host)
     left = [name for name in report.unknown_macs if name in host]
     if not report.targets or not left:
@@ -203,13 +208,14 @@ def _unknown(report: Report) -> list[str]:
 
 
 def _compares(decision: Decision, objective: str) -> bool:
-    """Tells if a decision was made between what several would ask for."""
+    """Tells if a decision was made by comparing the costs of several targets."""
     return decision.taken or decision.reason.startswith(f"{objective} ")
 
 
 def _uncompared(report: Report, module: ModuleOp) -> list[str]:
-    """Notes on a named objective: that it decided nothing, or which nodes were decided without
-    it."""
+    """Notes, where an objective is named, that it decided nothing, or which nodes were decided
+    without it.
+    """
     objective = objective_of(module)
     if not objective or not report.targets:
         return []

@@ -1,4 +1,4 @@
-"""The package: one file that holds a compiled model, and running it in process.
+"""Defines the package: one file that holds a compiled model, which is run in this process.
 
 A zip of stored members with fixed timestamps and order: `manifest.json` (schema version, digests
 and sizes of all members), the module's text, its weights as safetensors, each target's blobs and
@@ -54,8 +54,9 @@ class Package:
         found: Mapping[str, Target] | None = None,
         golden: Mapping[str, bytes] | None = None,
     ) -> None:
-        """`code` is the host's and `found` are targets by name, where they are known already;
-        `golden` are the members with golden inputs and outputs."""
+        """Makes a package; `code` is the host's and `found` are targets by name, where they are
+        known already; `golden` are the members with golden inputs and outputs.
+        """
         is_wrapped = isinstance(module, PackagedModule)
         self._source = module if is_wrapped else PackagedModule(module)
         self.blobs, self.report, self._golden = blobs, report, golden or {}
@@ -67,8 +68,9 @@ class Package:
 
     @property
     def module(self) -> ModuleOp:
-        """The host's program. That of a file is read when it is asked for the first time: raises
-        ByocirError B120 to B122, B134 or B135 where byocir did not write it."""
+        """The host's program. If it comes from a file it is read when it is first asked for; that
+        raises ByocirError B120 to B122, B134 or B135 where byocir did not write it.
+        """
         return self._source.read()
 
     @property
@@ -78,19 +80,19 @@ class Package:
 
     @property
     def inputs(self) -> dict[str, ValueType]:
-        """Name and type of each input."""
+        """The name and type of each input."""
         return types_of(self._source.interface.inputs)
 
     @property
     def outputs(self) -> dict[str, ValueType]:
-        """Name and type of each output."""
+        """The name and type of each output."""
         return types_of(self._source.interface.outputs)
 
     @property
     def golden(self) -> Golden | None:
-        """Inputs and the outputs that they must give, as far as somebody has set them. Raises
-        ByocirError B122 or B135 where byocir did not write them, B136 for values that are no arrays
-        of numbers."""
+        """Inputs with the outputs that they must give, if somebody has set them. Raises ByocirError
+        B122 or B135 where byocir did not write them, B136 for values that are no arrays of numbers.
+        """
         from byocir.runtime.golden import golden_of
 
         return golden_of(self._golden, self._source.where) if self._golden else None
@@ -100,19 +102,20 @@ class Package:
         self._golden = given.members() if given is not None else {}
 
     def run(self, feeds: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
-        """Gives outputs by name for inputs by name: arrays, and lists where the model has
+        """Computes outputs by name for inputs by name: arrays, and lists where the model has
         sequences. `check` has targets look for mistakes in their own code. Threads take turns.
 
         Foreign ops, and graph ops that no code of ours computes, run on ONNX Runtime if it is
         installed, else on onnx's reference; `report.ran_on` says which. Raises ByocirError B310 for
         a feed with a wrong name, shape or dtype, B312 for a foreign op that nothing runs, B219
         and B227 for a target that fails, B401 to B404 where the host runs as C and no compiler
-        works, B134 where the file of the package was changed."""
+        works, B134 where the file of the package was changed.
+        """
         check_arguments(check=(check, FLAG))
         return self._execution.run(feeds, check)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Gives copies and pickles the members of a package's file; compiled code is built anew."""
+        """Copies and pickles a package as the members of its file; compiled code is built anew."""
         blobs = {target: dict(files) for target, files in self.blobs.items()}
         return _restored, (
             dict(self._source.texts()),
@@ -130,13 +133,15 @@ class Package:
         return made
 
     def take(self, loaders: Sequence[Loader], where: str) -> None:
-        """Has loaders run the code of their targets, with no need of these. Raises ByocirError B210
-        for that of another target, B213 for one with other options."""
+        """Makes these loaders run the code of their targets, which then are not needed. Raises
+        ByocirError B210 for a loader of another target, B213 for one with other options.
+        """
         self._execution.take(loaders, where)
 
     def host_program(self, name: str = "") -> HostProgram:
-        """Gives the host's C code as a program: what `run` will call. Its names begin with `name`,
-        if one is given, so that one library can hold several."""
+        """Gives the host's C code as the program that `run` calls. Its names begin with `name`, if
+        one is given, so that one library can hold several.
+        """
         from byocir.runtime.c_function import NAME
 
         return self._execution.running().host_program(name or NAME)
@@ -148,7 +153,7 @@ class Package:
         return self._execution.target(name)
 
     def has_code(self, symbol: str) -> bool:
-        """Tells if a region has code of its target; the evaluator runs the others."""
+        """Tells if a region has code of its target; other regions run in the evaluator."""
         return symbol in self._execution.externals(False)
 
     def run_region(self, symbol: str, inputs: Sequence[Any]) -> list[Any]:
@@ -173,7 +178,7 @@ class Package:
 
     @gc_paused()
     def profile(self) -> list[Profile]:
-        """Profiles each target's programs, for targets that can tell."""
+        """Profiles each target's programs, where the target can measure them."""
         from byocir.targets.base import profiles_of
 
         return [p for t, blobs in self._execution.with_code() for p in profiles_of(t, blobs)]
@@ -199,10 +204,10 @@ def _path(given: object) -> Path:
 
 
 def load(path: str | Path, *, targets: Targets | Loader | Sequence[Loader] = ()) -> Package:
-    """Reads a package. Version, names and sizes are checked before anything else, the digest of
-    each part before it is used, which is when that part is read: the weights of the model when it
-    runs first. Raises ByocirError B130 to B135 for a file that is not a package, or was changed,
-    cut short or made to escape; where a part was changed that is used later, what uses it does.
+    """Reads a package. Version, names and sizes are checked before anything else. Each part is
+    read, and its digest checked, when it is used first: the weights of the model at its first run.
+    Raises ByocirError B130 to B135 for a file that is not a package, or was changed, cut short or
+    made to escape; for a part that is used later, whatever uses it raises them.
 
     A package names its targets and holds no code of theirs: give those that are not installed in
     `targets`, as instances or as files (`npu.py:Npu`), without options: it keeps those it was

@@ -48,8 +48,9 @@ NOT_OURS = "this file was not written by byocir; do not use it"
 
 
 class _File:
-    """A package file, which stays open as long as somebody may ask for bytes of it, so that a file
-    that takes its place does not change what is read."""
+    """A package file that stays open as long as somebody may ask for its bytes, so that another
+    file in its place does not change what is read.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path, self._file, self._lock = path, path.open("rb"), Lock()
@@ -68,8 +69,9 @@ class _File:
         return zipfile.ZipFile(self._file)
 
     def expect(self, info: zipfile.ZipInfo, entry: Mapping[str, Any]) -> None:
-        """Notes where a member is and what its bytes must be. Raises ByocirError B134 for one of
-        another size than the manifest lists."""
+        """Notes where a member is and which digest it must have. Raises ByocirError B134 for a
+        member of another size than the manifest lists.
+        """
         if info.file_size != entry.get("size"):
             raise self._changed(info.filename)
         # Before its bytes: a header of 30 bytes, a name and a field, whose lengths it ends in.
@@ -79,7 +81,7 @@ class _File:
         self._digests[info.filename] = entry.get("sha256")
 
     def read(self, name: str) -> bytes:
-        """Reads the bytes of a member, which are read once. Raises ByocirError B130 or B134."""
+        """Reads the bytes of a member, once. Raises ByocirError B130 or B134."""
         if name not in self._read:
             with reported(self.path):
                 data = self._bytes(*self._spans[name])
@@ -109,8 +111,9 @@ class _File:
 
 
 class Members(Mapping[str, bytes]):
-    """Members of a package file, by names that may be shorter than those in the file. Each is read
-    and checked when it is asked for; raises ByocirError B130 or B134 then."""
+    """Gives members of a package file by names that may be shorter than those in the file. Each is
+    read and checked when it is asked for, which raises ByocirError B130 or B134.
+    """
 
     def __init__(self, file: _File, names: Mapping[str, str]) -> None:
         """`names` maps each name to that of the member."""
@@ -127,8 +130,9 @@ class Members(Mapping[str, bytes]):
 
 
 class Contents(NamedTuple):
-    """The contents of a package: its module as text and weights, by member, what the manifest tells
-    of it, the files of each target by name, the report, and its golden members, if any."""
+    """The contents of a package: its module as text and weights, by member, what the manifest says
+    of it, the files of each target by name, the report, and its golden members, if any.
+    """
 
     texts: Mapping[str, bytes]
     interface: Interface
@@ -139,7 +143,9 @@ class Contents(NamedTuple):
 
 @contextmanager
 def as_written(where: str) -> Generator[None]:
-    """Raises ByocirError B135 for members that turn out to hold something else."""
+    """Raises ByocirError B135, inside of a `with`, for members that hold something else than they
+    should.
+    """
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -186,7 +192,7 @@ def write_archive(
 
 @contextmanager
 def reported(path: Path) -> Generator[None]:
-    """Raises ByocirError B130 for a file that cannot be read."""
+    """Raises ByocirError B130, inside of a `with`, for a file that cannot be read."""
     try:
         yield
     except OSError as error:
@@ -228,7 +234,7 @@ def read_archive(path: Path) -> Contents:
 
 
 def _check_sizes(archive: zipfile.ZipFile, size: int, path: Path) -> None:
-    """Refuses members that lie on top of each other, so that a small file holds a lot."""
+    """Raises ByocirError for members that overlap, by which a small file could hold a lot."""
     total = sum(info.file_size for info in archive.infolist())
     if total > size:
         raise ByocirError(
@@ -241,7 +247,7 @@ def _check_sizes(archive: zipfile.ZipFile, size: int, path: Path) -> None:
 
 
 def _checked_members(archive: zipfile.ZipFile, file: _File) -> tuple[dict[str, Any], list[str]]:
-    """Gives the manifest, and the names of the members that it lists."""
+    """Reads the manifest, and the names of the members that it lists."""
     infos, path = archive.infolist(), file.path
     names = [info.filename for info in infos]
     plain = all(info.compress_type == zipfile.ZIP_STORED for info in infos)

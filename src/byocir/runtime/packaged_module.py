@@ -1,4 +1,4 @@
-"""The module of a package: as it was compiled, or as text until somebody asks for it."""
+"""Holds the module of a package: as it was compiled, or as text until somebody asks for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PackagedModule:
-    """A module in memory."""
+    """Holds a module in memory."""
 
     where = ""
     """The file that it is from, for messages."""
@@ -33,12 +33,13 @@ class PackagedModule:
 
     @property
     def unread(self) -> Mapping[str, bytes] | None:
-        """The text and weights of a module in a file, by member, until somebody reads the module
-        and may change it; None from then on."""
+        """The text and weights of a module in a file, by member, until somebody reads the module,
+        as it may change from then on; None afterwards.
+        """
         return None
 
     def targets(self) -> list[TargetAttr]:
-        """Gives the targets that the module names, with their options."""
+        """Lists the targets that the module names, with their options."""
         from byocir.patterns.targets import targets_of
 
         return [*targets_of(self.read())]
@@ -56,11 +57,12 @@ class PackagedModule:
 
 
 class SavedModule(PackagedModule):
-    """A module as text, which is read when somebody asks for it: that takes longer than compiling
-    it took. What the manifest tells of it is known before."""
+    """Holds a module as text, which is parsed only when somebody asks for it: parsing takes longer
+    than compiling took. What the manifest says of it is known before.
+    """
 
     def __init__(self, texts: Mapping[str, bytes], interface: Interface, where: str) -> None:
-        """`texts` are the module's text and weights, by member."""
+        """Takes the module's text and weights, by member."""
         super().__init__(None)
         self._interface, self.where = interface, where
         self._unread: Mapping[str, bytes] | None = texts
@@ -75,8 +77,9 @@ class SavedModule(PackagedModule):
         return self._unread
 
     def targets(self) -> list[TargetAttr]:
-        """Lists the targets that the manifest tells. Raises ByocirError B135 for options that no
-        module can carry."""
+        """Lists the targets that the manifest names. Raises ByocirError B135 for options that no
+        module can carry.
+        """
         with as_written(self.where):
             return self._interface.target_attributes()
 

@@ -1,5 +1,6 @@
-"""The report as one web page that needs nothing else: pictures of what went where, and behind each
-node why."""
+"""Shows the report as one web page that needs nothing else: pictures of what went where, and behind
+each node why.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +21,10 @@ COLOURS = {HOST: "#9a9a9a", FOLDED: "#d8d8d8"}
 
 @gc_paused()
 def page(report: Report, title: str) -> str:
-    """HTML with its own style and script: shares of nodes and of multiply-accumulates, the nodes as
-    a strip in the model's order, tables by operator and by region, and all that was tried on each
-    node, to search and to filter."""
+    """Writes HTML with its own style and script: shares of nodes and of multiply-accumulates, the
+    nodes as a strip in the model's order, tables by operator and by region, and all that was tried
+    on each node, to search and to filter.
+    """
     places = report.places
     colours = dict(zip(report.targets, TARGET_COLOURS * len(report.targets), strict=False))
     colours |= COLOURS
@@ -52,7 +54,7 @@ def _key(place: str, colour: str) -> str:
 
 
 def _shares(report: Report, places: Mapping[str, str], colours: Mapping[str, str]) -> Iterator[str]:
-    """Gives a bar of the nodes by place, and one of their multiply-accumulates."""
+    """Draws a bar of the nodes by place, and one of their multiply-accumulates."""
     nodes, macs = Counter[str](), Counter[str]()
     for node in report.nodes:
         nodes[places[node.name]] += 1
@@ -68,7 +70,7 @@ def _shares(report: Report, places: Mapping[str, str], colours: Mapping[str, str
 
 
 def _strip(report: Report, places: Mapping[str, str], colours: Mapping[str, str]) -> str:
-    """Gives all nodes side by side, as high as their share of the largest one's work."""
+    """Draws all nodes side by side, each as high as its share of the largest node's work."""
     most = max((node.macs for node in report.nodes), default=0)
     bars: list[str] = []
     for position, node in enumerate(report.nodes):

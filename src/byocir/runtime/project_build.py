@@ -33,7 +33,7 @@ class Names:
 
     @property
     def arrays(self) -> str:
-        """The file of weights in C, without its ending."""
+        """The name of the C file with the weights, without its ending."""
         return "blob" if self.model == NAME else f"{self.model}_blob"
 
     @property
@@ -41,7 +41,9 @@ class Names:
         return f"{self.model}.bin"
 
     def check(self, others: Iterable[str]) -> None:
-        """Raises ByocirError B354 for a model whose name C does not allow, or another file has."""
+        """Raises ByocirError B354 for a model whose name C does not allow, or that another file
+        has.
+        """
         taken = {*_OTHERS, *others}
         if _NAME.fullmatch(self.model) is None or self.model in taken:
             raise ByocirError(
@@ -53,7 +55,7 @@ class Names:
 
 
 def makefile(sources: Sequence[str], flags: str, name: str, libraries: Sequence[Libraries]) -> str:
-    """Gives the Makefile of a program of this name, which links what its targets ask for."""
+    """Writes the Makefile of a program of this name, which links what its targets need."""
     found = "".join(map(_library_in_make, libraries))
     linked = "".join(f"$({each.variable}_FLAGS) " for each in libraries)
     return f"""# Written by byocir. make && ./{name} IN.npy… OUT.npy…
@@ -115,8 +117,9 @@ def cmake_lists(
     name: str,
     libraries: Sequence[Libraries],
 ) -> str:
-    """CMakeLists.txt of a program of this name, which links what its targets ask for; `blob` is a
-    file that the program finds beside itself, if there is one."""
+    """Writes CMakeLists.txt for a program of this name, which links what its targets need; `blob`
+    is a file that the program finds beside itself, if there is one.
+    """
     options = " ".join(flag for flag in flags.split() if not flag.startswith("-std="))
     copied = f"configure_file({blob} {blob} COPYONLY)\n" if blob is not None else ""
     linked = "".join(_library_in_cmake(each, name) for each in libraries)
@@ -137,8 +140,9 @@ target_link_libraries({name} PRIVATE m)
 
 
 def blob_as_c(blob: bytes, name: str, file: str) -> str:
-    """blob.c: the bytes of a model's blob, at an address that it wants where the compiler can be
-    told."""
+    """Writes blob.c: the bytes of a model's weights, at an aligned address where the compiler can
+    be told so.
+    """
     rows = [
         f"    {','.join(map(str, blob[i : i + BYTES_PER_LINE]))},\n"
         for i in range(0, len(blob), BYTES_PER_LINE)
@@ -155,7 +159,7 @@ const unsigned char {name}_bytes[] = {{
 
 
 def blob_header(name: str, file: str) -> str:
-    """blob.h: the declaration of that array."""
+    """Writes blob.h: the declaration of that array."""
     return f"""/* Written by byocir: what {name}.bin would hold, as an array. */
 #ifndef {file.upper()}_H
 #define {file.upper()}_H

@@ -1,4 +1,5 @@
-"""The regions of an exported project: which target's, in which files, under which names in C.
+"""Collects the regions of an exported project: whose they are, in which files, and under which
+names in C.
 
 Each target has a folder of its own for what it brings along, and names that hold its own: five
 functions of a device become `device_TARGET_open` and so on, by the `device.h` of that folder, which
@@ -36,7 +37,8 @@ _ARRAYS = "const void *const *inputs, void *const *outputs"
 @dataclass(frozen=True)
 class Part:
     """The regions of one target: symbols in the order of their first call. `word` is the target's
-    name as a part of names in C, `folder` where the files are that it brings along."""
+    name as a part of names in C, `folder` the place of the files that it brings along.
+    """
 
     target: str
     word: str
@@ -46,27 +48,28 @@ class Part:
 
     @property
     def has_states(self) -> bool:
-        """Tells if it has functions in C that have a state each."""
+        """Tells if it has functions in C, each with a state."""
         return isinstance(self.made, CFunctions) and bool(self.made.data)
 
     @property
     def stored(self) -> Mapping[str, Sequence[bytes]]:
-        """The bytes by symbol that the blob holds for it."""
+        """The bytes that the blob holds for it, by symbol."""
         if isinstance(self.made, CFunctions):
             return {s: (self.made.data[s],) for s in self.symbols if self.made.data}
         return {symbol: (each.code, each.image) for symbol, each in self.regions.items()}
 
     @property
     def regions(self) -> Mapping[str, DeviceRegion]:
-        """The programs of a device by symbol."""
+        """The programs for its device, by symbol."""
         if isinstance(self.made, CFunctions):
             return {}
         return {symbol: self.made.regions[symbol] for symbol in self.symbols}
 
 
 def parts_of(package: Package, code: HostCode) -> list[Part]:
-    """Collects the part of a project that each target with regions gives, in order of first calls.
-    Raises ByocirError B351 for one that gives nothing, B219 where it fails."""
+    """Collects the part of each target that has regions, in the order of first calls. Raises
+    ByocirError B351 for a target that gives nothing for a project, B219 where it fails.
+    """
     owner = {region.symbol: region.target for region in package.report.regions}
     symbols: dict[str, list[str]] = {}
     for symbol in _called(code):
@@ -82,7 +85,9 @@ def parts_of(package: Package, code: HostCode) -> list[Part]:
 
 
 def names_of(parts: Sequence[Part]) -> set[str]:
-    """Lists the beginnings of names, of files and in C, that a model cannot have, too."""
+    """Lists the beginnings of names, of files and in C, that are taken, so that a model cannot have
+    them.
+    """
     own = {name for p in parts for name in (p.folder, f"device_{p.folder}", f"regions_{p.word}")}
     return own | {file.rpartition(".")[0] for part in parts for file in part.made.files}
 
@@ -105,8 +110,9 @@ def add_programs(blob: bytearray, parts: Sequence[Part]) -> dict[str, Sequence[i
 def region_files(
     parts: Sequence[Part], code: HostCode, offsets: Mapping[str, Sequence[int]], called: Names
 ) -> dict[str, bytes]:
-    """Gives the files of all regions by path: the model's own, and those that targets bring
-    along."""
+    """Makes the files of all regions by path: the model's own, and those that targets bring
+    along.
+    """
     name = called.regions
     texts = {
         f"{name}.h": _header(parts, called),
@@ -127,7 +133,7 @@ def region_files(
 
 
 def _called(code: HostCode) -> Iterator[str]:
-    """Gives the symbol of each call."""
+    """Yields the symbol of each region that is called."""
     return (c.op.callee.string_value() for c in code.calls if isinstance(c.op, CallOp))
 
 
@@ -161,7 +167,7 @@ def _refused(target: str, expected: str) -> ByocirError:
 
 
 def _word(target: str, taken: Sequence[str]) -> str:
-    """Gives a target's name as a part of names in C and as a folder, unlike those taken."""
+    """Makes a target's name a part of names in C and of a folder's, other than those taken."""
     word = wanted = re.sub(r"[^a-z0-9_]", "_", target.lower())
     while word in taken:
         word = f"{wanted}_{1 + sum(each.startswith(wanted) for each in taken)}"
@@ -275,7 +281,7 @@ def _unset(part: Part) -> str:
 
 
 def _states(part: Part, offsets: Mapping[str, Sequence[int]], name: str) -> str:
-    """Gives the functions that open and close the states of a target's functions."""
+    """Writes the functions that open and close the states of a target's functions."""
     target, count = f"{name}_{part.word}", len(part.symbols)
     state = f"r->state_{part.word}"
     opened = "".join(
@@ -311,7 +317,7 @@ def _declared(part: Part, called: Names) -> str:
 
 
 def _function(name: str, part: Part) -> str:
-    """Gives the declarations of a function, and of those of its state."""
+    """Writes the declarations of a function, and of those of its state."""
     if not part.has_states:
         return f"int {name}({_ARRAYS});\n"
     return (
@@ -329,8 +335,7 @@ def _call(part: Part, index: int, name: str) -> str:
 
 
 def _renamed(part: Part, made: CFunctions, called: Names) -> bytes:
-    """Gives the C of a target's functions, which get names that no other target's and model's
-    have."""
+    """Rewrites the C of a target's functions with names that no other target and no model has."""
     endings = ("", "_open", "_close") if made.data else ("",)
     lines = "".join(
         f"#define {made.functions[symbol]}{ending} {called.regions}_{part.word}_{i}{ending}\n"
@@ -342,7 +347,7 @@ def _renamed(part: Part, made: CFunctions, called: Names) -> bytes:
 
 
 def _interface(folder: str) -> str:
-    """Gives the `device.h` of a target's folder."""
+    """Writes the `device.h` of a target's folder."""
     guard = f"DEVICE_{folder.upper()}_H"
     names = "".join(f"#define device_{f} device_{folder}_{f}\n" for f in _FUNCTIONS)
     return f"""/* Written by byocir: {INTERFACE} under names of this device. */

@@ -1,4 +1,4 @@
-"""Models as modules: given by the caller, or saved as text with large constants beside it.
+"""Reads models as modules: given by the caller, or saved as text with large constants beside it.
 
 | code | what is wrong |
 | --- | --- |
@@ -93,9 +93,11 @@ def load_module(path: str | Path) -> ModuleOp:
 
 
 def take_up(module: ModuleOp, targets: Targets | None, given: Sequence[str]) -> None:
-    """Makes the targets known that a partitioned module names; raises ByocirError B114 for a target
-    that it does not name and for arguments `given` that come too late, B210 for a target that
-    nobody knows, B213 for options, which the module has, and an instance with others."""
+    """Registers the targets that a partitioned module names. Raises ByocirError B114 for a target
+    that the module does not name and for arguments `given` that come too late, B210 for a target
+    that is not known, B213 for options, which the module has already, and for an instance with
+    others.
+    """
     what = "a module that is partitioned"
     if given:
         raise _refused(given[0], what)
@@ -143,7 +145,7 @@ def _check_functions(module: ModuleOp, where: str) -> None:
 
 
 def _check_calls(functions: Sequence[FuncOp], where: str) -> None:
-    """Raises ByocirError B302 for functions that call themselves: no value says when to stop."""
+    """Raises ByocirError B302 for functions that call themselves: no value would end that."""
     calls = {
         f.sym_name.data: {c.callee.string_value() for c in f.walk() if isinstance(c, func.CallOp)}
         for f in functions

@@ -1,4 +1,4 @@
-"""Plain data as the records that it was written from, checked against their types.
+"""Reads plain data back into the records that it was written from, and checks types.
 
 A report has tens of thousands of records of a few types: what a type says is looked up once, and
 becomes a function that reads all values of it.
@@ -20,14 +20,15 @@ _Reader = Callable[[Any], Any]
 
 def read_as(kind: type[T], value: object, where: str) -> T:
     """Reads the record, a dataclass or a named tuple, that a mapping of its fields describes;
-    further fields are left out. `where` names it in messages. Raises ValueError for a value of
-    another type."""
+    further fields are ignored. `where` names it in messages. Raises ValueError for a value of
+    another type.
+    """
     return cast(T, _reader(kind, where)(value))
 
 
 @lru_cache(maxsize=1024)
 def _reader(kind: Any, where: str) -> _Reader:
-    """Gives what reads values of a type at one place of the data."""
+    """Makes the function that reads values of a type at one place of the data."""
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
         return lambda value: value

@@ -1,4 +1,4 @@
-"""Defines the code of a region as the host's program calls it."""
+"""Defines how the host's program calls the code of a region."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ class RegionCode:
     region: Region
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        """Runs the code; errors say of which nodes."""
+        """Runs the code; errors name the nodes that it computes."""
         with self._located():
             return self.runner(self.region.symbol, inputs)
 
     def c_entry(self) -> CEntry | None:
-        """Gives the C function that this code is, made ready, if it runs in this process and is
-        one; errors say of which nodes."""
+        """Gives the C function of this code, ready to be called, if it is one and runs in this
+        process; errors name the nodes that it computes.
+        """
         find = getattr(self.runner, "c_entry", None)
         if find is None:
             return None

@@ -1,4 +1,4 @@
-"""The report of a compilation as plain data: where each node runs, and why."""
+"""Defines the report of a compilation as plain data: where each node runs, and why."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Region:
 
     @property
     def calls(self) -> int:
-        """The number of the region's calls: one where only the run tells how many there are."""
+        """The number of the region's calls; one where only the run tells how many there are."""
         return self.turns or 1
 
 
 @dataclass
 class Report:
-    """The place of each node of the model, and the reasons.
+    """Says where each node of the model runs, and why.
 
     `host` and `folded` are node names: nodes that run on the host, and nodes of which nothing is
     left at run time. `split` are nodes that became several ops, some of a target and some of the
@@ -94,7 +94,7 @@ class Report:
 
     @cached_property
     def reasons(self) -> dict[str, list[Decision]]:
-        """Node name to every pattern that was tried on it."""
+        """The attempts of all patterns that were tried on each node, by the node's name."""
         found: dict[str, list[Decision]] = {node.name: [] for node in self.nodes}
         for decision in self.decisions:
             for name in decision.nodes:
@@ -104,8 +104,10 @@ class Report:
 
     @property
     def placement(self) -> dict[str, str]:
-        """Node name to the symbol of its region, "host" or "folded". A node that became several ops
-        may be in several regions: "npu_0, npu_1"; `split` tells of those that the host shares."""
+        """For each node, by name, the symbol of its region, "host" or "folded". A node that became
+        several ops may be in several regions: "npu_0, npu_1"; `split` tells of those that the host
+        shares.
+        """
         symbols: dict[str, dict[str, None]] = {}
         for region in self.regions:
             for name in dict.fromkeys(region.nodes):
@@ -115,7 +117,9 @@ class Report:
 
     @property
     def places(self) -> dict[str, str]:
-        """Node name to its target, "host" or "folded"; of several targets the last one."""
+        """For each node, by name, its target, "host" or "folded"; of several targets the last
+        one.
+        """
         where = dict.fromkeys(self.folded, FOLDED) | dict.fromkeys(self.host, HOST)
         for region in self.regions:
             where.update(dict.fromkeys(region.nodes, region.target))
@@ -123,7 +127,7 @@ class Report:
 
     @property
     def macs(self) -> dict[str, int]:
-        """Target or "host" to the model's own multiply-accumulates per inference."""
+        """The model's own multiply-accumulates per inference, by target or "host"."""
         totals = dict.fromkeys([*self.targets, HOST], 0)
         places = self.places
         for node in self.nodes:
@@ -149,7 +153,7 @@ class Report:
 
     @staticmethod
     def from_dict(data: object) -> Report:
-        """Gives the report that `to_dict` wrote; raises ValueError for what is none."""
+        """Reads the report that `to_dict` wrote; raises ValueError for anything else."""
         report = read_as(Report, data, "report")
         placement = report.placement
         lost = [node.name for node in report.nodes if node.name not in placement]
@@ -165,7 +169,7 @@ _QUANTISATION = re.compile(r"(Quantize|Dequantize)Linear(_\d+)?$")
 
 
 def layer_of(nodes: str) -> str:
-    """Gives the name of a layer: its first node that is no quantisation."""
+    """Names a layer after its first node that is no quantisation."""
     names = nodes.split(", ")
     own = [name for name in names if not _QUANTISATION.search(name)]
     return (own or names)[0] or "(no node)"

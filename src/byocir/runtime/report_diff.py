@@ -15,7 +15,7 @@ MOST = 20
 
 @dataclass(frozen=True)
 class Change:
-    """A number in both reports; None where one has none."""
+    """A number in two reports; None where a report has none."""
 
     name: str
     before: int | None
@@ -65,7 +65,7 @@ class ReportDifference:
 
 
 def compare(before: Report, after: Report) -> ReportDifference:
-    """Tells how the second report differs from the first."""
+    """Compares two reports."""
     first, second = _totals(before), _totals(after)
     return ReportDifference(
         [Change(name, first.get(name), second.get(name)) for name in {**first, **second}],
@@ -76,7 +76,7 @@ def compare(before: Report, after: Report) -> ReportDifference:
 
 
 def _totals(report: Report) -> dict[str, int]:
-    """Counts what the summary of a report tells."""
+    """Counts what the summary of a report shows."""
     found: dict[str, int] = {}
     for target in report.targets:
         regions = [region for region in report.regions if region.target == target]
@@ -95,13 +95,13 @@ def _totals(report: Report) -> dict[str, int]:
 
 
 def _cycles(report: Report, region: Region) -> int | None:
-    """Gives the cycles of a region's calls in one inference, where its target tells them."""
+    """Counts the cycles of a region's calls in one inference, where its target tells them."""
     cycles = report.device.get(region.symbol, {}).get("cycles")
     return None if cycles is None else cycles * region.calls
 
 
 def _moved(before: Report, after: Report) -> Iterator[tuple[str, str, str]]:
-    """Walks the nodes that are elsewhere, or in one model alone."""
+    """Yields the nodes that are elsewhere, or in one model alone."""
     first, second = before.places, after.places
     for node in dict.fromkeys([*first, *second]):
         places = first.get(node, ""), second.get(node, "")
@@ -110,7 +110,7 @@ def _moved(before: Report, after: Report) -> Iterator[tuple[str, str, str]]:
 
 
 def _regions(before: Report, after: Report) -> Iterator[Change]:
-    """Walks the changes of regions; those of one target with the same nodes are the same."""
+    """Yields the changes of regions; regions of one target with the same nodes are the same."""
     first, second = ({_key(region): region for region in r.regions} for r in (before, after))
     for key in dict.fromkeys([*first, *second]):
         old, new = first.get(key), second.get(key)
@@ -134,7 +134,7 @@ def _key(region: Region) -> tuple[str, frozenset[str]]:
 
 
 def _layers(before: Report, after: Report) -> list[Change]:
-    """Gives the changes of nodes' busy cycles, of all units together, the largest first."""
+    """Lists the changes of nodes' busy cycles, of all units together, the largest first."""
     first, second = _busy(before), _busy(after)
     names = dict.fromkeys([*first, *second])
     changes = [Change(name, first.get(name), second.get(name)) for name in names]

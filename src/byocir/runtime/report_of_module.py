@@ -49,7 +49,7 @@ which have static shapes."""
 
 @gc_paused()
 def report_of(module: ModuleOp) -> Report:
-    """Gives the report of a module whose regions were outlined."""
+    """Makes the report of a module whose regions were outlined."""
     source = next((op for op in module.body.block.ops if isinstance(op, byoc.SourceOp)), None)
     nodes = source.entries() if source is not None else []
     told = cache(_told)  # of types, of which few are different
@@ -86,7 +86,8 @@ def report_of(module: ModuleOp) -> Report:
 
 def recount(report: Report, module: ModuleOp) -> None:
     """Counts again the bytes that calls hand over, since the passes that make a target's code may
-    change them, and adds these passes' notes and the values that they kept on the chip."""
+    change them, and adds these passes' notes and the values that they kept on the chip.
+    """
     calls = [
         op for op in ops_of(module) if isinstance(op, byoc.CallOp) and op.handed_off and op.notes
     ]
@@ -106,7 +107,7 @@ def recount(report: Report, module: ModuleOp) -> None:
 
 
 class _Told(NamedTuple):
-    """A type that crosses, as the report tells of it."""
+    """The type of a value that crosses to or from a target, as the report shows it."""
 
     text: str
     size: int | None
@@ -152,8 +153,9 @@ def _host_ops(module: ModuleOp) -> list[Operation]:
 
 
 def _host_macs(host_ops: Sequence[Operation], split: Sequence[byoc.Node]) -> dict[str, int]:
-    """Counts the host's multiply-accumulates of nodes that it shares with targets, at most those
-    counted of the model."""
+    """Counts the multiply-accumulates that the host does of nodes which it shares with targets, at
+    most those of the model's node.
+    """
     found = dict.fromkeys((node.name for node in split if node.macs), 0)
     for op in host_ops if found else ():
         name = next((name for name in names(op.location) if name in found), None)
@@ -163,7 +165,7 @@ def _host_macs(host_ops: Sequence[Operation], split: Sequence[byoc.Node]) -> dic
 
 
 def _host_parts(host_ops: Sequence[Operation], split: Sequence[str]) -> dict[str, list[str]]:
-    """Lists what the host computes of nodes that it shares with targets, each kind once."""
+    """Lists which parts the host computes of nodes that it shares with targets, each kind once."""
     found: dict[str, dict[str, None]] = {name: {} for name in split}
     for op in host_ops if found else ():
         if isinstance(op, BlockOp | GraphOp):

@@ -1,4 +1,6 @@
-"""The report as text: a summary after each compilation, and why each node went where it did."""
+"""Writes the report as text: a summary after each compilation, and why each node went where it
+did.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ def _row(label: str, count: int, total: int) -> str:
 
 
 def _unknown(report: Report, nodes: Container[str]) -> str:
-    """Words the number of these nodes whose work is unknown."""
+    """Words how many of these nodes have work of unknown size."""
     count = sum(name in nodes for name in report.unknown_macs)
     looped = sum(name in nodes for name in report.per_turn)
     text = f"   and {count:,} operators of unknown size" if count else ""
@@ -68,14 +70,14 @@ def _unknown(report: Report, nodes: Container[str]) -> str:
 
 
 def _more_bytes(regions: Sequence[Region]) -> str:
-    """Says why more bytes may cross than are known."""
+    """Says why more bytes may cross than are counted."""
     why = ["sizes of some arrays depend on the inputs"] * any(r.is_open for r in regions)
     why += ["one turn of loops is counted"] * any(r.turns is None for r in regions)
     return f"   at least: {', and '.join(why)}" if why else ""
 
 
 def by_op_type(report: Report) -> str:
-    """Gives a table: of each op type how many nodes went where, and the share of its work
+    """Tabulates for each op type how many nodes went where, and which share of its work is
     offloaded.
     """
     place_of = report.places
@@ -105,9 +107,10 @@ def by_op_type(report: Report) -> str:
 @gc_paused()
 def explain(report: Report, node: str | None = None) -> str:
     """Lists where each node went; for host nodes the pattern that came closest, how far it came,
-    and every rule that failed with what was seen. For one node every pattern that was tried, and
-    what keeps its region apart from others. Raises ByocirError B230 for a node the model does not
-    have."""
+    and every rule that failed with what was seen. For one node it lists every pattern that was
+    tried, and what keeps its region apart from others. Raises ByocirError B230 for a node that the
+    model does not have.
+    """
     if node is not None:
         return "\n".join(_lines(report, [_known(report, node)], verbose=True)[node])
     found, companions = _Found(report), companions_of(report)
@@ -123,8 +126,9 @@ def explain(report: Report, node: str | None = None) -> str:
 def _grouped(
     found: _Found, shared: Sequence[SharedReason], companions: Mapping[str, str]
 ) -> Iterator[str]:
-    """Describes each node, its quantize and dequantize nodes with it, and refers to the reasons
-    that many share."""
+    """Yields lines on each node, together with its quantize and dequantize nodes; reasons that many
+    nodes share are referred to by number.
+    """
     numbers = dict[str, int]()
     for i, each in enumerate(shared, 1):
         numbers.update((node.name, i) for node in each.nodes)
@@ -151,8 +155,9 @@ def _deciding(decisions: Sequence[Decision]) -> Sequence[Decision]:
 
 
 def node_lines(report: Report, *, verbose: bool = False) -> dict[str, list[str]]:
-    """Gives the lines of `explain` on each node, by name; `verbose` gives those of that node
-    alone."""
+    """Gives the lines of `explain` on each node, by name; `verbose` gives the longer ones for that
+    node alone.
+    """
     return _lines(report, report.nodes, verbose=verbose)
 
 
@@ -173,7 +178,9 @@ def _region(region: Region, found: _Found) -> list[str]:
 
 
 class _Found:
-    """Finds regions and composites of a report by node and by function: all are listed once."""
+    """Finds regions and composites of a report by node and by function, all of which it lists
+    once.
+    """
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -212,7 +219,9 @@ class _Found:
         return self._cuts[id(region)]
 
     def call(self, region: Region) -> str:
-        """Gives a region by its function, and which call of it where there are several."""
+        """Describes a region by its function, and which call of it is meant where there are
+        several.
+        """
         if len(self._calls[region.symbol]) == 1:
             return region.symbol
         return f"{region.symbol} (call {self._numbers[id(region)]})"
@@ -224,8 +233,9 @@ def _lines(report: Report, nodes: Sequence[Node], *, verbose: bool) -> dict[str,
 
 
 def closest_miss(report: Report, node: str) -> str:
-    """Gives the pattern that came closest to a node, how far it came, every rule that failed, and
-    why the node stayed in float if it did, in one line; empty if none was tried and declined."""
+    """Words in one line the pattern that came closest to a node, how far it came, every rule that
+    failed, and why the node stayed in float if it did; empty if none was tried and declined.
+    """
     decisions = report.reasons.get(node, [])
     closest = [each for each in _furthest(decisions)[:1] if each.shares_an_op]
     lines = [*_declined(closest), *_left_in_float(decisions)]
@@ -233,7 +243,7 @@ def closest_miss(report: Report, node: str) -> str:
 
 
 def node_data(report: Report, name: str) -> str:
-    """Gives what `explain` says of one node as JSON text. Raises ByocirError B230."""
+    """Writes what `explain` says of one node as JSON text. Raises ByocirError B230."""
     region = next((region for region in report.regions if name in region.nodes), None)
     about = {
         "schema_version": SCHEMA_VERSION,
@@ -287,8 +297,9 @@ def _node(node: Node, found: _Found, verbose: bool) -> Iterator[str]:
 
 
 def _of_taken(node: Node, found: _Found, regions: Sequence[Region]) -> Iterator[str]:
-    """Tells what the host does of a node that a target took, how often regions are called, what
-    else was tried, and what keeps the regions apart."""
+    """Says of a node that a target took what the host still does of it, how often regions are
+    called, what else was tried, and what keeps the regions apart.
+    """
     parts, decisions = found.report.host_parts, found.report.reasons.get(node.name, [])
     if node.name in parts:
         yield f"  on the host: {'; '.join(parts[node.name])}"
@@ -307,7 +318,7 @@ def _schedules(composites: Iterable[Taken]) -> Iterator[str]:
 
 
 def _in_turns(regions: Sequence[Region]) -> Iterator[str]:
-    """Words the number of times that loops call regions."""
+    """Words how many times loops call regions."""
     for region in regions:
         if region.turns != 1:
             times = f"{region.turns} times" if region.turns is not None else "in each turn"
@@ -327,7 +338,7 @@ def _cuts(region: Region, found: _Found) -> Iterator[str]:
 
 
 def _named(nodes: list[str]) -> str:
-    """Gives the last of some nodes: what the value comes from."""
+    """Names the last of some nodes: the one that the value comes from."""
     return nodes[-1] if nodes else "?"
 
 
@@ -344,9 +355,9 @@ def _furthest(decisions: Sequence[Decision]) -> list[Decision]:
 
 
 def _left_in_float(decisions: list[Decision]) -> Iterator[str]:
-    """Says why a node between dequantize and quantize has no integer form: the reason that a
-    rewrite gave before any target was asked. It is the cause of what patterns on integers then
-    miss."""
+    """Says why a node between dequantize and quantize has no integer form: a rewrite gave the
+    reason before any target was asked. Patterns on integers then miss because of it.
+    """
     for decision in (decision for decision in decisions if not decision.target):
         why = f", {decision.reason}" if not decision.rules else ""
         yield f"  stays float: {decision.pattern}{why}"

@@ -1,5 +1,6 @@
-"""Runs a module in process: in the evaluator, or as C with the evaluator for what has no form in
-C."""
+"""Runs a module in this process: in the evaluator, or as C with the evaluator for what has no form
+in C.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from byocir.runtime.report import C, Report
 
 
 class Running:
-    """A module that runs. Its host's code, once it is built, is kept from one run to the next."""
+    """Runs a module, and keeps its host's code, once it is built, from one run to the next."""
 
     def __init__(
         self,
@@ -32,8 +33,9 @@ class Running:
         externals: Callable[[bool], Mapping[str, External]],
         code: HostCode | None = None,
     ) -> None:
-        """`externals` gives the functions that run regions, which look for mistakes in their own
-        code if asked to; `code` is the host's, where it is known already."""
+        """Takes a module. `externals` gives the functions that run regions, which look for mistakes
+        in their own code if asked to; `code` is the host's, where it is known already.
+        """
         self._module, self._report, self._externals = module, report, externals
         self._code = code
         self._host = Host()
@@ -41,7 +43,7 @@ class Running:
         self._programs: dict[bool, HostProgram] = {}
 
     def run(self, feeds: Mapping[str, Any], check: bool) -> dict[str, Any]:
-        """Gives outputs by name for inputs by name. Errors as `Package.run`."""
+        """Computes outputs by name for inputs by name. Errors as `Package.run`."""
         interpreter = self._interpreter(check)
         self._report.ran_on = self._host.ran_on
         if self._report.host_runs_on != C:
@@ -67,12 +69,14 @@ class Running:
 
     def plan(self, interface: Interface) -> Plan | None:
         """Makes the plan that runs the host's C without the module, whose interface is given; None
-        where it needs the evaluator."""
+        where the C needs the evaluator.
+        """
         return plan_of(self.code, interface, large_arrays(self._module))
 
     def host_program(self, name: str = NAME) -> HostProgram:
-        """Gives the host's C code as a program with names that begin with `name`: what `run` will
-        call."""
+        """Gives the host's C code as the program that `run` calls, with names that begin with
+        `name`.
+        """
         if self._code is None or self._code.name != name:
             self._code = host_code(self._module, name)
         return self._program(False)

@@ -1,4 +1,6 @@
-"""Groups the nodes of a report for readers: those of one op, and those left for one reason."""
+"""Groups the nodes of a report for readers: those of one op, and those left on the host for one
+reason.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ SEEN = 3
 
 def companions_of(report: Report) -> dict[str, str]:
     """Maps each quantize or dequantize node to the node that it belongs to: one of the composite
-    that took both, or the one that it was tried with, as no other op was."""
+    that took both, else the only node of another kind that it was tried together with.
+    """
     types = {node.name: node.op_type for node in report.nodes}
     found: dict[str, str] = {}
     taken = (composite.nodes for region in report.regions for composite in region.composites)
@@ -39,10 +42,11 @@ def companions_of(report: Report) -> dict[str, str]:
 
 
 def _companions(nodes: Sequence[str], types: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Pairs the quantize and dequantize nodes among those of a composite, in the order in which
-    they compute, with the ops that they belong to: DQ, Conv, Q, DQ, Add, Q  →  Conv, Conv, Add,
-    Add. What quantizes belongs to the op before it, what dequantizes to the op behind it, if there
-    is one."""
+    """Pairs each quantize or dequantize node of a composite, whose nodes are given in the order in
+    which they compute, with the op that it belongs to: DQ, Conv, Q, DQ, Add, Q → Conv, Conv, Add,
+    Add. A quantize node belongs to the op before it, a dequantize node to the op behind it, if
+    there is one.
+    """
     known = [name for name in nodes if name in types]
     mains = [i for i, name in enumerate(known) if types[name] not in CHANGES_OF_GRID]
     for i, name in enumerate(known):
@@ -55,14 +59,17 @@ def _companions(nodes: Sequence[str], types: Mapping[str, str]) -> Iterator[tupl
 
 @dataclass(frozen=True)
 class SharedReason:
-    """A reason that many nodes of one op type stay on the host for: the decisions on each of
-    them."""
+    """A reason for which many nodes of one op type stay on the host: the decisions on each of
+    them.
+    """
 
     nodes: Sequence[Node]
     decisions: Sequence[Sequence[Decision]]
 
     def lines(self, number: int, total: int) -> Iterator[str]:
-        """Words the reason, with what the nodes would gain of `total` multiply-accumulates."""
+        """Words the reason, with the part of `total` multiply-accumulates that its nodes would
+        bring to a target.
+        """
         macs = sum(node.macs for node in self.nodes)
         gain = f", {macs:,} MACs ({100 * macs / total:.1f} %)" if macs else ""
         yield f"reason {number}: {len(self.nodes):,} {self.nodes[0].op_type}{gain}"
@@ -82,7 +89,7 @@ class SharedReason:
 
 
 def _some(seen: Sequence[str]) -> str:
-    """Gives the first of what was seen, and how many more there are."""
+    """Words the first of what was seen, and how many more there are."""
     more = f" and {len(seen) - SEEN:,} others" if len(seen) > SEEN else ""
     return "; ".join(seen[:SEEN]) + more
 
@@ -92,8 +99,9 @@ def shared_reasons(
     deciding: Callable[[Sequence[Decision]], Sequence[Decision]],
     besides: Container[str],
 ) -> list[SharedReason]:
-    """Lists the reasons that many nodes on the host share, those of the most work first; `deciding`
-    picks the decisions that keep a node there, and nodes `besides` are not counted."""
+    """Lists the reasons that many nodes on the host share, those with the most work first;
+    `deciding` picks the decisions that keep a node there, and nodes `besides` are not counted.
+    """
     groups: dict[tuple[object, ...], list[tuple[Node, Sequence[Decision]]]] = {}
     placement = report.placement
     for node in report.nodes:
@@ -109,14 +117,15 @@ def shared_reasons(
 
 
 def _missed(decision: Decision) -> Sequence[int | str]:
-    """Tells decisions apart where the pattern itself did not match, but for those by which no
-    pattern has such an op."""
+    """Makes a key that tells decisions apart where the pattern itself did not match; decisions that
+    no pattern has such an op are all alike.
+    """
     is_miss = decision.target and not decision.is_match and decision.shares_an_op
     return [decision.matched, decision.reason] if is_miss else []
 
 
 def _failed(decision: Decision) -> Sequence[int | str]:
-    """Tells the rules of a decision apart that failed, by place and fix."""
+    """Makes a key that tells decisions apart by their rules that failed: place and fix."""
     return [
         part
         for place, rule in enumerate(decision.rules)

@@ -1,4 +1,4 @@
-"""Times the code of regions whose targets do not tell how long it takes."""
+"""Times the code of regions whose targets do not say how long it takes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ SECONDS, FEWEST, MOST = 0.02, 5, 50
 
 
 def seconds_of(package: Package, feeds: Mapping[str, np.ndarray] | None = None) -> dict[str, float]:
-    """Gives the seconds of each function that has code of its target, by symbol; `feeds` are the
-    inputs of the model, seeded by default."""
+    """Times each function that has code of its target; gives seconds by symbol. `feeds` are the
+    inputs of the model, seeded by default.
+    """
     told = {profile.symbol: profile.seconds for profile in package.profile()}
     found = {symbol: seconds for symbol, seconds in told.items() if seconds is not None}
     timed: dict[str, Callable[[Sequence[np.ndarray]], list[np.ndarray]]] = {}
@@ -49,15 +50,16 @@ def _timed(
 
 
 def host_seconds(package: Package) -> float:
-    """Gives the seconds that the host's C of a package takes, on seeded inputs."""
+    """Times the host's C of a package on seeded inputs; gives seconds."""
     program, arrays = package.host_program(), [*random_feeds(package.module).values()]
     program.run(arrays)  # the first run builds and loads
     return least_seconds(lambda: program.run(arrays))
 
 
 def least_seconds(run: Callable[[], object]) -> float:
-    """Gives the seconds of the shortest of several runs. Where this thread computes they are those
-    of the processor, which other programs on it do not lengthen, else those that pass."""
+    """Times several runs; gives the seconds of the shortest. Where this thread computes they are
+    processor time, which other programs do not lengthen, else the time that passes.
+    """
     passed, computed = list[float](), list[float]()
     while len(passed) < FEWEST or (len(passed) < MOST and sum(passed) < SECONDS):
         began, busy = time.perf_counter(), time.thread_time()

@@ -1,4 +1,4 @@
-"""convert-graph-to-tir: graph ops become blocks in value form.
+"""convert-graph-to-tir: lowers graph ops to blocks in value form.
 
 Does: replaces graph ops, also inside composites and regions, by the blocks that define them. A
 convolution is one contraction with `pad` over a zero fill, then a block that adds the bias; a
@@ -62,7 +62,7 @@ class ConvertGraphToTirPass(ModulePass):
 
 
 def _is_foreign(op: Operation) -> bool:
-    """Tells if an op belongs to the graphs of a foreign one."""
+    """Tells if an op is inside a graph of a foreign op."""
     around: Operation | None = op
     while around is not None and not isinstance(around, ForeignOp):
         around = around.parent_op()
@@ -70,6 +70,6 @@ def _is_foreign(op: Operation) -> bool:
 
 
 def _target_of(top: Operation) -> TargetProtocol | None:
-    """Gives the target whose region function this is."""
+    """Gives the target for which a function is a region."""
     target = top.attributes.get(TARGET)
     return find(target) if isinstance(target, TargetAttr) else None

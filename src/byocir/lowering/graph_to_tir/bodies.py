@@ -1,4 +1,4 @@
-"""Graphs of control flow as blocks, where that gives a target work.
+"""Lowers graphs of control flow to blocks where that gives a target work.
 
 What stays in an If, Loop or Scan runs best whole and at the graph level: ONNX Runtime has it in one
 piece. As blocks it runs one by one. So a graph goes down only for a second chance that comes to
@@ -30,8 +30,9 @@ TRIAL = (MatchCompositesPass("tensor"), AssignTargetsPass(), MergeRegionsPass())
 
 
 def lower_bodies(ctx: Context, module: ModuleOp, definitions: Definitions) -> None:
-    """Lowers the graphs of control flow in which a target of the module takes something at the
-    tensor level, with all that is inside, and records why the others stay."""
+    """Lowers graphs of control flow, with all that is inside, if a target of the module takes
+    something of them at the tensor level; a trial on a copy tells. Records why the others stay.
+    """
     flows = list(_outermost(module))
     if not flows or not _takes_blocks(module):
         return
@@ -52,7 +53,7 @@ def lower_bodies(ctx: Context, module: ModuleOp, definitions: Definitions) -> No
 
 
 def _outermost(module: ModuleOp) -> Iterator[ForeignOp]:
-    """Gives the control flow of the host that is in no other."""
+    """Yields the control flow of the host that is inside no other."""
     for block in host_blocks(module):
         if isinstance(block.parent_op(), ForeignOp):
             continue
@@ -66,7 +67,7 @@ def _takes_blocks(module: ModuleOp) -> bool:
 
 
 def _lower(flow: ForeignOp, definitions: Definitions) -> None:
-    """Lowers what has a form at the tensor level in the graphs of control flow."""
+    """Lowers the ops in the graphs of control flow that have a definition."""
     for block in blocks_in(flow):
         for op in [op for op in block.ops if is_defined(type(op))]:
             definitions.lower(op)
@@ -79,6 +80,6 @@ def _decisions(module: ModuleOp) -> Iterator[DecisionAttr]:
 
 
 def _declines(decision: DecisionAttr, nodes: set[str]) -> bool:
-    """Tells if a target declined some of these nodes."""
+    """Tells if a decision declines ops that are all of these nodes."""
     found = {node.data for node in decision.nodes}
     return not decision.taken and bool(found) and found <= nodes

@@ -1,4 +1,6 @@
-"""Composites that their target defines as blocks itself, in place of what their ops become."""
+"""Lowers composites to the blocks by which their target defines them, in place of those of their
+ops.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ from byocir.vendor.hooks import ask
 
 
 def lower_composites(top: Operation, target: TargetProtocol) -> None:
-    """Gives the composites of a region function the bodies that their target has for them. Raises
-    ByocirError B219 where the target's `lower` fails, B306 where it gives values of other types."""
+    """Gives each composite of a region function the body that its target's `lower` makes, if it
+    makes one. Raises ByocirError B219 where that fails, B306 where it gives values of other types.
+    """
     for composite in [op for op in top.walk() if isinstance(op, CompositeOp)]:
         emitter = Emitter(composite.location)
         results = _lowered(composite, target, emitter)

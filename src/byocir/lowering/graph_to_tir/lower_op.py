@@ -24,9 +24,10 @@ STAYS: dict[type[Operation], str] = {
 
 @dataclass
 class Definitions:
-    """Replaces graph ops by their definitions; of ops that are alike the first two are defined, the
-    others get copies of what was made for the second, which share in a block what has no operands:
-    fills and empty tensors."""
+    """Replaces graph ops by their definitions. Of ops that are alike the first two are defined, the
+    others get copies of what was made for the second; in a block they share fills and empty
+    tensors, which have no operands.
+    """
 
     _known: dict[Hashable, tuple[Template | None, Sequence[Attribute | None]]] = field(
         default_factory=dict[Hashable, "tuple[Template | None, Sequence[Attribute | None]]"]
@@ -45,7 +46,9 @@ class Definitions:
         replace_op(op, *self._defined(op))
 
     def finish(self) -> None:
-        """Locates the ops that several definitions share, once all graph ops are replaced."""
+        """Gives ops that several definitions share the locations of all, once all graph ops are
+        replaced.
+        """
         for sources in self._sources.values():
             sources.locate()
 
@@ -72,7 +75,7 @@ def _define(op: GraphOp) -> tuple[Sequence[Operation], Sequence[SSAValue]]:
 
 
 def _likeness(op: GraphOp, constants: Sequence[Attribute | None]) -> Hashable:
-    """Makes a key that ops share whose definitions are equal: see `GraphOp.define`."""
+    """Makes a key that ops share if their definitions are equal: see `GraphOp.define`."""
     first: dict[SSAValue, int] = {}
     same = tuple(first.setdefault(value, i) for i, value in enumerate(op.operands))
     return (

@@ -1,4 +1,4 @@
-"""Statements as blocks in one canonical form, whatever loops they came from.
+"""Makes blocks of statements in one canonical form, whatever loops they came from.
 
 Loops of one iteration go, and loops whose results no one sees. Two loops that all accesses walk
 through as one, as tiles do, become one; a guard that only bounds one loop shortens it. Parallel
@@ -48,7 +48,7 @@ _ANY_ORDER = (
 
 
 def ops_of(statement: Statement, indices: IndexExprs) -> list[Operation]:
-    """Gives the block, or fill, of a statement; raises NotRaised."""
+    """Makes the block, or fill, of a statement; raises NotRaised."""
     nest = _Nest(statement, indices)
     nest.simplify()
     nest.check()
@@ -57,7 +57,7 @@ def ops_of(statement: Statement, indices: IndexExprs) -> list[Operation]:
 
 @dataclass
 class _Axis:
-    """A loop of the nest: its variable, a name and how far it runs."""
+    """A loop of the nest: its number among all loops, how far it runs, and a name."""
 
     number: int
     extent: int
@@ -96,8 +96,9 @@ class _Nest:
         self.guards = [replaced(expr) for expr in self.guards]
 
     def _drop_unused(self) -> None:
-        """Drops iterators that no index uses: their loops compute the same again, unless they
-        accumulate."""
+        """Drops iterators that no index uses, unless they accumulate: their loops only compute the
+        same again.
+        """
         if any(arg.first_use is not None for arg in self._old):
             return
         used = {dim for expr in self._exprs() for dim in expr.used_dims()}
@@ -105,7 +106,7 @@ class _Nest:
 
     @property
     def _old(self) -> Sequence[SSAValue]:
-        """The elements of `outs` as the body takes them."""
+        """The arguments of the body for the elements of `outs`."""
         return self.statement.body.block.args[len(self.statement.ins) :]
 
     def _unit(self) -> bool:
@@ -140,8 +141,9 @@ class _Nest:
         return False
 
     def _merge(self) -> bool:
-        """Makes one loop of two, where the outer one steps as far as the inner one runs; tells if
-        there were two."""
+        """Merges two loops into one where the outer one steps as far as the inner one runs: `i * 4
+        + j` with j below 4 → `k`. Tells if there were two such loops.
+        """
         for outer in self.axes:
             for inner in self.axes:
                 if outer is not inner and self._walk_as_one(outer, inner):
@@ -169,7 +171,9 @@ class _Nest:
         return any(axis.number in e.used_dims() for index in self.accesses[count:] for e in index)
 
     def _may_join(self, outer: _Axis, inner: _Axis) -> bool:
-        """Tells if two reductions follow each other, or the order of the terms does not matter."""
+        """Tells if two reductions may become one: one follows the other, or the order of the terms
+        does not matter.
+        """
         reductions = [axis for axis in self.axes if not self._is_parallel(axis)]
         follow = reductions.index(inner) == reductions.index(outer) + 1
         return follow or all(map(self._in_any_order, range(len(self._old))))
@@ -195,8 +199,9 @@ class _Nest:
         return made[:count], made[count:]
 
     def check(self) -> None:
-        """Raises NotRaised unless each result is of one point of the parallel loops, and no point
-        reads what another one writes."""
+        """Raises NotRaised unless each point of the parallel loops has results of its own, and no
+        point reads what another one writes.
+        """
         ins, outs = self._final()
         parallel = self._loops([axis for axis in self.axes if self._is_parallel(axis)])
         for out in outs:
@@ -214,7 +219,7 @@ class _Nest:
                     raise NotRaised(f"expected iterations that only write {name}, found a read")
 
     def fill(self) -> Operation | None:
-        """Gives a fill, where all of a buffer becomes one number."""
+        """Makes a fill, where the statement sets all of a buffer to one number."""
         last = self.statement.body.block.last_op
         assert last is not None
         if len(self.statement.outs) != 1 or self.guards:
@@ -268,7 +273,7 @@ class _Nest:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Gives the names, with numbers where they come up again."""
+    """Numbers names that occur again: i, i → i, i_2."""
     found: list[str] = []
     for name in names:
         made, count = name, 1

@@ -1,5 +1,6 @@
-"""Collects the bodies of statements: elements that are read, and the scalar ops from them to the
-value that is stored."""
+"""Collects the bodies of statements: the elements that are read, and the scalar ops from them to
+the value that is stored.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ _SCALARS = ("arith", "math")
 
 @dataclass(frozen=True)
 class Load:
-    """A value that was read: when, and in which loops."""
+    """An element that was read, at which time, and in which loops."""
 
     access: ElementAccess
     time: int
@@ -47,7 +48,9 @@ class Load:
 
 @dataclass(frozen=True)
 class Store:
-    """A buffer that was written: when, and in which loops; the loads whose values it needed."""
+    """A buffer that was written, at which time and in which loops, and the loads whose values were
+    needed for that.
+    """
 
     buffers: tuple[SSAValue, ...]
     time: int
@@ -56,7 +59,7 @@ class Store:
 
 
 class Bodies:
-    """Values and buffers as they are known so far, and statements made of them."""
+    """Holds values and buffers as far as they are known, and makes statements of them."""
 
     def __init__(self, indices: IndexExprs) -> None:
         self._indices = indices
@@ -73,15 +76,15 @@ class Bodies:
         return self._expanded[value][0] if value in self._expanded else value
 
     def expand(self, value: SSAValue, buffer: SSAValue, prefix: list[AffineExpr]) -> None:
-        """Says that a memref is the part of a buffer with these first indices."""
+        """Notes that a memref stands for the part of a buffer with these first indices."""
         self._expanded[value] = (buffer, prefix)
 
     def keep(self, value: SSAValue, access: ElementAccess) -> None:
-        """Says where in memory a value is."""
+        """Notes where in memory a value is."""
         self._kept[value] = access
 
     def kept(self, value: SSAValue) -> ElementAccess | None:
-        """Finds the memory that holds a value which a loop carries."""
+        """Finds the memory that holds a value which a loop carries; None for other values."""
         return self._kept.get(value)
 
     def index(
@@ -94,7 +97,7 @@ class Bodies:
         return [*prefix, *(self._indices.expr(index) for index in op.indices)]
 
     def load(self, op: memref.LoadOp | affine.LoadOp, loops: Sequence[SourceLoop]) -> None:
-        """Takes note of a load."""
+        """Notes a load."""
         self._note(op.result if isinstance(op, affine.LoadOp) else op.res, self._read(op), loops)
 
     def _read(
@@ -107,7 +110,9 @@ class Bodies:
         self._loads[value] = Load(access, self._time, tuple(loops))
 
     def padded(self, op: scf.IfOp, loops: Sequence[SourceLoop]) -> None:
-        """Takes note of a load that is guarded by all that keeps it inside, else a number."""
+        """Notes a load of an element where all that keeps it inside holds, and of a number
+        elsewhere.
+        """
         inside = [
             o for o in op.true_region.block.ops if isinstance(o, memref.LoadOp | affine.LoadOp)
         ]
@@ -123,7 +128,7 @@ class Bodies:
         self._note(op.results[0], access, loops)
 
     def _check_guards(self, access: ElementAccess, guards: Sequence[AffineExpr]) -> None:
-        """Raises NotRaised unless the guards hold exactly where an access is inside its buffer."""
+        """Raises NotRaised unless guards hold exactly where an access is inside its buffer."""
         needed: list[AffineExpr] = []
         for expr, size in zip(access.index, shape_of(access.buffer.type), strict=True):
             needed += [expr, canonical(expr * -1 + (size - 1))]
@@ -133,7 +138,7 @@ class Bodies:
             raise NotRaised("expected a condition that says when an index is inside its buffer")
 
     def reads(self, value: SSAValue) -> set[SSAValue]:
-        """Gives the values carried by loops that a value is computed from."""
+        """Lists the carried values of loops from which a value is computed."""
         if value in self._kept:
             return {value}
         if value in self._loads or not isinstance(value.owner, Operation):
@@ -149,7 +154,7 @@ class Bodies:
         place: Nesting,
         op: Operation,
     ) -> list[Statement]:
-        """Gives the statement that stores values in places; none where they are there already."""
+        """Makes the statement that stores values in places; none where they are there already."""
         order = self._ordered(values)
         sources = {value: found for value in order if (found := self._source(value)) is not None}
         ins = [a for a in dict.fromkeys(sources.values()) if a not in targets]
@@ -173,7 +178,7 @@ class Bodies:
         return [made]
 
     def _ordered(self, values: Sequence[SSAValue]) -> list[SSAValue]:
-        """Gives these values and all that they are computed from, operands first."""
+        """Lists these values and all from which they are computed, operands first."""
         found: dict[SSAValue, None] = {}
 
         def visit(value: SSAValue) -> None:
@@ -208,7 +213,7 @@ class Bodies:
         loops: Sequence[SourceLoop],
         guards: Sequence[AffineExpr],
     ) -> list[Statement]:
-        """Gives the statement of an op on memory that stands in loops."""
+        """Makes the statement of an op on memory that stands in loops."""
         if isinstance(op, tir.BlockOp):
             made = self._of_block(op)
         elif isinstance(op, tir.FillOp):
@@ -287,7 +292,7 @@ class Bodies:
     # Order.
 
     def touch(self, op: Operation) -> None:
-        """Takes note of an op that stays: it may write all memory that it names."""
+        """Notes an op that stays as it is: it may write all memory that it names."""
         buffers = [
             self.buffer(value)
             for inner in op.walk()
@@ -303,7 +308,7 @@ class Bodies:
         self._stores.append(Store(tuple(buffers), self._time, tuple(loops), tuple(needed)))
 
     def check_loads(self, since: int) -> None:
-        """Raises NotRaised unless what was loaded is still there when stores since then need it."""
+        """Raises NotRaised unless loaded elements are unchanged where later stores need them."""
         for store in self._stores:
             for load in store.needed if store.time > since else ():
                 for other in self._stores:
@@ -315,7 +320,7 @@ class Bodies:
                         )
 
     def time(self) -> int:
-        """Gives the number of what was noted so far."""
+        """Gives the present time: the number of what was noted so far."""
         return self._time
 
     def forget(self, since: int) -> None:
@@ -324,7 +329,9 @@ class Bodies:
 
 
 def number_behind(value: SSAValue) -> Attribute | None:
-    """Gives the number that a value is, in its type; None for one that is computed."""
+    """Gives the number of a value that is a constant, in its type; None for one that is
+    computed.
+    """
     op = value.owner
     if isinstance(op, UnrealizedConversionCastOp) and len(op.inputs) == 1:
         behind = number_behind(op.inputs[0])

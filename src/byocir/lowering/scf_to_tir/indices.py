@@ -1,4 +1,4 @@
-"""Index values as affine expressions of loops."""
+"""Reads index values as affine expressions of loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from byocir.lowering.scf_to_tir.statements import NotRaised, SourceLoop
 
 
 class IndexExprs:
-    """The index values known so far: the loops, by number, and the expressions of their indices."""
+    """Holds the index values known so far: the loops, by number, and expressions of their
+    indices.
+    """
 
     def __init__(self) -> None:
         self.loops: list[SourceLoop] = []
@@ -28,7 +30,7 @@ class IndexExprs:
         return made
 
     def learn(self, value: SSAValue, expr: AffineExpr) -> None:
-        """Says what an index value is."""
+        """Notes the expression of an index value."""
         self._known[value] = canonical(expr)
 
     def bounds(self, expr: AffineExpr) -> Interval:
@@ -50,7 +52,7 @@ class IndexExprs:
         return found.value
 
     def least(self, value: SSAValue) -> list[AffineExpr]:
-        """Gives expressions of which an index value is the least; raises NotRaised."""
+        """Gives expressions the smallest of which is an index value; raises NotRaised."""
         if value in self._known:
             return [self._known[value]]
         op = value.owner
@@ -68,7 +70,7 @@ class IndexExprs:
         return [found]
 
     def _smallest(self, exprs: Sequence[AffineExpr]) -> list[AffineExpr]:
-        """Drops the expressions that are never less than another one."""
+        """Drops the expressions that are never below all others."""
         kept: list[AffineExpr] = []
         for i, expr in enumerate(exprs):
             others = [*kept, *exprs[i + 1 :]]
@@ -77,7 +79,7 @@ class IndexExprs:
         return kept
 
     def mapped(self, map_: AffineMapAttr, operands: Sequence[SSAValue]) -> list[AffineExpr]:
-        """Gives the results of a map of index values; raises NotRaised."""
+        """Applies a map to index values; raises NotRaised."""
         given = [self.expr(operand) for operand in operands]
         dims, symbols = given[: map_.data.num_dims], given[map_.data.num_dims :]
         try:
@@ -101,7 +103,9 @@ class IndexExprs:
         return rule(self, self.expr(op.operands[0]), self.expr(op.operands[1]))
 
     def divided(self, kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> AffineExpr:
-        """Gives a quotient or remainder as signed division of numbers from 0 on gives them, too."""
+        """Makes a quotient or remainder. Raises NotRaised for a dividend that may be negative, for
+        signed division rounds otherwise there.
+        """
         if self.bounds(lhs)[0] < 0:
             raise NotRaised("expected an index from 0 on to divide, found one that may be less")
         return AffineBinaryOpExpr(kind, lhs, rhs)

@@ -1,4 +1,4 @@
-"""raise-scf-to-tir: hand-written loops as blocks, which patterns match.
+"""raise-scf-to-tir: raises hand-written loops to blocks, which patterns match.
 
 Does: each store in loops of scf, affine or tir becomes a block over the iterators around it. Loops
 need not be perfectly nested, and what they carry, or keep in memory of one iteration, is given an
@@ -99,7 +99,9 @@ def _raise(function: FuncOp, module: ModuleOp) -> None:
 
 
 def _in_order(op: scf.ParallelOp) -> None:
-    """Makes a parallel loop that reduces nothing a nest of plain ones, first index outermost."""
+    """Replaces a parallel loop without reductions by a nest of plain loops, the first index
+    outermost.
+    """
     old, outside = op.body.block, Block()
     place = outside
     bounds = list(zip(op.lowerBound, op.upperBound, op.step, strict=True))
@@ -130,7 +132,9 @@ def _say(op: Operation, reason: str) -> None:
 
 
 def _replace(units: list[RaisedOp], reader: Reader) -> None:
-    """Puts what was made in the place of what was read, last ones first."""
+    """Replaces ops that were read by those made of them, the last ones first; on others notes why
+    they stay.
+    """
     for unit in reversed(units):
         op = unit.op
         if unit.reason:
@@ -144,7 +148,7 @@ def _replace(units: list[RaisedOp], reader: Reader) -> None:
 
 
 def _loaded(result: SSAValue, op: Operation, reader: Reader) -> SSAValue:
-    """Loads the result of a raised loop from memory for an op that stays as it is."""
+    """Loads the result of a raised loop from memory, for an op that stays as it is."""
     access = reader.bodies.kept(result)
     assert access is not None
     numbers = [expr.value for expr in access.index if isinstance(expr, AffineConstantExpr)]
@@ -155,7 +159,9 @@ def _loaded(result: SSAValue, op: Operation, reader: Reader) -> SSAValue:
 
 
 def _ours(op: Operation, module: ModuleOp) -> Operation:
-    """Gives the op of the tensor level that an op of memref is, in its place."""
+    """Replaces an op of memref by the op of the tensor level that does the same; gives it, or the
+    op itself where there is none.
+    """
     made: Operation | None = None
     if isinstance(op, memref.AllocOp | memref.AllocaOp) and not op.operands:
         made = tir.AllocOp.create(result_types=[op.memref.type], location=op.location)
@@ -185,7 +191,9 @@ def _constant(op: memref.GetGlobalOp, module: ModuleOp) -> Operation | None:
 
 
 def _clean(body: Block) -> None:
-    """Drops what computed indices and values, and what freed memory that is not allocated here."""
+    """Erases ops that nothing uses any more, and those that free memory which is now allocated
+    here.
+    """
     for op in reversed(list(body.ops)):
         is_free = isinstance(op, memref.DeallocOp) and isinstance(op.memref.owner, tir.AllocOp)
         computes = is_scalar(op) or isinstance(op, memref.LoadOp | affine.LoadOp | tir.AllocOp)

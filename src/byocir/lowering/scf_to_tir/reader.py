@@ -41,8 +41,9 @@ _SKIPPED = (memref.DeallocOp, memref.GetGlobalOp, tir.ConstantOp)
 
 
 class Reader:
-    """Reads the ops of a function's body. `allocs` are the buffers that it made: of what an
-    iteration has to itself there is one element for each iteration."""
+    """Reads the ops of a function's body. `allocs` are the buffers that it made: memory that each
+    iteration has to itself gets one element for each iteration.
+    """
 
     def __init__(self) -> None:
         self.indices = IndexExprs()
@@ -73,7 +74,7 @@ class Reader:
             return RaisedOp(op, [], str(reason))
 
     def keep(self, op: Operation) -> None:
-        """Takes note of an op that stays as it is."""
+        """Notes an op that stays as it is."""
         self.bodies.touch(op)
 
     def _op(self, op: Operation) -> None:
@@ -118,8 +119,9 @@ class Reader:
             self._hand_on(op, carried)
 
     def _loop(self, op: Nests) -> tuple[SourceLoop | None, list[AffineExpr]]:
-        """Gives the loop from 0 in steps of 1, and what must be at least 0 for an iteration to run;
-        None for a loop that never runs."""
+        """Normalises a loop to one from 0 in steps of 1, with what must be at least 0 for an
+        iteration to run; None for a loop that never runs.
+        """
         index = op.body.block.args[0]
         low, highs, step = self._bounds(op)
         spans = [canonical(high + low * -1) for high in highs]
@@ -153,7 +155,7 @@ class Reader:
     # What loops carry is kept in memory.
 
     def _carried(self, op: Nests) -> list[ElementAccess]:
-        """Gives memory to the carried values of a loop, and stores their initial values there."""
+        """Gives memory to the values that a loop carries, and stores their initial values there."""
         if isinstance(op, tir.ForOp):
             return []
         inits = list(op.iter_args) if isinstance(op, scf.ForOp) else list(op.inits)
@@ -170,7 +172,9 @@ class Reader:
         return found
 
     def _passed_through(self, op: Nests, position: int, init: SSAValue) -> ElementAccess | None:
-        """Gives the place of what a loop around carries, where this one only goes on with it."""
+        """Finds the place of a value that the loop around carries, if this loop only goes on with
+        it.
+        """
         outer = op.parent_op()
         if not isinstance(outer, scf.ForOp | affine.ForOp) or init not in outer.body.block.args:
             return None
@@ -181,8 +185,9 @@ class Reader:
         return self.bodies.kept(init) if goes_on and once else None
 
     def _accumulator(self, op: Nests, result: SSAValue) -> ElementAccess:
-        """Gives the place where a loop's result is stored in the end, if nothing else touches that
-        buffer until then, else memory of its own."""
+        """Chooses where a loop's result is kept: the place where it is stored in the end, if
+        nothing else touches that buffer until then, else memory of its own.
+        """
         use = result.get_user_of_unique_use()
         if isinstance(use, Stores) and use.parent is op.parent and _value(use) is result:
             buffer = use.memref
@@ -194,8 +199,9 @@ class Reader:
         return ElementAccess.of(made, dims or [AffineExpr.constant(0)])
 
     def _is_free(self, buffer: SSAValue, op: Operation, store: Operation) -> bool:
-        """Tells if no op from a loop on until a store touches a buffer, and the store's place is
-        known before the loop."""
+        """Tells if no op from a loop up to a store touches a buffer, and the store's place is known
+        before the loop.
+        """
         inner = op
         while inner is not store:
             if any(buffer in each.operands for each in inner.walk()):
@@ -212,11 +218,13 @@ class Reader:
         return True
 
     def _start(self, init: SSAValue, access: ElementAccess, op: Operation) -> None:
-        """Stores an initial value."""
+        """Stores the initial value of what a loop carries."""
         self._add(*self.bodies.statement([init], [access], self.place, op))
 
     def _hand_on(self, op: Nests, carried: Sequence[ElementAccess]) -> None:
-        """Stores what an iteration hands on; all of it at once where one value needs another."""
+        """Stores the values that an iteration hands on, in one statement where one of them is
+        computed from another's old value.
+        """
         last = op.body.block.last_op
         if not carried or last is None:
             return
@@ -279,7 +287,7 @@ class Reader:
         return made.result
 
     def _check_room(self, statements: Sequence[Statement]) -> None:
-        """Raises NotRaised if a buffer that is still there keeps too much."""
+        """Raises NotRaised if a buffer that is still used keeps too many elements."""
         touched = {access.buffer for each in statements for access, _ in each.accesses}
         for size in (prod(shape_of(buffer.type)) for buffer in self._own if buffer in touched):
             if size > MOST_ELEMENTS:
@@ -298,7 +306,7 @@ def _value(op: Stores) -> SSAValue:
 
 
 def is_scalar(op: Operation) -> bool:
-    """Tells if an op only computes: it is looked at where its result is used."""
+    """Tells if an op only computes; such ops are read where their results are used."""
     values = (*op.operands, *op.results)
     only = op.name.partition(".")[0] in ("arith", "math") or isinstance(
         op, affine.ApplyOp | affine.MinOp
@@ -308,8 +316,9 @@ def is_scalar(op: Operation) -> bool:
 
 
 def _check_inside(made: Sequence[Operation]) -> None:
-    """Raises NotRaised where a block that was made breaks a rule, such as one that leaves an array.
-    What was made is gone then."""
+    """Raises NotRaised where a block that was made breaks a rule, for example leaves an array; what
+    was made is erased then.
+    """
     try:
         for op in made:
             op.verify()

@@ -1,4 +1,5 @@
-"""Undoes staging: what goes through a buffer of one iteration is read and written at its home.
+"""Undoes staging: what goes through a buffer of one iteration is read and written where it comes
+from or goes to.
 
 ```
 for m: for n: for k:                        for m: for n: for k:
@@ -27,8 +28,9 @@ from byocir.lowering.scf_to_tir.statements import ElementAccess, SourceLoop, Sta
 def unstaged(
     statements: Sequence[Statement], own: Mapping[SSAValue, Sequence[SourceLoop]]
 ) -> list[Statement]:
-    """Gives the statements without the buffers of `own` that only stage: each has an element for
-    each iteration of these loops, which are its first indices."""
+    """Removes from statements the buffers of `own` that only stage. Each has an element for each
+    iteration of these loops, which are its first indices.
+    """
     found = list(statements)
     for buffer, loops in own.items():
         found = _read_at_source(buffer, loops, found) or found
@@ -39,8 +41,9 @@ def unstaged(
 def _read_at_source(
     buffer: SSAValue, loops: Sequence[SourceLoop], statements: list[Statement]
 ) -> list[Statement] | None:
-    """Makes all that reads a buffer read the source of the copy that filled it; None where
-    something else fills it."""
+    """Replaces reads of a buffer by reads of what a copy filled it from; None where something else
+    fills it.
+    """
     touching = [each for each in statements if _touches(each, buffer)]
     if not touching or not _is_copy(touching[0]) or _written_in(touching[1:], buffer):
         return None
@@ -55,8 +58,9 @@ def _read_at_source(
 def _kept_in_place(
     buffer: SSAValue, loops: Sequence[SourceLoop], statements: list[Statement]
 ) -> list[Statement] | None:
-    """Keeps a buffer in the place that a copy stores it to in the end; None where that is another
-    program."""
+    """Replaces a buffer by the place to which a copy stores it in the end; None where that would
+    change the program.
+    """
     touching = [each for each in statements if _touches(each, buffer)]
     if len(touching) < 2 or not _is_copy(touching[-1]):
         return None
@@ -95,8 +99,9 @@ def _is_copy(statement: Statement) -> bool:
 def _is_whole(
     copy: Statement, staged: ElementAccess, loops: Sequence[SourceLoop], rest: Sequence[Statement]
 ) -> bool:
-    """Tells if a copy goes once over all that each iteration has in a buffer: it is in these loops,
-    and in one more for each dimension, in which nothing else is."""
+    """Tells if a copy goes once over all that each iteration has in a buffer: it stands in the
+    iteration's loops, and in one more loop for each dimension, in which nothing else stands.
+    """
     inner = [loop for loop in copy.loops if loop not in loops]
     if staged.pad is not None or any(loop in each.loops for each in rest for loop in inner):
         return False
@@ -111,8 +116,9 @@ def _is_whole(
 def _moved(
     statements: list[Statement], staged: ElementAccess, home: ElementAccess
 ) -> list[Statement] | None:
-    """Moves accesses of a staged buffer to its home; None if any sees numbers outside the
-    buffer."""
+    """Moves accesses of a staged buffer to its home; None if one of them reads numbers outside the
+    buffer.
+    """
     accesses = [access for each in statements for access, _ in each.accesses]
     if any(each.buffer is staged.buffer and each.pad is not None for each in accesses):
         return None
@@ -127,7 +133,7 @@ def _moved(
 
 
 def _at(access: ElementAccess, staged: ElementAccess, home: ElementAccess) -> ElementAccess:
-    """Gives the element at home of one that is staged, by a copy between the two."""
+    """Gives the element at home that corresponds to a staged one, by the copy between the two."""
     used = {dim for expr in home.index for dim in expr.used_dims()}
     dims: list[AffineExpr] = [AffineExpr.constant(0)] * (max(used, default=-1) + 1)
     for expr, index in zip(staged.index, access.index, strict=True):

@@ -1,5 +1,6 @@
-"""Programs as statements: stores with the loops around them, the elements that they touch, and
-whether two of them may touch the same."""
+"""Describes programs as statements: stores with the loops around them, the elements that they
+touch, and whether two of them may touch the same.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ Exprs = tuple[AffineExpr, ...]
 
 
 class NotRaised(Exception):
-    """Raised where loops cannot become blocks; its text is one sentence that says why."""
+    """Says in one sentence why loops cannot become blocks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,9 @@ class SourceLoop:
 
 @dataclass(frozen=True)
 class ElementAccess:
-    """Elements of a buffer: one at each point of the loops. `pad` is what is read outside."""
+    """An access of elements of a buffer, one at each point of the loops. `pad` is the number that
+    is read outside.
+    """
 
     buffer: SSAValue
     index: Exprs
@@ -75,7 +78,7 @@ class Statement:
 
 @dataclass
 class RaisedOp:
-    """An op of a function's body: the ops that it becomes, or why it stays."""
+    """An op of a function's body with the ops that it becomes, or the reason why it stays."""
 
     op: Operation
     made: list[Operation] = field(default_factory=list[Operation])
@@ -113,7 +116,7 @@ def may_meet(
     level: int,
 ) -> bool:
     """Tells if `access` at one point and `other` at another may be the same element, where the
-    points agree in the shared loops before `level` and the first is later in that of `level`.
+    points agree in the shared loops before `level`, and the first is later in the loop of `level`.
 
     Each index is tested on its own: the interval of the difference (Banerjee's test), and the
     greatest common divisor of its coefficients.
@@ -170,7 +173,9 @@ def _reaches_zero(terms: Sequence[_Term], constant: int) -> bool:
 
 
 def is_injective(access: ElementAccess, loops: Sequence[SourceLoop]) -> bool:
-    """Tells if each point of these loops accesses another element, the other loops being fixed."""
+    """Tells if each point of these loops accesses an element of its own, for fixed values of the
+    other loops.
+    """
     forms = [form for expr in access.index if (form := linear(expr)) is not None]
 
     def widest(loop: SourceLoop) -> int:

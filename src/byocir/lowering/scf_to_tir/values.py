@@ -1,4 +1,4 @@
-"""Functions on memory as functions on tensors: each write to a buffer makes a new value.
+"""Turns functions on memory into functions on tensors: each write to a buffer makes a new value.
 
 An argument that is only read stays an argument; one that is written in whole before it is read
 becomes a result; one that is updated becomes both. A block that only works on what a buffer held at
@@ -64,7 +64,7 @@ def _is_whole_copy(op: tir.CopyOp) -> bool:
 
 
 def to_values(function: FuncOp) -> None:
-    """Takes a function that nothing keeps on memory to tensors."""
+    """Converts a function on memory, which can be one on tensors, to tensors."""
     _Values(function).convert()
 
 
@@ -101,8 +101,9 @@ class _Values:
                 self.function.properties[name] = ports
 
     def _name(self, taken: Sequence[SSAValue], written: Sequence[SSAValue]) -> None:
-        """Keeps the names of ports that have none of their own but their position, where it goes
-        to another: outputs that do not follow the inputs, or are both."""
+        """Names the ports after their positions, where they have no names and positions change:
+        where outputs do not follow the inputs, or are inputs, too.
+        """
         if self.function.arg_attrs is None and [*taken, *written] != list(self.old.args):
             names = [f"arg{i}" for i in range(len(self.old.args))]
             ports = [DictionaryAttr({NAME: StringAttr(name)}) for name in names]
@@ -115,7 +116,7 @@ class _Values:
         return any(buffer in _targets(op) for op in self._touching(buffer))
 
     def _is_read_first(self, buffer: SSAValue) -> bool:
-        """Tells if something may read what the buffer held before the function wrote to it."""
+        """Tells if something may read what a buffer held before the function wrote to it."""
         shape = shape_of(buffer.type)
         if prod(shape) > MOST_ELEMENTS:
             op = self._touching(buffer)[0]
@@ -188,7 +189,7 @@ class _Values:
             self.current[buffer] = result
 
     def _start(self, buffer: SSAValue, arg: SSAValue, *, covered: bool) -> SSAValue:
-        """Gives the initial value of a result: nothing where all of it is replaced."""
+        """Gives the initial value of a result: an empty tensor where all of it is replaced."""
         if arg.first_use is not None or not covered:
             return self._held(buffer)
         empty = tir.EmptyOp.of(_tensor(buffer.type))
@@ -217,12 +218,12 @@ def _sources(op: Operation) -> list[SSAValue]:
 
 
 def _replaces(op: Operation) -> bool:
-    """Tells if all that an op writes is written in whole."""
+    """Tells if an op writes every element of what it writes."""
     return not isinstance(op, tir.BlockOp) or all(_covers(op, i) for i in range(len(op.outs)))
 
 
 def _box(op: Operation, buffer: SSAValue) -> tuple[slice, ...] | None:
-    """Gives the elements of a buffer that an op surely writes; None if that is hard to say."""
+    """Gives the elements of a buffer that an op surely writes; None where they are no box."""
     if not isinstance(op, tir.BlockOp):
         return tuple(slice(size) for size in shape_of(buffer.type))
     if op.where is not None:
@@ -242,7 +243,9 @@ def _box(op: Operation, buffer: SSAValue) -> tuple[slice, ...] | None:
 
 
 def _covers(op: tir.BlockOp, position: int) -> bool:
-    """Tells if a block writes each element of a result; by loops over its dimensions, in short."""
+    """Tells if a block writes each element of a result, which is decided for simple indices only:
+    loops over its dimensions.
+    """
     if op.where is not None:
         return False
     shape = shape_of(op.outs[position].type)

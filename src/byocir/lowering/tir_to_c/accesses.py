@@ -1,4 +1,6 @@
-"""Index maps as addresses: offsets into flat arrays, and what lies outside of them."""
+"""Turns index maps into addresses: offsets into flat arrays, and the checks for what lies outside
+of them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from byocir.dialects.types import Shape
 
 @dataclass(frozen=True)
 class Inside:
-    """The check that an index is in [0, size); either side may be known to hold."""
+    """A check that an index is in [0, size); a side that always holds is left out."""
 
     expr: AffineExpr
     size: int | None
@@ -29,7 +31,7 @@ class Inside:
 
 
 def strides_of(shape: Shape) -> list[int]:
-    """Gives row-major, in elements."""
+    """Gives the row-major strides of a shape, in elements: [2, 3, 4] → [12, 4, 1]."""
     strides: list[int] = []
     step = 1
     for size in reversed(shape):
@@ -52,8 +54,9 @@ def offset_of(map_: AffineMap, shape: Shape) -> IndexForm:
 
 
 def outside_of(map_: AffineMap, shape: Shape, known: Sequence[Interval]) -> list[Inside]:
-    """Lists the conditions for an access to be inside that do not always hold where iterators are
-    in these intervals."""
+    """Lists the checks that an access needs to be inside its array, where iterators are in these
+    intervals; those that always hold are left out.
+    """
     checks: list[Inside] = []
     for expr, size in zip(map_.results, shape, strict=True):
         low, high = bounds(expr, known)
@@ -71,7 +74,7 @@ class IndexText:
         self.helpers: dict[str, str] = {}
 
     def offset(self, form: IndexForm) -> str:
-        """Gives a linear form as a C expression."""
+        """Writes a linear form as a C expression."""
         parts = [
             self._scaled(self._names[atom] if isinstance(atom, int) else self._division(atom), c)
             for atom, c in form.terms
@@ -79,11 +82,11 @@ class IndexText:
         return self._sum(parts, form.constant)
 
     def expr(self, expr: AffineExpr) -> str:
-        """Gives an index expression."""
+        """Writes an index expression."""
         return self.offset(form_of(expr))
 
     def condition(self, check: Inside) -> str:
-        """Spells the condition under which an index is inside."""
+        """Writes the condition under which an index is inside."""
         text = self.expr(check.expr)
         parts = [f"{text} >= 0"] if check.from_zero else []
         parts += [f"{text} < {check.size}"] if check.size is not None else []
@@ -104,7 +107,9 @@ class IndexText:
         return f"{coefficient} * {text}" if coefficient > 0 else f"({coefficient}) * {text}"
 
     def _division(self, term: AffineExpr) -> str:
-        """floordiv and mod of what may be negative need more than C's operators."""
+        """Writes floordiv or mod, which need more than C's operators where the dividend may be
+        negative.
+        """
         assert isinstance(term, AffineBinaryOpExpr)
         kind, (lhs, divisor) = term.kind, division_of(term)
         if kind is AffineBinaryOpKind.CeilDiv:  # the floor of what is almost one more

@@ -1,4 +1,4 @@
-"""Places buffers in one arena: the memory of a program that allocates none.
+"""Places buffers in one arena: a program that allocates no memory works in it.
 
 Buffers that are alive at the same time must not overlap. Finding the smallest arena is NP-hard.
 The greedy plans of Pisarchyk and Lee, "Efficient memory management for deep neural net inference"
@@ -41,14 +41,15 @@ class Lifetime:
 
     @property
     def room(self) -> int:
-        """Bytes it takes in the arena."""
+        """The bytes that it takes in the arena."""
         return -(-self.nbytes // ALIGN) * ALIGN
 
 
 @dataclass(frozen=True)
 class Arena:
-    """The offset of each buffer, the bytes that all take, and the most that are alive at once,
-    below which no arena can be."""
+    """Says where each buffer lies, how many bytes all of them take, and how many are alive at once
+    at most: no arena can be smaller.
+    """
 
     offsets: list[int]
     nbytes: int
@@ -62,7 +63,9 @@ _Fit = Callable[[int, Iterator[_Span]], int]
 
 
 def plan(buffers: Sequence[Lifetime]) -> Arena:
-    """Gives the best plan of the greedy ones and the search; the same for the same buffers."""
+    """Finds the smallest arena that greedy orders and a search come to; always the same for the
+    same buffers.
+    """
     swept = _Sweep.over(buffers)
     if swept.pairs > MOST_PAIRS:
         return Arena(swept.offsets, swept.end, swept.most)
@@ -82,14 +85,15 @@ def plan(buffers: Sequence[Lifetime]) -> Arena:
 
 
 def lower_bound(buffers: Sequence[Lifetime]) -> int:
-    """Gives the most bytes that are alive at one step."""
+    """Counts the most bytes that are alive at one step."""
     return _Sweep.over(buffers).most
 
 
 @dataclass
 class _Sweep:
-    """Takes buffers in the order of their first steps: each goes into the tightest gap between
-    those that are alive, or behind them all."""
+    """Places buffers in the order of their first steps: each into the tightest gap between those
+    that are alive, or behind them all.
+    """
 
     offsets: list[int]
     end: int = 0
@@ -107,7 +111,7 @@ class _Sweep:
 
     @staticmethod
     def over(buffers: Sequence[Lifetime]) -> _Sweep:
-        """Gives the sweep of these buffers from the first step to the last."""
+        """Places these buffers from the first step to the last."""
         sweep, alive, room = _Sweep([0] * len(buffers)), list[tuple[int, int]](), 0
         for i in sorted(range(len(buffers)), key=lambda i: buffers[i].first):
             buffer = buffers[i]
@@ -123,7 +127,7 @@ class _Sweep:
         return sweep
 
     def _take(self, room: int) -> int:
-        """Gives the address of as much room, which is taken."""
+        """Takes so much room, and gives its address."""
         if not room:
             return 0
         at = bisect_left(self._gaps, (room, 0))
@@ -139,7 +143,7 @@ class _Sweep:
         return begin
 
     def _free(self, begin: int, room: int) -> None:
-        """Makes a gap, one with those before and behind it."""
+        """Makes room free again: one gap with free neighbours."""
         if not room:
             return
         if begin in self._ends:
@@ -163,7 +167,9 @@ class _Sweep:
 
 
 class _Packing:
-    """Buffers, which of them meet, and which are alive at each step that starts one."""
+    """Holds buffers, which of them are alive together, and which are alive at each step that starts
+    one.
+    """
 
     def __init__(self, buffers: Sequence[Lifetime]) -> None:
         self.rooms = [buffer.room for buffer in buffers]
@@ -180,7 +186,7 @@ class _Packing:
         self.lower_bound = max((sum(self.rooms[i] for i in step) for step in self.alive), default=0)
 
     def place(self, order: Sequence[int], fit: _Fit) -> tuple[list[int], int]:
-        """Gives the offset of each buffer, in this order, and the bytes that all take."""
+        """Places buffers in this order; gives the offset of each, and the bytes that all take."""
         offsets = [0] * len(order)
         spans: dict[int, _Span] = {}
         placed: list[_Span] = []
@@ -202,8 +208,9 @@ class _Packing:
 def _greedy(
     buffers: Sequence[Lifetime], alive: Sequence[Sequence[int]]
 ) -> Iterator[tuple[Sequence[int], _Fit]]:
-    """Orders, and where each buffer goes: by size, by breadth (the steps with the most bytes alive,
-    and there by size), by size times lifetime, and by start."""
+    """Yields orders in which to place buffers, each with the rule for where: by size, by breadth
+    (the steps with the most bytes alive, and there by size), by size times lifetime, and by start.
+    """
     each = range(len(buffers))
     size = [(-buffer.room, buffer.first, i) for i, buffer in enumerate(buffers)]
     by_size = sorted(each, key=size.__getitem__)
@@ -221,7 +228,7 @@ def _greedy(
 
 
 def _lowest(room: int, taken: Iterator[_Span]) -> int:
-    """Gives the lowest address where it fits."""
+    """Finds the lowest address where a buffer fits."""
     at = 0
     for begin, end, _ in taken:
         if at + room <= begin:
@@ -232,7 +239,9 @@ def _lowest(room: int, taken: Iterator[_Span]) -> int:
 
 
 def _tightest(room: int, taken: Iterator[_Span]) -> int:
-    """Gives the start of the smallest gap where it fits, otherwise the end of all that is taken."""
+    """Finds the start of the smallest gap where a buffer fits, otherwise the end of all that is
+    taken.
+    """
     at, best, least = 0, None, 0
     for begin, end, _ in taken:
         gap = begin - at
@@ -244,8 +253,10 @@ def _tightest(room: int, taken: Iterator[_Span]) -> int:
 
 
 def _improve(packing: _Packing, order: list[int]) -> tuple[list[int], int]:
-    """Gives up to three buffers, of those that end highest or of all, another turn, and keeps what
-    is not worse. Seeded, and bounded by work, not by time."""
+    """Moves up to three buffers at a time, of those that end highest or of all, to other positions
+    in the order, and keeps what is not worse. The random choices are seeded, and bounded by work,
+    not by time.
+    """
     random = Random(0)
     offsets, nbytes = packing.place(order, _lowest)
     cost = len(order) + sum(map(len, packing.meets))

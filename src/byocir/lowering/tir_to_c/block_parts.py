@@ -1,4 +1,4 @@
-"""The parts of a block's C function: accesses and loops."""
+"""Defines the parts of a block's C function: accesses and loops."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from byocir.lowering.tir_to_c.tree import For, Nodes
 
 @dataclass
 class BlockOperand:
-    """An operand of a block: its parameter's name, type, where it is accessed, and for inputs what
-    is read outside."""
+    """An operand of a block: its parameter's name, its type, where it is accessed, and for inputs
+    what is read outside.
+    """
 
     name: str
     element: Attribute
@@ -26,14 +27,14 @@ class BlockOperand:
 
     @property
     def fixed(self) -> set[int]:
-        """The iterators that must stay as they are."""
+        """The iterators that must stay as they are, since divisions or checks depend on them."""
         checked = {i for check in self.checks for i in check.expr.used_dims()}
         return divided_iterators(self.offset) | checked
 
 
 @dataclass
 class KernelLoop:
-    """An iterator that is left: its position in the block, and how far it runs."""
+    """A loop over an iterator of a block: the iterator's position, and how far the loop runs."""
 
     position: int
     extent: int
@@ -49,7 +50,7 @@ class KernelLoop:
 
 
 def nest(loops: Sequence[KernelLoop], body: Nodes) -> Nodes:
-    """Gives loops around statements, the first one outermost."""
+    """Puts loops around statements, the first one outermost."""
     for loop in reversed(loops):
         body = [For(loop.name, loop.extent, body)]
     return body

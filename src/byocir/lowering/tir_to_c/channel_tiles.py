@@ -1,5 +1,5 @@
-"""Tiles of contractions that both operands follow, byte by byte, as depthwise convolutions: four
-steps of the reduction at once, along 16, 32 or 64 channels.
+"""Makes tiles of contractions in which both operands follow the lanes, byte by byte, as in
+depthwise convolutions: four steps of the reduction at once, along 16, 32 or 64 channels.
 
 Vectors of four steps are interleaved so that the four bytes of each channel lie side by side, those
 of the operand that rows share once for all rows; then their products are added in one instruction.
@@ -80,7 +80,7 @@ def channel_shape(tile: Tile, extent: int, description: Cpu) -> TileShape | None
 
 @dataclass(frozen=True)
 class ChannelTile(Tile):
-    """The C function of one such tile."""
+    """Writes the C function of one such tile."""
 
     def needs(self, lanes: int) -> str:
         return HAS_QUADS.removeprefix("#if ")
@@ -105,7 +105,7 @@ class ChannelTile(Tile):
 
     @property
     def _moving(self) -> int:
-        """Gives the position of the operand that has rows."""
+        """The position of the operand that differs from row to row."""
         return 0 if self.factors[0].has_rows else 1
 
     @property
@@ -114,7 +114,7 @@ class ChannelTile(Tile):
         return DotStep(4, one).shifts(other)
 
     def _piece(self, at: int, width: int, heights: Sequence[int], steps: Sequence[int]) -> Nodes:
-        """Gives the sums of `width` channels from one on, for all rows."""
+        """Writes the sums of `width` channels from channel `at` on, for all rows."""
         vector, prefix, _ = _WIDTHS[width]
         moving, still = self.factors[self._moving], self.factors[1 - self._moving]
         names = "pq"[self._moving], "pq"[1 - self._moving]
@@ -144,7 +144,7 @@ class ChannelTile(Tile):
         return [*lines, *inner]
 
     def _products(self, moving: TileFactor, width: int) -> list[str]:
-        """Adds the products of all steps to `a`."""
+        """Writes the products of all steps, added to `a`."""
         prefix = _WIDTHS[width][1]
         lines: list[str] = []
         count = -(-len(self._offsets(moving)) // 4)
@@ -168,7 +168,7 @@ class ChannelTile(Tile):
         shifted: bool,
         only: int | None = None,
     ) -> list[str]:
-        """Interleaves the vectors of four steps, one four or all of them."""
+        """Interleaves the vectors of each four steps; with `only` those of one four."""
         offsets = self._offsets(factor)
         fours = range(-(-len(offsets) // 4)) if only is None else [only]
         load = f"{'shifted' if shifted else 'load'}_{width}"

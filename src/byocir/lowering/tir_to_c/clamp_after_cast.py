@@ -21,7 +21,9 @@ INT32 = Interval.of_bits(32, signed=True)
 
 @dataclass(frozen=True)
 class ClampAfterCast:
-    """The integer of a float, between `low` and `high`, in place of what these `ops` clamp."""
+    """Replaces the clamp of a float, done by these `ops`, by one of its integer between `low` and
+    `high`.
+    """
 
     value: SSAValue
     low: int
@@ -30,7 +32,7 @@ class ClampAfterCast:
     target: Attribute
 
     def statements(self, name: str, names: Mapping[SSAValue, str]) -> list[Declare]:
-        """Gives statements that define the integer by its name, where `names` has the float's."""
+        """Writes statements that define the integer under its name; `names` has the float's."""
         own, low, high = c_type(self.target), f"({self.low})", f"({self.high})"
         return [
             Declare("int32_t", f"{name}_", f"(int32_t){names[self.value]}"),
@@ -40,7 +42,9 @@ class ClampAfterCast:
 
 
 def clamp_after_cast(op: Operation, known: Ranges) -> ClampAfterCast | None:
-    """Gives the clamp before a conversion to integers, where it can come after one to 32 bits."""
+    """Finds the clamp before a conversion to integers that can be done behind a conversion to 32
+    bits.
+    """
     if not isinstance(op, arith.FPToSIOp | arith.FPToUIOp) or width_of(op.result.type) > 32:
         return None
     smaller = op.input.owner

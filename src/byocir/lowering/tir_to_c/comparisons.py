@@ -1,4 +1,4 @@
-"""Comparisons and extremes of scalars in C."""
+"""Writes comparisons and extremes of scalars in C."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def _is_number(value: SSAValue) -> bool:
 
 
 def extreme_float(op: Operation, operands: list[str]) -> str:
-    """NaN if one is. Against a number it takes one comparison."""
+    """Writes the minimum or maximum of floats, which is NaN if one is. Against a number it takes
+    one comparison.
+    """
     sign = ">" if isinstance(op, arith.MaximumfOp) else "<"
     x, y = operands
     for value, known, other in ((op.operands[1], y, x), (op.operands[0], x, y)):
@@ -33,7 +35,7 @@ def extreme_float(op: Operation, operands: list[str]) -> str:
 
 
 def compare_integers(op: arith.CmpiOp, operands: list[str]) -> str:
-    """Gives an integer comparison of these expressions."""
+    """Writes a comparison of integers."""
     predicate, type_ = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data], op.lhs.type
     x, y = operands
     if predicate[0] == "u" and type_ != i1:
@@ -47,8 +49,9 @@ def compare_integers(op: arith.CmpiOp, operands: list[str]) -> str:
 
 
 def decided(op: Operation, sign: str, *, signed: bool) -> bool | None:
-    """Tells if a comparison holds for all numbers of the operands' ranges, or for none; else
-    None."""
+    """Tells if a comparison holds for all numbers in the ranges of its operands, or for none; None
+    if for some.
+    """
     type_ = op.operands[0].type
     if not is_integer(type_) or type_ == i1:
         return None
@@ -67,7 +70,7 @@ def decided(op: Operation, sign: str, *, signed: bool) -> bool | None:
 
 
 def _range(value: SSAValue, whole: Interval) -> Interval:
-    """Gives the numbers that a value can be, of those of its type."""
+    """Bounds the number that a value is: a constant, else any number of its type."""
     owner = value.owner
     if not isinstance(owner, arith.ConstantOp) or not isinstance(owner.value, IntegerAttr):
         return whole
@@ -76,7 +79,7 @@ def _range(value: SSAValue, whole: Interval) -> Interval:
 
 
 def compare_floats(op: arith.CmpfOp, operands: list[str]) -> str:
-    """Gives a comparison of floats, of which some hold for NaN."""
+    """Writes a comparison of floats, some of which hold for NaN."""
     predicate = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
     x, y = operands
     special = {

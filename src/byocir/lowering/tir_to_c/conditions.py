@@ -1,4 +1,4 @@
-"""Conditions around statements and loops in C, written so that compilers keep elements apart.
+"""Writes conditions around statements and loops in C so that compilers keep elements apart.
 
 gcc before 14 drops the order of elements that it reads under a condition where several such reads
 became one vector (PR 114375: masked loads with AVX or SVE). There are several where a loop was
@@ -34,17 +34,18 @@ MOST_UNROLLED = 32
 
 
 def when(condition: str, body: Nodes) -> If:
-    """Gives statements, loops among them, that a condition guards."""
+    """Makes statements, loops among them, run only where a condition holds."""
     return If(condition, [KEPT_APART, *body])
 
 
 def either(condition: str, body: Nodes, otherwise: Nodes) -> If:
-    """Gives statements where a condition holds, and others where it does not."""
+    """Makes some statements run where a condition holds, and others where it does not."""
     return If(condition, [KEPT_APART, *body], [KEPT_APART, *otherwise])
 
 
 def loop_over(name: str, extent: int, body: Nodes, varies: bool = False) -> For:
-    """Gives a loop from 0 on; what it does `varies` with conditions under which elements are read.
-    Where it is then inside of another, `KEPT_APART` stands before it, so that turns of the outer
-    one are not joined."""
+    """Makes a loop from 0 on. If what it does `varies` with conditions under which elements are
+    read, and it is short and stands in another loop, `KEPT_APART` is put before it, so that
+    compilers do not join turns of the outer one.
+    """
     return For(name, extent, body, is_apart=varies and extent <= MOST_UNROLLED)

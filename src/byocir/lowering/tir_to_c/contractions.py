@@ -1,4 +1,4 @@
-"""Contractions as register tiles: vectors along one iterator, rows along another.
+"""Makes contractions register tiles: vectors along one iterator, rows along another.
 
 A tile is a small function that keeps some rows of accumulators in variables of a vector type while
 it walks through the reduction: vectors of the operands that follow the lane, numbers of those that
@@ -28,8 +28,9 @@ from byocir.rewrites.host.tile_shape import TileShape, tile_shape
 
 
 def kernel_of(writer: BlockWriter, host: CHost) -> Kernel:
-    """Gives a block's function, in tiles if it is a contraction that can be tiled. Raises NoC for a
-    body without a form in C."""
+    """Writes a block's function, in tiles if it is a contraction that can be tiled. Raises NoC for
+    a body without a form in C.
+    """
     kernel = writer.kernel()
     nest = tiling_of(writer, host)
     work = prod(writer.op.extents) // (1 if nest is None else nest.shape.lanes)
@@ -62,7 +63,7 @@ def _may_share(writer: BlockWriter, kernel: Kernel) -> bool:
 
 @dataclass(frozen=True)
 class _Roles:
-    """The roles that the iterators of a contraction have in its tiles."""
+    """Says which iterators of a contraction become lanes and rows of tiles."""
 
     lane: KernelLoop
     rows: tuple[KernelLoop, ...]
@@ -72,7 +73,7 @@ class _Roles:
 
 
 def tiling_of(writer: BlockWriter, host: CHost) -> TileNest | None:
-    """Gives the tiles of a contraction that starts from a number, if there are any."""
+    """Chooses the tiles of a contraction that starts from a number; None if there are none."""
     op = writer.op
     if not is_contraction(op) or 0 not in writer.initial or not writer.reduction:
         return None
@@ -112,8 +113,9 @@ def tiling_of(writer: BlockWriter, host: CHost) -> TileNest | None:
 
 
 def _roles(writer: BlockWriter, lane: KernelLoop, host: CHost) -> _Roles | None:
-    """Gives the rows of tiles along an iterator, if vectors, or vectors of neighbours along the
-    reduction, can be read along it."""
+    """Chooses the rows for tiles whose lanes are an iterator, if vectors, or vectors of neighbours
+    along the reduction, can be read along it; None if not.
+    """
     i, target = lane.position, writer.outs[0].offset
     fixed = {p for access in writer.ins for p in access.fixed}
     steps = [access.offset.coefficient(i) for access in writer.ins]
@@ -138,7 +140,9 @@ def _roles(writer: BlockWriter, lane: KernelLoop, host: CHost) -> _Roles | None:
 
 
 def _shares(writer: BlockWriter, loop: KernelLoop, lane: int) -> bool:
-    """Tells if rows along an iterator use one vector, and each a number or vector of its own."""
+    """Tells if the rows along an iterator share the vector of one operand, and have each a number
+    or vector of the other.
+    """
     steps = [access.offset.coefficient(loop.position) for access in writer.ins]
     vectors = [access.offset.coefficient(lane) > 0 for access in writer.ins]
     return any(v and not s for v, s in zip(vectors, steps, strict=True)) and any(steps)
@@ -159,7 +163,9 @@ def _preference(
 
 
 def _split(offset: IndexForm, writer: BlockWriter) -> tuple[IndexForm, IndexForm] | None:
-    """Gives an offset as one that stays through the reduction and one that follows it."""
+    """Splits an offset into the part that stays through the reduction and the part that follows
+    it.
+    """
     inside = set(writer.op.reductions)
     moving, staying = offset.split(lambda atom: bool(iterators_of(atom) & inside))
     if any(not iterators_of(atom) <= inside for atom in moving.atoms):

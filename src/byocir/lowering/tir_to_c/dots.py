@@ -1,4 +1,4 @@
-"""Steps of tiles that add the products of neighbours along the reduction, in one instruction.
+"""Makes steps of tiles that add the products of neighbours along the reduction in one instruction.
 
 There are two: of two 16-bit integers, and of four bytes, unsigned ones by signed ones. A tile takes
 such a step where one operand has its neighbours side by side for each lane, as `pack-weights` lays
@@ -49,9 +49,10 @@ SHIFT = "0x80808080u"
 
 @dataclass(frozen=True)
 class Dot:
-    """`count` neighbours at once; those of operand `lanes` lie side by side for each lane. They are
-    groups along the innermost of the reduction iterators that are left, the last of which may have
-    no more than `left`; `outer` is that iterator, None where there is one group."""
+    """A step that takes `count` neighbours at once; those of operand `lanes` lie side by side for
+    each lane. The neighbours are groups along the innermost reduction iterator that is left,
+    `outer` (None where there is one group), and the last group may have only `left` of them.
+    """
 
     count: int
     lanes: int
@@ -78,13 +79,15 @@ class Dot:
         return step.shifts(self.elements[1 - self.lanes])
 
     def added(self, lanes: int, total: str, values: Sequence[str]) -> str:
-        """Gives a sum and a step's products; `values` of the operands in their order."""
+        """Writes a sum with the step's products; `values` are those of the operands in their
+        order.
+        """
         own, other = values[self.lanes], values[1 - self.lanes]
         unsigned, signed = (own, other) if self.elements[self.lanes] == ui8 else (other, own)
         return f"{self.macro}_{lanes}({total}, {unsigned}, {signed})"
 
     def shared(self, place: str, count: int) -> str:
-        """32 bits that hold `count` of the neighbours that all lanes share, and zeros."""
+        """Writes 32 bits that hold `count` of the neighbours which all lanes share, and zeros."""
         if self.count == 2:
             parts = [f"(uint16_t){place}[{i}]" for i in range(count)]
             return parts[0] if count == 1 else f"({parts[0]} | (uint32_t){parts[1]} << 16)"
@@ -93,8 +96,9 @@ class Dot:
 
 
 def _load_of(count: int) -> str:
-    """Names the function that loads so many bytes as the lowest of 32 bits, which compilers know as
-    one load where there are four."""
+    """Writes a function that loads so many bytes as the lowest of 32 bits, which compilers take for
+    one load where there are four.
+    """
     parts = ["b[0]", *(f"(uint32_t)b[{i}] << {8 * i}" for i in range(1, count))]
     return (
         f"{HAS_QUADS}\nstatic inline uint32_t bytes_{count}(const void *p)\n{{\n"
@@ -105,8 +109,9 @@ def _load_of(count: int) -> str:
 def dot_of(
     ins: Sequence[BlockOperand], reduction: Sequence[KernelLoop], lane: int, description: Cpu
 ) -> Dot | None:
-    """Gives the step that takes the innermost of the reduction iterators at once, for vectors along
-    a lane, if the processor has one."""
+    """Gives the step that takes the innermost reduction iterator whole, for vectors along a lane,
+    if the processor has such a step; else None.
+    """
     *others, loop = reduction
     steps = [access.offset.coefficient(loop.position) for access in ins]
     along = [access.offset.coefficient(lane) for access in ins]
@@ -126,8 +131,9 @@ def dot_of(
 
 
 def _partial(dot: Dot, checks: Sequence[Inside], loops: Sequence[KernelLoop]) -> Dot | None:
-    """Gives the step where the other operand has too few neighbours at the last place, and nothing
-    else is outside of its array."""
+    """Gives the step where the other operand has too few neighbours in the last group, if nothing
+    else is read outside of its array; else None.
+    """
     if len(checks) != 1 or checks[0].from_zero or checks[0].size is None:
         return None
     form, loop = linear(checks[0].expr), loops[-1]

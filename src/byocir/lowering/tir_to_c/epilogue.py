@@ -1,4 +1,5 @@
-"""Epilogues: a block that goes over the result of a reduction, in the reduction's own function.
+"""Finds epilogues: blocks that go over the result of a reduction within the reduction's own
+function.
 
 The reduction's element is still in a register when the epilogue reads it, and is never stored. In
 value form they are two blocks; here is which pairs become one function, and the second's index maps
@@ -27,15 +28,16 @@ class Epilogue:
 
     @property
     def extent(self) -> int:
-        """The number of elements of the reduction's last dimension that it reads."""
+        """The number of elements along the reduction's last dimension that it reads."""
         expr = self.op.in_maps[self.position].results[-1]
         return self.op.extents[expr.position] if isinstance(expr, AffineDimExpr) else 1
 
 
 def epilogue_of(op: BlockOp) -> Epilogue | None:
-    """Gives the epilogue of a reduction in value form: the one block that reads its result, once at
-    each point, with nothing reduced; none of a single number. It may leave out the end of the last
-    dimension."""
+    """Finds the epilogue of a reduction in value form: the one block that reads its result, once at
+    each point, with nothing reduced; it may leave out the end of the last dimension. None for other
+    results, and for those that are one number.
+    """
     if len(op.outs) != 1 or op.where is not None or op.bases or not _starts_from_number(op):
         return None
     if not op.out_maps[0].results:
@@ -67,8 +69,9 @@ def _starts_from_number(op: BlockOp) -> bool:
 
 
 def writes_each_once(op: BlockOp, index: int) -> bool:
-    """Tells if a block writes each element of a result at most at one parallel point: every
-    iterator is in one index, where steps of those that move further pass over all of the others."""
+    """Tells if a block writes each element of a result at one parallel point at most: every
+    iterator is in one index, whose steps along an iterator pass over all that finer ones reach.
+    """
     extents, used = op.extents, list[int]()
     for expr in op.out_maps[index].results:
         form = linear(expr)
@@ -84,9 +87,10 @@ def writes_each_once(op: BlockOp, index: int) -> bool:
 
 
 def _points(op: BlockOp, consumer: BlockOp, map_: AffineMap) -> list[AffineExpr] | None:
-    """Gives for each iterator of a consumer its value in the iterators of the block whose result it
-    reads at `map_`, if each of its points reads one element and all but the end of the last
-    dimension are read."""
+    """Gives, for each iterator of a consumer, its value in the iterators of the block whose result
+    it reads at `map_`. None unless each of its points reads one element, and all are read but for
+    the end of the last dimension.
+    """
     at: list[AffineExpr] = [AffineExpr.constant(0)] * len(consumer.iterators)
     shape, extents = shape_of(op.results[0].type), consumer.extents
     written = op.out_maps[0].results

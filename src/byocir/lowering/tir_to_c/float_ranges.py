@@ -22,14 +22,16 @@ from byocir.evaluate.scalar import number
 
 @dataclass(frozen=True)
 class FloatRange:
-    """The least and the greatest number that a float may be; `nan` tells whether it may be none."""
+    """The least and the greatest number that a float may be; `nan` tells whether it may be NaN."""
 
     low: float
     high: float
     nan: bool
 
     def converts(self, to: Interval) -> bool:
-        """Tells if all numbers, cut off towards zero, are in an interval of integers."""
+        """Tells if all numbers of the range, cut off towards zero, are in an interval of
+        integers.
+        """
         return to.low - 1 < self.low and self.high < to.high + 1
 
     @property
@@ -52,7 +54,7 @@ def range_of_array(values: np.ndarray) -> FloatRange:
 
 
 def known_floats(*ops: BlockOp | None) -> dict[SSAValue, FloatRange]:
-    """Gives the ranges of the arguments of bodies that are elements of constants of floats."""
+    """Finds the ranges of those arguments of bodies that are elements of constant float arrays."""
     found: dict[SSAValue, FloatRange] = {}
     for op in ops:
         if op is None:
@@ -66,7 +68,7 @@ def known_floats(*ops: BlockOp | None) -> dict[SSAValue, FloatRange]:
 
 
 def range_of(value: SSAValue, known: Ranges) -> FloatRange:
-    """Gives the range of a float in a body, with what is `known` of the body's arguments."""
+    """Bounds a float in a body, given what is `known` of the body's arguments."""
     if value in known:
         return known[value]
     op = value.owner
@@ -93,8 +95,9 @@ def _of_integers(op: arith.SIToFPOp | arith.UIToFPOp, type_: Attribute) -> Float
 
 
 def _at_ends(operation: np.ufunc) -> Rule:
-    """Gives the range of an operation that is monotone in each operand between its zeros and
-    poles."""
+    """Makes the rule for an operation that is monotone in each operand between its zeros and poles:
+    its range follows from the ends of the operands'.
+    """
 
     def rule(type_: Attribute, one: FloatRange, other: FloatRange) -> FloatRange:
         crosses = operation is np.divide and other.low <= 0 <= other.high

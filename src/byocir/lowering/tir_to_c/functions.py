@@ -1,4 +1,5 @@
-"""exp, erf and tanh of floats in C, without branches or calls: loops around them are vectorised.
+"""Writes exp, erf and tanh of floats in C without branches or calls, so that loops around them are
+vectorised.
 
 They use additions, multiplications and one division, each rounded, so they give the same bits on
 every machine. Polynomials were fitted to the least relative error by reweighted least squares on
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 
 
 def _polynomial(variable: str, coefficients: Sequence[str]) -> str:
-    """Gives a polynomial, from the constant term on, in Horner's form."""
+    """Writes a polynomial, from the constant term on, in Horner's form."""
     text = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         text = f"({text} * {variable} + {coefficient})"

@@ -1,4 +1,6 @@
-"""Types and numbers in C. Floats of 16 bits are computed with as floats, stored as their bits."""
+"""Writes types and numbers in C. Floats of 16 bits are computed with as floats and stored as their
+bits.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ HALVES: dict[Attribute, str] = {f16: "f16", bf16: "bf16"}
 
 
 class NoC(Exception):
-    """An op that has no form in C here: it runs elsewhere."""
+    """Says that an op has no form in C here: it runs elsewhere."""
 
 
 @cache
@@ -65,17 +67,17 @@ def stored_type(type_: Attribute) -> str:
 
 
 def loaded(type_: Attribute, element: str) -> str:
-    """Gives the value of an element of an array."""
+    """Writes the value of an element of an array."""
     return f"{HALVES[type_]}_to_float({element})" if type_ in HALVES else element
 
 
 def stored(type_: Attribute, value: str) -> str:
-    """Gives a value as an array holds it."""
+    """Writes a value in the form in which an array holds it."""
     return f"float_to_{HALVES[type_]}({value})" if type_ in HALVES else value
 
 
 def stored_literal(attribute: Attribute) -> str:
-    """Gives a number attribute as a C constant as an array holds it."""
+    """Writes a number attribute as a C constant, in the form in which an array holds it."""
     if getattr(attribute, "type", None) in HALVES:
         return str(int(number(attribute).view("uint16")))
     return literal(attribute)
@@ -88,7 +90,7 @@ def unsigned_type(type_: Attribute) -> str:
 
 
 def literal(attribute: Attribute) -> str:
-    """Gives a number attribute as a C constant expression of its type, exact."""
+    """Writes a number attribute as a C constant expression of its type, exactly."""
     if isinstance(attribute, FloatAttr):
         number = cast(FloatAttr, attribute)
         return float_literal(number.value.data, number.type)
@@ -98,7 +100,7 @@ def literal(attribute: Attribute) -> str:
 
 
 def integer_literal(value: int, type_: Attribute) -> str:
-    """Gives an integer, wrapped around, as a constant of its type."""
+    """Writes an integer, wrapped around, as a constant of its type."""
     if type_ == i1:
         return str(value & 1)
     width = 64 if isinstance(type_, IndexType) else width_of(type_)
@@ -114,7 +116,7 @@ def integer_literal(value: int, type_: Attribute) -> str:
 
 
 def float_literal(value: float, type_: Attribute) -> str:
-    """Gives a float, rounded to its type, as a hexadecimal constant."""
+    """Writes a float, rounded to its type, as a hexadecimal constant."""
     kind = c_type(type_)
     if math.isnan(value):
         return "NAN"
@@ -126,7 +128,7 @@ def float_literal(value: float, type_: Attribute) -> str:
 
 
 def defined_array(name: str, type_: Attribute, array: Array) -> str:
-    """Gives the definition of a constant array."""
+    """Writes the definition of a constant array."""
     element, values = element_type_of(type_), array.values().reshape(-1)
     if element in HALVES:
         texts = [str(n) for n in values.view(np.uint16).tolist()]
@@ -139,6 +141,6 @@ def defined_array(name: str, type_: Attribute, array: Array) -> str:
 
 
 def initialiser(texts: Sequence[str], width: int) -> str:
-    """Gives the initialiser of an array, so many elements on a line."""
+    """Writes the initialiser of an array, so many elements on a line."""
     lines = [", ".join(texts[i : i + width]) for i in range(0, len(texts), width)]
     return "{\n    " + ",\n    ".join(lines) + "\n}"

@@ -1,4 +1,4 @@
-"""Blocks as C functions: loops around a body.
+"""Writes blocks as C functions: loops around a body.
 
 A block becomes a function of the arrays it reads and those it writes. Iterators of extent 1 go, and
 neighbours that all accesses walk through as one are merged. Reductions run in the order of the
@@ -55,8 +55,10 @@ class BlockWriter:
     """Writes one block. `initial` gives the C constants that accumulators start from, by position
     among `outs`; the others start from what the array holds. Iterators on `based` start at a
     parameter, the others at 0; `spans` has the least and the greatest value of such a parameter
-    where it is known. With an epilogue, which needs such a number, its results are written instead.
-    `lane` is the iterator along which accumulators stand side by side, if that is decided."""
+    where it is known. With an epilogue, whose accumulators must start from a constant, the
+    epilogue's results are written instead. `lane` is the iterator along which accumulators stand
+    side by side, if that is decided.
+    """
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class BlockWriter:
         self.indices = self.indices_at(())
 
     def indices_at(self, starts: Collection[KernelLoop]) -> IndexText:
-        """Gives index expressions in C where these loops are at the start of a tile."""
+        """Gives a writer of index expressions in which these loops are at the start of a tile."""
         names = ["0"] * len(self.op.extents)
         for i, loop in self._left.items():
             names[i] = loop.start if loop in starts else loop.name
@@ -102,7 +104,9 @@ class BlockWriter:
 
     @property
     def _updated(self) -> set[int]:
-        """The inputs that are updated in place, as buffers can be: they have the result's name."""
+        """The inputs that are updated in place, as buffers can be: in C they have the result's
+        name.
+        """
         return (
             set()
             if self.op.results
@@ -114,7 +118,7 @@ class BlockWriter:
         return f"y{outs.index(value)}" if position in self._updated else f"x{position}"
 
     def _ranges(self) -> list[Interval]:
-        """Gives the values of each iterator; a base may be anything."""
+        """Bounds each iterator; a base that is not known may be anything."""
         ranges = spans(self.op.extents)
         for i in self.based:
             low, high = self._spans.get(i, ANYWHERE)
@@ -122,8 +126,9 @@ class BlockWriter:
         return ranges
 
     def _counters(self) -> set[int]:
-        """Gives the inputs that are constants of numbers from 0 on: bodies take the index itself.
-        What is known of other constants is noted."""
+        """Finds the inputs that are constants 0, 1, 2, …: the body takes the index itself in their
+        place. Notes the ranges of other integer constants.
+        """
         counters: set[int] = set()
         ranges = self.scalars.ranges
         for i, value in enumerate(self.op.ins):
@@ -139,8 +144,9 @@ class BlockWriter:
     def _late(
         self, epilogue: Epilogue | None
     ) -> tuple[list[BlockOperand], list[BlockOperand], list[int]]:
-        """Lists the reads and writes of an epilogue, and the inputs that it takes beside the
-        result."""
+        """Lists the reads and the writes of an epilogue, and the inputs that it takes beside the
+        result.
+        """
         if epilogue is None:
             return [], [], []
         op, count = epilogue.op, len(epilogue.op.ins)
@@ -180,7 +186,7 @@ class BlockWriter:
         return self.outs if self.epilogue is None else self.late_outs
 
     def _merged(self, loops: list[KernelLoop]) -> list[KernelLoop]:
-        """Neighbours as one where the outer one steps as far as the inner one runs."""
+        """Merges neighbouring loops where the outer one steps as far as the inner one runs."""
         accesses = self._accesses()
         fixed = {i for access in accesses for i in access.fixed}
         fixed |= {i for guard in self.guards for i in guard.used_dims()} | set(self.based)
@@ -207,7 +213,7 @@ class BlockWriter:
     # -- the function
 
     def kernel(self) -> Kernel:
-        """Gives the function; raises NoC for a body without a form in C."""
+        """Writes the function; raises NoC for a body without a form in C."""
         parameters = [
             f"const {stored_type(access.element)} *restrict {access.name}"
             for access in (
@@ -236,8 +242,10 @@ class BlockWriter:
         return bool(self.reduction) or any(len(self.ins) + i in self._used for i in self.initial)
 
     def _stored(self) -> Nodes:
-        """Gives the body at all points. Where reads step by a power of two along the last loop,
-        another that they follow goes innermost, in groups of which the results stay near."""
+        """Writes the body at all points. Where reads step by a power of two along the last loop,
+        another loop, along which reads follow each other, goes innermost, in groups small enough
+        that results stay near.
+        """
         along = self._followed()
         if along is None:
             return self._walked(self.parallel, None, self._store)
@@ -255,10 +263,12 @@ class BlockWriter:
         return body
 
     def _followed(self) -> KernelLoop | None:
-        """Gives the loop that reads follow while they step by a power of two along the last one.
+        """Finds a loop along which reads follow each other where they step by a power of two along
+        the last loop; None if the order may stay.
 
         Compilers take such reads for parts of groups and use no vectors, and their cache lines
-        displace each other."""
+        displace each other.
+        """
         if not self.parallel or self.guards or self._checked:
             return None
         *others, last = self.parallel
@@ -287,8 +297,9 @@ class BlockWriter:
         store: Callable[[int, str], str],
         lanes: _Lanes | None = None,
     ) -> Nodes:
-        """Gives the body at all points of loops, the lanes innermost. Each guard stands just inside
-        the innermost loop that it depends on."""
+        """Writes the body at all points of loops, the lanes innermost. Each guard stands just
+        inside the innermost loop that it depends on.
+        """
         make: _MakeLoop = _just
         position, rest = None, list(loops)
         if lanes is not None:
@@ -315,8 +326,9 @@ class BlockWriter:
         *,
         is_nested: bool,
     ) -> Nodes:
-        """Gives the body in the loop at `position`, which `make` puts around it. What does not
-        depend on that loop is asked before it."""
+        """Writes the body in the loop at `position`, which `make` puts around it. Conditions that
+        do not depend on that loop are asked before it.
+        """
         guards = [guard for guard in self.guards if position in guard.used_dims()]
         before: dict[int, list[Inside]] = {}
         inside: dict[int, Sequence[Inside]] = {}
@@ -343,8 +355,9 @@ class BlockWriter:
 
     @property
     def _has_groups(self) -> bool:
-        """Tells if a compiler may make one vector of the body's work at one point: of several
-        sums, or several reads of one array."""
+        """Tells if a compiler may vectorise the work at one point: several sums, or several reads
+        of one array.
+        """
         read = [value for i, value in enumerate(self.op.ins) if i in self._used]
         return len(self.outs) > 1 or len({*read}) < len(read)
 
@@ -357,8 +370,8 @@ class BlockWriter:
         return f"{access.name}[{self.indices.offset(access.offset)}]"
 
     def _load(self, access: BlockOperand, checks: Sequence[Inside] | None = ()) -> str:
-        """Gives an element where the checks hold, else what is read outside, as without checks
-        (None).
+        """Writes an element, or the pad where a check fails; without checks the element alone, for
+        None the pad alone.
         """
         if checks is None:
             return str(access.pad)
@@ -383,8 +396,10 @@ class BlockWriter:
     def _bound(
         self, outs: Sequence[str] | None, asked: Mapping[int, Sequence[Inside] | None]
     ) -> dict[SSAValue, str]:
-        """Writes the body's arguments: by default elements of the arrays. `asked` gives the checks
-        left for an input, None for one that is read outside; by default all are left."""
+        """Writes the arguments of the body: by default elements of the arrays. `asked` gives the
+        checks that are left for an input, None for an input that is read outside; by default all
+        are left.
+        """
         loads = [
             self._input(i, asked.get(i, access.checks)) if i in self._used else ""
             for i, access in enumerate(self.ins)
@@ -393,7 +408,7 @@ class BlockWriter:
         return dict(zip(self.op.body.block.args, [*loads, *outs], strict=True))
 
     def _point(self, arguments: dict[SSAValue, str], store: Callable[[int, str], str]) -> Nodes:
-        """Gives the body at one point; `store` writes the value of a result."""
+        """Writes the body at one point; `store` writes the value of a result."""
         loads: list[Node] = []
         bound: dict[SSAValue, str] = {}
         for i, (argument, text) in enumerate(arguments.items()):
@@ -432,7 +447,7 @@ class BlockWriter:
         return nest(rest, body)
 
     def _lane(self) -> KernelLoop | None:
-        """Gives the parallel iterator along which accumulators stand side by side."""
+        """Chooses the parallel iterator along which accumulators stand side by side."""
         wanted = next((x for x in self.parallel if x.position == self._wanted), None)
         if wanted is not None:
             return wanted
@@ -447,7 +462,9 @@ class BlockWriter:
         )
 
     def _is_near(self, loop: KernelLoop) -> bool:
-        """Tells whether elements along a loop count as following each other, if they are inside."""
+        """Tells whether steps along a loop are so short that elements count as following each
+        other.
+        """
         return all(
             abs(access.offset.coefficient(loop.position)) <= NEAR
             and loop.position not in divided_iterators(access.offset)
@@ -455,7 +472,9 @@ class BlockWriter:
         )
 
     def _accumulated(self, lanes: _Lanes | None) -> Nodes:
-        """Accumulators from their start to their end, for each of the lanes if there are any."""
+        """Writes accumulators from their start to their end, one for each of the lanes if there are
+        any.
+        """
         head: list[str] = []
         first: list[str] = []
         last: list[str] = []
@@ -477,7 +496,7 @@ class BlockWriter:
         return [Block([*head, *make(first, False), *walked, *ends])]
 
     def _finish(self, lanes: _Lanes | None, make: _MakeLoop) -> Nodes:
-        """Gives the epilogue, left out where it does not reach the end of the last dimension."""
+        """Writes the epilogue, left out where it does not reach the end of the last dimension."""
         late = self.finished("acc0" if lanes is None else "acc0[j]")
         block = Block(late)
         if self.end is None:
@@ -496,7 +515,7 @@ class BlockWriter:
         return self.epilogue.extent
 
     def finished(self, element: str) -> Nodes:
-        """Gives the epilogue at one point, for this element of the reduction."""
+        """Writes the epilogue at one point, for this element of the reduction."""
         assert self.epilogue is not None
         op, position = self.epilogue.op, self.epilogue.position
         args = op.body.block.args
@@ -512,14 +531,16 @@ class BlockWriter:
 
 @dataclass(frozen=True)
 class _Lanes:
-    """Accumulators side by side: `count` of them, along a loop from `start` on."""
+    """Accumulators that stand side by side: `count` of them, along a loop from `start` on."""
 
     loop: KernelLoop
     count: int
     start: str = ""
 
     def around(self, body: Nodes, varies: bool) -> Nodes:
-        """Gives a loop over the lanes; what it does `varies` with conditions that depend on it."""
+        """Puts a loop over the lanes around statements; what it does `varies` with conditions that
+        depend on it.
+        """
         place = Declare("ptrdiff_t", self.loop.name, f"{self.start} + j" if self.start else "j")
         return [loop_over("j", self.count, [place, *body], varies)]
 
@@ -529,7 +550,7 @@ _MakeLoop = Callable[[Nodes, bool], Nodes]
 
 
 def _just(body: Nodes, varies: bool) -> Nodes:
-    """Gives the statements where there is no loop to put around them."""
+    """Gives the statements as they are, in place of a loop around them."""
     return [*([KEPT_APART] if varies else []), *body]
 
 

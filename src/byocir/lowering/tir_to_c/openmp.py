@@ -36,9 +36,10 @@ UNEVEN = 1 / 32
 
 
 def shared_for(counts: Sequence[int], threads: int, *, waits: bool = True) -> str:
-    """Gives the directive before a loop that threads share, with as many of the loops directly
-    inside it (`counts` tells the iterations of each) as even pieces need. Without `waits` threads
-    go on when they are done."""
+    """Writes the directive before a loop that threads share, with as many of the loops directly
+    inside it (`counts` tells the iterations of each) as even pieces need. Without `waits`, threads
+    go on as soon as they are done.
+    """
     wastes: list[float] = []
     for depth in range(1, len(counts) + 1):
         count = prod(counts[:depth])
@@ -51,14 +52,15 @@ def shared_for(counts: Sequence[int], threads: int, *, waits: bool = True) -> st
 
 
 def alone(nodes: Nodes, *, waits: bool = True) -> Nodes:
-    """Gives statements for one thread of a team."""
+    """Makes one thread of a team run these statements."""
     body = nodes if len(nodes) == 1 else [Block(nodes)]
     return ["OMP(single)" if waits else "OMP(single nowait)", *body]
 
 
 def shared_loops(nodes: Nodes, threads: int) -> Nodes | None:
-    """Plain loops as a team runs them, of which threads share the outermost ones; None where there
-    is no loop to share. The innermost of several loops is left to vectors."""
+    """Shares plain loops among a team's threads, from the outermost on; None where there is no loop
+    to share. The innermost of several loops is left to vectors.
+    """
     if not all(isinstance(node, For | Block) for node in nodes):
         return None
     made: list[Node] = []
@@ -74,7 +76,7 @@ def shared_loops(nodes: Nodes, threads: int) -> Nodes | None:
 
 
 def _counts(node: Node) -> list[int]:
-    """Counts the iterations of each loop in a nest, outermost first."""
+    """Gives the number of iterations of each loop in a nest, outermost first."""
     counts: list[int] = []
     while isinstance(node, For) and node.count is not None:
         counts.append(node.count)
@@ -89,7 +91,7 @@ def _counts(node: Node) -> list[int]:
 
 
 def teamed(steps: Sequence[Step], threads: int, write: Callable[[Step], Nodes]) -> Nodes:
-    """Gives the statements of steps as threads run them; `write` gives those of one step."""
+    """Makes a team of threads run steps; `write` gives the statements of one step."""
     nodes: list[Node] = []
     pending: list[Step] = []
     for step in [*steps, None]:
@@ -106,8 +108,9 @@ def teamed(steps: Sequence[Step], threads: int, write: Callable[[Step], Nodes]) 
 
 
 def _stays(step: Step) -> bool:
-    """Tells if a step neither leaves the function nor calls anything outside of it: threads of a
-    team must not return alone, nor run what others wrote for one thread."""
+    """Tells if a step neither leaves the function nor calls anything outside of it: a thread of a
+    team must not return alone, nor run what others wrote for one thread.
+    """
     match step:
         case Compute():
             return not step.kernel.can_fail
@@ -119,7 +122,7 @@ def _stays(step: Step) -> bool:
 
 
 def _work(step: Step) -> int:
-    """Measures the work of a step that threads share."""
+    """Measures the work of a step that threads can share."""
     match step:
         case Compute():
             return step.kernel.shared
@@ -130,7 +133,7 @@ def _work(step: Step) -> int:
 
 
 def _inside(steps: Sequence[Step], write: Callable[[Step], Nodes]) -> Nodes:
-    """Gives the statements of steps that all threads of a team reach."""
+    """Writes the statements of steps that all threads of a team run."""
     nodes: list[Node] = []
     serial: list[Node] = []
     for step in steps:

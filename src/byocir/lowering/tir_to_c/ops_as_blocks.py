@@ -1,4 +1,5 @@
-"""Ops in buffer form as blocks that are easier to write in C, beside the program.
+"""Restates ops in buffer form as blocks, which are easier to write in C; the program itself stays
+as it is.
 
 A block that is made here is on the program's buffers and in no program; its bases are sums beside
 it. Whoever has written it erases it.
@@ -25,15 +26,16 @@ from byocir.rewrites.schedule.write_out import PaddedBox
 
 @dataclass(frozen=True)
 class Based:
-    """A block and where its iterators begin."""
+    """A block, and the indices at which its iterators begin."""
 
     op: tir.BlockOp
     bases: list[Linear[SSAValue]]
 
 
 def block_of_copy(op: tir.CopyOp) -> Based:
-    """Gives the block that moves a box as a copy does; iterators of one point bring the box's begin
-    into the maps."""
+    """Makes the block that moves a box as a copy does; iterators of one point bring the start of
+    the box into the maps.
+    """
     rank = len(op.box)
     iterators = [
         tir.IteratorAttr.of(f"d{i}", tir.IteratorKind.PARALLEL, n) for i, n in enumerate(op.box)
@@ -68,7 +70,9 @@ def block_of_copy(op: tir.CopyOp) -> Based:
 
 
 def calls_of(op: tir.IntrinsicOp) -> list[tir.IntrinsicOp]:
-    """Gives an instruction as an op for each call that it stands for; as it is where it is one."""
+    """Makes an op for each call that an instruction stands for; an instruction that is one call
+    stays as it is.
+    """
     first, block = op.body.block.first_op, op.body.block.last_op
     if op.cut is None or not isinstance(first, tir.BlockOp) or not isinstance(block, tir.BlockOp):
         return [op]
@@ -83,8 +87,9 @@ def calls_of(op: tir.IntrinsicOp) -> list[tir.IntrinsicOp]:
 
 
 def with_lane(op: tir.BlockOp, loop: tir.ForOp) -> tuple[Based, int] | None:
-    """Gives the block for all iterations of the loop around it, as one more parallel iterator,
-    whose position comes with it; None where the block does not move evenly with the loop."""
+    """Makes the block for all iterations of the loop around it, with one more parallel iterator,
+    whose position comes with it; None where the block does not move evenly with the loop.
+    """
     sums = base_sums(op.bases, len(op.extents))
     steps = [base.coefficient(loop.index) for base in sums]
     rest = [base.without(loop.index) for base in sums]
@@ -115,5 +120,5 @@ def _made(op: tir.BlockOp, parts: Parts) -> tir.BlockOp:
 
 
 def _fresh(names: Sequence[str]) -> str:
-    """Gives a name that no iterator has."""
+    """Makes a name that no iterator has."""
     return next(name for i in range(len(names) + 1) if (name := f"lane{i}") not in names)

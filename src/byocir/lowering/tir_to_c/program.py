@@ -1,4 +1,4 @@
-"""A function on tensors as a straight line of steps on buffers.
+"""Turns a function on tensors into a straight line of steps on buffers.
 
 Region functions in memory, for which there is no code, are part of it as they are scheduled.
 Every array gets a buffer: an input's, an output's, a constant's, or one in the arena. A block that
@@ -61,9 +61,10 @@ from byocir.rewrites.liveness import Liveness, hand_on, starts_block
 
 
 def program_of(function: FuncOp, host: CHost) -> CProgram:
-    """Gives the program of a function on tensors: blocks, constants, fills, and what runs
-    elsewhere; or of a function in memory, as it is scheduled. Raises NoC for one of these without a
-    form in C, and for one that takes numbers of type `index`."""
+    """Makes the program of a function on tensors: blocks, constants, fills, and what runs
+    elsewhere; or that of a function in memory, as it is scheduled. Raises NoC for a function in
+    memory without a form in C, and for one that takes numbers of type `index`.
+    """
     if any(isinstance(type_, IndexType) for type_ in function.function_type.inputs):
         raise NoC("an input of type index")
     if is_in_memory(function):
@@ -72,8 +73,9 @@ def program_of(function: FuncOp, host: CHost) -> CProgram:
 
 
 def in_memory(function: FuncOp, host: CHost, text_of: TextOf = lambda op: None) -> CProgram:
-    """Gives the program of a function in memory, as it is scheduled; `text_of` gives the C of its
-    instructions. Raises NoC for one without a form in C."""
+    """Makes the program of a function in memory, as it is scheduled; `text_of` gives the C of its
+    instructions. Raises NoC for a function without a form in C.
+    """
     inputs, outputs = ports_of(function)
     program = CProgram()
     program.arguments = [Buffer(type_, INPUT, i) for i, type_ in enumerate(inputs)]
@@ -104,7 +106,7 @@ class _Builder:
         self._liveness = Liveness(*self._blocks, postponed=self._early)
 
     def _called(self, block: Block) -> Iterator[Block]:
-        """Gives a block, and those of the functions that it calls."""
+        """Yields a block, and those of the functions that it calls."""
         yield block
         for op in (inner for top in block.ops for inner in tir.ops_around(top)):
             if isinstance(op, FuncCallOp) and (callee := self._body(op)) is not None:
@@ -118,8 +120,9 @@ class _Builder:
         return function.body.block
 
     def _with_epilogues(self) -> dict[Operation, tuple[tir.BlockOp, Epilogue]]:
-        """Maps each block that is an epilogue to the largest contraction that it can follow. That
-        contraction then runs where the epilogue stands."""
+        """Maps each block that is an epilogue to the largest contraction that it can follow; this
+        contraction then runs at the epilogue's place.
+        """
         pairs: dict[Operation, tuple[tir.BlockOp, Epilogue]] = {}
         for op in (op for block in self._blocks for top in block.ops for op in tir.blocks_in(top)):
             if not op.in_value_form or not is_contraction(op):
@@ -168,7 +171,9 @@ class _Builder:
             self._call(op)
 
     def _start(self, op: tir.FillOp | tir.EmptyOp) -> None:
-        """Gives a value a buffer of its own only if it is more than the start of a block."""
+        """Gives a fill or an empty tensor a buffer of its own, if more than blocks that start from
+        it use it.
+        """
         result = op.results[0]
         if all(starts_block(use) for use in result.uses):
             return
@@ -217,8 +222,9 @@ class _Builder:
         self.buffers.update(zip(last.results, targets, strict=True))
 
     def _covers(self, op: tir.BlockOp, index: int) -> bool:
-        """Tells if a block writes every element of a result that it accumulates or replaces: one
-        for each parallel point, each at its own place."""
+        """Tells if a block writes every element of a result that it accumulates or replaces: it has
+        as many parallel points, each with a place of its own.
+        """
         if op.where is not None and not op.reductions:
             return False
         points = prod(op.extents[i] for i in op.parallels)
@@ -227,8 +233,9 @@ class _Builder:
     def _target(
         self, op: tir.BlockOp, index: int, is_set: bool, read: Sequence[SSAValue]
     ) -> Buffer:
-        """Makes the buffer of a block's result ready to be updated. `read` are the values that its
-        function reads beside its own operands."""
+        """Gives the buffer of a block's result, ready to be updated. `read` are the values that its
+        function reads beside its own operands.
+        """
         start = op.outs[index]
         owner = start.owner
         if isinstance(owner, tir.FillOp | tir.EmptyOp) and start not in self.buffers:
@@ -239,8 +246,9 @@ class _Builder:
         return self._owned(start, op, [*op.ins, *op.outs, *read])
 
     def _owned(self, value: SSAValue, op: Operation, used: Sequence[SSAValue]) -> Buffer:
-        """Gives a buffer that holds a value and that an op, which uses these, may change: the
-        value's own if nobody needs it any more."""
+        """Gives a buffer with a value that an op, which uses these values, may change: the value's
+        own if nobody needs it any more, else a copy.
+        """
         held = self._held(value)
         is_ours = held.place == ARENA and not is_given(value)
         if is_ours and self._liveness.may_overwrite(op, value, used):
@@ -250,7 +258,7 @@ class _Builder:
     # -- loops
 
     def _repeat(self, op: tir.ForOp) -> None:
-        """Adds a loop; each value that it carries lies in one buffer, which iterations change."""
+        """Adds a loop; each value that it carries has one buffer, which iterations change."""
         name = f"t{self._loops}"
         self._loops += 1
         carried = [self._owned(value, op, op.initial) for value in op.initial]
@@ -280,8 +288,9 @@ class _Builder:
     # -- branches
 
     def _inline(self, op: FuncCallOp, body: Block) -> None:
-        """Writes the steps of a function. What it is given is changed by none of them, and each
-        result has a buffer of its own."""
+        """Adds the steps of a function. None of them changes its arguments, and each result has a
+        buffer of its own.
+        """
         given = [self._held(value) for value in op.operands]
         self.buffers.update(zip(body.args, given, strict=True))
         for inner in body.ops:
@@ -296,7 +305,7 @@ class _Builder:
                 taken.add(held)
 
     def _branch(self, op: ForeignOp) -> None:
-        """Either graph leaves its results where those of the op are."""
+        """Adds the steps of both graphs of an If, which leave their results in the same buffers."""
         graphs = dict(op.named_graphs())
         made = Branch(self._held(op.inputs[0]), [], [])
         results = [buffer_of(result) for result in op.results]
@@ -312,8 +321,9 @@ class _Builder:
         self.buffers.update(zip(op.results, results, strict=True))
 
     def _leave(self, op: GraphYieldOp, present: Sequence[bool], results: Sequence[Buffer]) -> None:
-        """Hands on what a graph yields. What is not known to be an array of the result's type goes
-        by way of what runs the calls."""
+        """Copies what a graph yields to the results. A value that may not be an array of the
+        result's type is passed on by what runs the calls.
+        """
         sources, places = [self._held(value) for value in op.operands], iter(results)
         targets = [next(places) if there else None for there in present]
         pairs = [(s, t) for s, t in zip(sources, targets, strict=True) if t is not None]
@@ -331,8 +341,9 @@ class _Builder:
     def _scheduled(
         self, op: Operation, inputs: Sequence[Buffer], outputs: Sequence[Buffer]
     ) -> list[Step] | None:
-        """Gives the steps of a region function in memory, for which there is no code of its
-        target."""
+        """Gives the steps of a region function in memory that has no code of its target; None for
+        others, and where it has no form in C.
+        """
         body = self._functions.get(op.callee.string_value()) if isinstance(op, CallOp) else None
         if body is None or body.is_declaration or not is_in_memory(body):
             return None
@@ -355,8 +366,9 @@ class _Builder:
         return inputs, outputs
 
     def _held(self, value: SSAValue) -> Buffer:
-        """Gives the buffer of a value, also of a start that a block could have begun from, or of an
-        index."""
+        """Gives the buffer of a value; a start for blocks, or an index, gets one if it has none
+        yet.
+        """
         if value in self._numbers:
             made = Buffer(tensor(i64, []), ARENA)
             self._steps.append(Fill(made, self._numbers[value], all_of(made)))
@@ -381,7 +393,7 @@ class _Builder:
 
 
 def buffer_of(value: OpResult) -> Buffer:
-    """Gives a new buffer for what an op makes."""
+    """Makes a buffer for what an op makes."""
     op = value.op
     bound = op.bound(value.index) if isinstance(op, tir.ExternOp) else None
     if bound is not None and static_shape(value.type) is None:
@@ -401,7 +413,7 @@ def is_given(value: SSAValue) -> bool:
 
 
 def functions_of(function: FuncOp) -> dict[str, FuncOp]:
-    """Gives the functions that a function can call, by name."""
+    """Gives the functions that a function may call, by name."""
     module = function.parent_op()
     found = [op for op in module.walk() if isinstance(op, FuncOp)] if module else []
     return {other.sym_name.data: other for other in found}

@@ -1,4 +1,4 @@
-"""Replaces quotients by a constant, if they are rounded to integers and clamped, by products.
+"""Replaces quotients by a constant with products, where they are rounded to integers and clamped.
 
 A division takes as long as ten multiplications. `x / y` is rounded, and `x * (high + low)` with
 `high + low` close to 1 / y, by one fused operation, may round to a neighbour. What both are rounded
@@ -39,7 +39,9 @@ static inline float quotient(float x, float y, float high, float low)
 
 
 def as_product(op: arith.DivfOp, known: Ranges) -> tuple[float, float] | None:
-    """High and low for a division whose result is only rounded and clamped, if they exist."""
+    """Finds two numbers to multiply by in place of a division whose result is only rounded and
+    clamped; None where there are none.
+    """
     divisor, bounds = _constant(op.rhs), _clamp(op.result)
     if divisor is None or bounds is None or op.result.type != f32:
         return None
@@ -50,8 +52,8 @@ def as_product(op: arith.DivfOp, known: Ranges) -> tuple[float, float] | None:
 
 
 def _clamp(value: SSAValue) -> tuple[int, int] | None:
-    """Gives the whole numbers between which all that uses a value clamps it, when it has rounded
-    it.
+    """Finds the whole numbers between which a value is clamped after rounding; None where it is
+    used otherwise.
     """
     rounded = _only_user(value, math.RoundEvenOp)
     larger = _only_user(rounded, arith.MaximumfOp)
@@ -84,8 +86,9 @@ def _constant(value: SSAValue) -> float | None:
 
 @cache
 def reciprocal_of(divisor: float, low: int, high: int) -> tuple[float, float] | None:
-    """Gives two f32 whose sum times x, fused, rounds to the same integer from `low` to `high` as x
-    over this f32, for every finite f32 x; None if what 1 / divisor is nearest to does not."""
+    """Finds two f32 with `fmaf(x, first, x * rest)` rounding to the same integer from `low` to
+    `high` as x over this f32, for every finite f32 x. None if those nearest to 1 / divisor do not.
+    """
     y = np.float32(divisor)
     first = np.float32(1.0 / float(y))
     rest = np.float32((1.0 - float(first) * float(y)) / float(y))
@@ -106,8 +109,9 @@ def reciprocal_of(divisor: float, low: int, high: int) -> tuple[float, float] | 
 
 
 def _products(x: np.ndarray, first: np.float32, rest: np.float32) -> tuple[np.ndarray, bool]:
-    """`fmaf(x, first, x * rest)`, and whether these are known to be rounded right: a sum in f64
-    that was rounded itself must not be half-way between two f32."""
+    """Computes `fmaf(x, first, x * rest)`, and tells whether all are known to be rounded right: a
+    sum in f64 that was rounded itself must not lie half-way between two f32.
+    """
     large, small = x.astype(np.float64) * float(first), (x * rest).astype(np.float64)
     total = large + small
     back = total - large

@@ -20,9 +20,10 @@ _INCLUDES = "".join(f"#include <{n}.h>\n" for n in ("math", "stddef", "stdint", 
 
 
 def region_in_c(function: FuncOp, name: str, parameters: str, text_of: TextOf) -> str:
-    """Defines `int NAME(parameters)`, of which the arrays `inputs` and `outputs` are those of the
-    function, and all that it calls, with names of its own. `text_of` gives the C of an instruction
-    or None. Raises NoC for what has no form in C."""
+    """Writes `int NAME(parameters)`, with all that it calls under names of its own. Of its
+    parameters the arrays `inputs` and `outputs` are those of the function. `text_of` gives the C of
+    an instruction or None. Raises NoC for what has no form in C.
+    """
     program = in_memory(function, CHost("generic"), text_of)
     inputs = [f"(const {_kind(b.type)} *)inputs[{i}]" for i, b in enumerate(program.arguments)]
     outputs = [f"({_kind(b.type)} *)outputs[{i}]" for i, b in enumerate(program.results)]
@@ -37,7 +38,7 @@ def region_in_c(function: FuncOp, name: str, parameters: str, text_of: TextOf) -
 
 
 def _functions(name: str, parameters: str, body: Nodes, size: int) -> str:
-    """Gives the function of a body, with memory where its buffers need some."""
+    """Writes the function of a body, with memory for its buffers where they need some."""
     if not size:
         return definition(f"int {name}({parameters})", body)
     inner = definition(f"static int {name}_in({parameters}, unsigned char *const m)", body)
@@ -56,7 +57,7 @@ def _kind(type_: Attribute) -> str:
 
 
 def _once(text: str) -> str:
-    """Gives a text that takes effect once, however many functions of a file bring it along."""
+    """Makes a text take effect once, however many functions of a file have it."""
     guard = f"BYOCIR_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     return f"#ifndef {guard}\n#define {guard}\n{text}#endif\n"
 

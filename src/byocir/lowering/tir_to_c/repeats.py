@@ -1,4 +1,4 @@
-"""Loops of schedules in C: plain, shared by threads, written out, or as lanes."""
+"""Writes loops of schedules in C: plain, shared by threads, written out, or as lanes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ THREAD = {
 
 
 def repeated(step: Repeat, inner: Nodes, condition: str = "") -> Nodes:
-    """Gives the loop of a step, given what it repeats and what must hold for that. Threads have
-    memory of their own in what is called `thread`; a loop that is unrolled has a C block for each
-    iteration."""
+    """Writes the loop of a step around what it repeats; a condition may end it early. Each thread
+    has memory of its own, by its number in `thread`. A loop that is unrolled has a C block for each
+    iteration.
+    """
     if step.kind is LoopKind.UNROLL and not condition:
         size = sum(1 for _ in printed(live(inner)))
         if step.extent * size <= MOST_LINES:

@@ -12,7 +12,9 @@ _INCLUDE = re.compile(r'^#include "(.*)"\n+', re.MULTILINE)
 
 @cache
 def with_includes(name: str) -> dict[str, str]:
-    """Gives a file and those of byocir that it includes, by name, each behind what it includes."""
+    """Reads a C file and those of byocir that it includes, by name, each behind what it includes
+    itself.
+    """
     text = (FOLDER / name).read_text(encoding="utf-8")
     files: dict[str, str] = {}
     for included in _INCLUDE.findall(text):

@@ -1,4 +1,5 @@
-"""Scalar bodies as C: one statement for each op, with the evaluator's meaning and none undefined.
+"""Writes scalar bodies as C: one statement for each op, with the evaluator's meaning and nothing
+undefined.
 
 Integers wrap around, so sums and products are computed unsigned; shifts by too much, division by
 zero and floats that fit no integer have a result, given by small functions that the source defines
@@ -114,7 +115,7 @@ class Scalars:
         """Tells if a statement may return from the function, with OUTSIDE."""
 
     def rounded(self, type_: Attribute, value: str) -> str:
-        """Gives a float of C as a value of a float type, which may have 16 bits."""
+        """Writes a float of C rounded to a float type, which may have 16 bits."""
         if type_ not in HALVES:
             return value
         self.helpers |= HALF
@@ -127,9 +128,10 @@ class Scalars:
         values: Sequence[SSAValue],
         letter: str = "v",
     ) -> tuple[list[Node], list[str]]:
-        """Gives statements that compute `values` from a block's arguments, given as C expressions,
-        and the expressions of the values. Variables are called by the letter and a number. Raises
-        NoC for an op without a form in C."""
+        """Writes statements that compute `values` from a block's arguments, given as C expressions;
+        gives them and the expressions of the values. Variables are named by the letter and a
+        number. Raises NoC for an op without a form in C.
+        """
         names, lines = dict(arguments), list[Node]()
         ops = list(sources(block, values))
         clamps = {op: clamp for op in ops if (clamp := clamp_after_cast(op, self.floats))}
@@ -194,7 +196,7 @@ class Scalars:
         return CONVERSIONS[type(op)](self, op.operands[0].type, op.results[0].type, value)
 
     def _checks(self, op: ReadOp, indices: list[str]) -> list[str]:
-        """Spells the conditions that each index is inside, where that is not known."""
+        """Writes the conditions that indices are inside, where that is not known."""
         lines: list[str] = []
         for value, text, size in zip(op.indices, indices, shape_of(op.array.type), strict=True):
             low, high = self.ranges.get(value, (-1, size))
@@ -265,8 +267,9 @@ class Scalars:
         return f"{name}({', '.join(operands)})"
 
     def _unsigned(self, kind: type[Operation], type_: Attribute, operands: list[str]) -> str:
-        """Operators on the bits of signed numbers as those of unsigned ones. By zero it is 0, and
-        so is what is shifted too far."""
+        """Writes an operator of unsigned numbers on the bits of signed ones. Dividing by zero gives
+        0, as does shifting by too many bits.
+        """
         own, wide, (sign, otherwise) = c_type(type_), unsigned_type(type_), _UNSIGNED[kind]
         name = f"{kind.name.replace('arith.', '')}_{wide}"
         if otherwise is None:
@@ -279,7 +282,7 @@ class Scalars:
         return f"({own}){name}(({wide}){operands[0]}, ({wide}){operands[1]})"
 
     def _divide(self, remainder: bool, type_: Attribute, operands: list[str]) -> str:
-        """Divides towards zero; x / 0 is 0, and the least number by -1 is itself."""
+        """Writes a division towards zero; x / 0 is 0, and the least number by -1 is itself."""
         own, wide = c_type(type_), unsigned_type(type_)
         name = f"{'rem' if remainder else 'div'}_{own}"
         negated = "0" if remainder else f"({own})(0 - ({wide})x)"
@@ -291,8 +294,9 @@ class Scalars:
         return f"{name}({', '.join(operands)})"
 
     def _inside(self, op: arith.FPToSIOp | arith.FPToUIOp, value: str) -> str | None:
-        """Gives the integer of a float of which it is known that it fits, or else that it is no
-        number, for which stands the least."""
+        """Writes the integer of a float that is known to fit; if it may be NaN, that gives the
+        least integer. None where it may not fit.
+        """
         source, target = op.input.type, op.result.type
         signed, width = isinstance(op, arith.FPToSIOp), width_of(target)
         known = range_of(op.input, self.floats)
@@ -312,8 +316,9 @@ class Scalars:
         return f"({own}){value}" if signed else f"({own})({converted}){value}"
 
     def to_signed(self, source: Attribute, target: Attribute, value: str) -> str:
-        """Converts towards zero; what does not fit becomes the nearest number that does, NaN the
-        least."""
+        """Writes a conversion towards zero; what does not fit becomes the nearest number that does,
+        NaN the least.
+        """
         if target == i1:
             raise NoC("fptosi")
         source = f64 if source == f64 else f32  # those of 16 bits are held as such
@@ -331,8 +336,9 @@ class Scalars:
         return f"{name}({value})"
 
     def to_unsigned(self, source: Attribute, target: Attribute, value: str) -> str:
-        """Converts as `to_signed` does, to an unsigned number, whose bits are then held as signed
-        ones."""
+        """Writes a conversion as `to_signed`, to an unsigned number whose bits are then held as
+        signed ones.
+        """
         if target == i1:
             raise NoC("fptoui")
         source = f64 if source == f64 else f32

@@ -1,4 +1,4 @@
-"""A function in memory as steps: its loops as they are written.
+"""Turns a function in memory into steps: its loops as they are written.
 
 Blocks become functions that stand where their block stands, with its bases as arguments. Loops keep
 their order and their kinds: parallel ones are shared by threads, the outermost of them only, unless
@@ -67,9 +67,10 @@ def steps_in_memory(
     host: CHost,
     text_of: TextOf = lambda op: None,
 ) -> list[Step]:
-    """Gives the steps of a function on memrefs, given the buffers of its arguments, of which those
-    behind the inputs are written. What it may see of them before holds zeros. `text_of` gives the C
-    of its instructions. Raises NoC for what has no form in C."""
+    """Makes the steps of a function on memrefs, given the buffers of its arguments; those behind
+    the inputs are written. Outputs whose former content the function may see are set to zeros
+    first. `text_of` gives the C of its instructions. Raises NoC for what has no form in C.
+    """
     block = function.body.block
     writer = _Writer(program, host, text_of)
     writer.buffers = dict(zip(block.args, buffers, strict=True))
@@ -87,7 +88,7 @@ def _is_set_first(output: SSAValue, block: Block) -> bool:
 
 
 class _Writer:
-    """Writes the steps of one function and of those that it calls."""
+    """Makes the steps of one function and of those that it calls."""
 
     def __init__(self, program: CProgram, host: CHost, text_of: TextOf) -> None:
         self.program, self.host, self.text_of = program, host, text_of
@@ -121,7 +122,7 @@ class _Writer:
             self._enclosing(op)
 
     def _enclosing(self, op: Operation) -> None:
-        """Reads an op around others."""
+        """Adds the steps of an op that has others inside."""
         if isinstance(op, tir.IntrinsicOp):
             self._instruction(op)
         elif isinstance(op, byoc.CompositeOp | byoc.RegionOp) and not op.results:
@@ -180,8 +181,9 @@ class _Writer:
         self.steps.append(Compute(kernel, [*sources, *targets], names(op.location), starts))
 
     def _instruction(self, op: tir.IntrinsicOp) -> None:
-        """Writes what a target says for each call of an instruction, else the blocks that tell
-        what it does."""
+        """Adds the target's C for each call of an instruction; without it, the blocks that say what
+        it does.
+        """
         calls = calls_of(op)
         texts = [self.text_of(call) for call in calls]
         if None in texts:
@@ -251,7 +253,7 @@ class _Writer:
         self.steps.append(inside)
 
     def _lanes(self, op: tir.ForOp) -> bool:
-        """Makes a loop around one block the lanes of the block; tells if that can be."""
+        """Makes a loop around one block the lanes of the block; tells if it could."""
         inner = [each for each in op.body.block.ops if not is_index_arithmetic(each)]
         if len(inner) != 1 or not isinstance(inner[0], tir.BlockOp):
             return False
@@ -266,7 +268,7 @@ class _Writer:
     # -- indices
 
     def _text(self, value: Linear[SSAValue]) -> str:
-        """Gives an index as a C expression."""
+        """Writes an index as a C expression."""
         parts = [f"{c} * {self._atom(v)}" if c != 1 else self._atom(v) for v, c in value.terms]
         parts += [str(value.constant)] if value.constant or not parts else []
         return " + ".join(f"({part})" if part.startswith("-") else part for part in parts)
@@ -285,14 +287,14 @@ class _Writer:
 
 
 def _kind(op: tir.ForOp) -> tir.LoopKind:
-    """Gives the kind of a loop in C: lanes cannot have buffers of their own."""
+    """Gives the kind that a loop has in C: one with buffers inside cannot become lanes."""
     kind = op.kind.data
     own = any(isinstance(inner, tir.AllocOp) for inner in op.walk())
     return tir.LoopKind.SERIAL if kind is tir.LoopKind.VECTORIZE and own else kind
 
 
 def _function(op: Operation, name: str) -> FuncOp | None:
-    """Gives the function of this name in the module around an op."""
+    """Finds the function of this name in the module around an op."""
     top = op
     while (parent := top.parent_op()) is not None:
         top = parent
@@ -302,12 +304,14 @@ def _function(op: Operation, name: str) -> FuncOp | None:
 
 
 def _may_return(step: Step) -> bool:
-    """Tells if a step may end the function, which a thread cannot."""
+    """Tells if a step may end the function, which a single thread cannot."""
     return isinstance(step, Extern) or (isinstance(step, Compute) and step.kernel.can_fail)
 
 
 def _in_place(op: tir.BlockOp) -> bool:
-    """Tells if each buffer is updated once, and read where it is updated if at all."""
+    """Tells if a block updates each buffer once, and reads it only at the element that it
+    updates.
+    """
     maps: Mapping[SSAValue, object] = dict(zip(op.outs, op.out_maps, strict=True))
     read = zip(op.ins, op.in_maps, strict=True)
     whole = {list(op.ins)[i] for i in op.whole if i < len(op.ins)}
@@ -319,8 +323,8 @@ def _in_place(op: tir.BlockOp) -> bool:
 
 
 def _block_after(fill: tir.FillOp) -> tir.BlockOp | None:
-    """Gives the reduction right behind a fill that starts from its number and writes the whole
-    buffer.
+    """Finds the reduction right behind a fill that starts from its number and writes the whole
+    buffer; None if there is none.
     """
     after = fill.next_op
     while after is not None and (
@@ -341,7 +345,7 @@ def _block_after(fill: tir.FillOp) -> tir.BlockOp | None:
 
 
 def _fill_before(op: tir.BlockOp) -> tir.FillOp | None:
-    """Gives the fill whose number a block starts from, as `_block_after` finds it."""
+    """Finds the fill whose number a block starts from, as `_block_after` does."""
     before = op.prev_op if op.parent is not None else None
     while before is not None and not isinstance(before, tir.FillOp):
         if not is_index_arithmetic(before) and not isinstance(before, tir.AllocOp | tir.ConstantOp):

@@ -1,4 +1,4 @@
-"""The C source and header of a program.
+"""Writes the C source and header of a program.
 
 C99 without heap, input or output, and with no globals: weights and arena are the caller's, region
 functions are reached through a function pointer. The same function gives the same bytes.
@@ -56,8 +56,9 @@ _KEYWORDS = re.compile(
 
 @dataclass(frozen=True)
 class CPort:
-    """An input or output of a model: its name there and in C. If its shape is open, the member's
-    name with `_shape` has it, and the type is that of the largest."""
+    """An input or output of a model: its name there and in C. If its shape is open, the member of
+    its name with `_shape` has the sizes, and the type is that of the largest.
+    """
 
     name: str
     member: str
@@ -80,7 +81,7 @@ class HostCode:
 
     @property
     def weights(self) -> bytearray:
-        """The constants as `run` takes them: one image."""
+        """The constants as `run` takes them: in one image."""
         image = bytearray(self.program.constant_bytes)
         for offset, array in self.program.constants:
             data = array.values().reshape(-1).view(np.uint8)
@@ -94,19 +95,19 @@ class HostCode:
 
     @property
     def calls(self) -> list[CallStep]:
-        """The steps that run elsewhere, by the index that the region function is given."""
+        """The steps that run elsewhere, by the index that the region function gets."""
         return [step for step in all_steps(self.program.steps) if isinstance(step, CallStep)]
 
     @property
     def is_worth_it(self) -> bool:
-        """Tells if it computes anything itself, or there is nothing that it cannot hold."""
+        """Tells if the code computes anything itself, or holds all values of the program."""
         kept = any(b.place == KEPT for call in self.calls for b in buffers_of(call))
         steps = all_steps(self.program.steps)
         return not kept or any(isinstance(step, Compute | Extern) for step in steps)
 
 
 def emit_host(function: FuncOp, name: str = "model", host: CHost = ANY) -> HostCode:
-    """C for a function on tensors. `name` begins the names of what the header declares."""
+    """Writes C for a function on tensors. `name` begins the names of what the header declares."""
     program = program_of(function, host)
     inputs, outputs = names_of(function)
     inputs, outputs = _ports(inputs, program.arguments), _ports(outputs, program.results)
@@ -116,7 +117,7 @@ def emit_host(function: FuncOp, name: str = "model", host: CHost = ANY) -> HostC
 
 
 def _ports(names: Sequence[str], buffers: Iterable[Buffer]) -> list[CPort]:
-    """Gives the values among these that are arrays."""
+    """Selects the values that are arrays."""
     ports: list[CPort] = []
     taken: set[str] = set()
     for name, buffer in zip(names, buffers, strict=True):
@@ -242,7 +243,9 @@ class _Writer:
         return calls
 
     def _function(self, head: Sequence[str], body: Nodes) -> str:
-        """Gives a function that does some of the steps, and gives 0 or what ends the run."""
+        """Writes a function that does some of the steps; it returns 0 or the code that ends the
+        run.
+        """
         given = [
             "const void *const *const w = constants;",
             "unsigned char *const m = arena;",
@@ -251,7 +254,7 @@ class _Writer:
         return definition("\n".join(head), [*given, *body, "return 0;"])
 
     def _head(self, what: str, weights: str, end: str = ")") -> list[str]:
-        """Writes the head of a function of the header."""
+        """Writes the head of a function as in the header."""
         return self._head_of(f"int {self.name}_{what}(", weights, end)
 
     def _head_of(self, head: str, weights: str, end: str) -> list[str]:

@@ -47,8 +47,9 @@ into their caller it may give the second other sums than the first has left in m
 
 
 class StepWriter:
-    """Writes steps that name arrays by these expressions. Functions that it makes begin with the
-    prefix."""
+    """Writes steps, in which arrays have these names. The names of functions that it makes begin
+    with the prefix.
+    """
 
     def __init__(
         self, inputs: Sequence[str], outputs: Sequence[str], threads: int = 1, prefix: str = "k"
@@ -66,13 +67,15 @@ class StepWriter:
 
     @property
     def shared(self) -> list[str]:
-        """Lists what stands before the functions, the same in each program that needs it."""
+        """The definitions that stand before the functions, the same in each program that needs
+        them.
+        """
         directives = [DIRECTIVES] if self.threads > 1 else []
         helpers = [text for _, text in sorted(self.helpers.items())]
         return [*directives, *helpers, *self.files.values()]
 
     def nodes(self, steps: Sequence[Step]) -> Nodes:
-        """Gives the statements of steps, on several threads as a team runs them."""
+        """Writes the statements of steps; on several threads a team runs them."""
         if self.threads > 1:
             return teamed(steps, self.threads, self._step)
         return [node for step in steps for node in self._step(step)]
@@ -161,7 +164,7 @@ class StepWriter:
         return [Block([*pointers, *step.text.splitlines()], comment(step.nodes))]
 
     def _arrays(self, buffers: Sequence[Buffer]) -> str:
-        """Gives rows of a table of arrays."""
+        """Writes the rows of a table of arrays."""
         rows: list[str] = []
         for buffer in buffers:
             shape, kind = shape_of(buffer.type), dtype_of(element_type_of(buffer.type)).name.upper()
@@ -187,7 +190,7 @@ class StepWriter:
         return f"({kind} *)(void *)(m + {buffer.index}{own})"
 
     def _kernel(self, kernel: Kernel) -> str:
-        """Gives the name of a kernel's function; equal ones share one."""
+        """Gives the name of a kernel's function; equal functions are written once."""
         text = definition(f"({', '.join(kernel.parameters)})", kernel.body)
         if text not in self._kernels:
             made = self._kernels[text] = f"{self.prefix}{len(self._kernels)}"
@@ -198,11 +201,11 @@ class StepWriter:
 
 
 def checked(call: str) -> Nodes:
-    """Gives a call whose code, if it is not 0, ends the run."""
+    """Writes a call that ends the run with its code if that is not 0."""
     return [Declare("int", "code", call), "if (code != 0) return code;"]
 
 
 def comment(nodes: Sequence[str]) -> str:
-    """Gives names in a comment, without what would end it, nest it or be a trigraph."""
+    """Writes names as a comment, without characters that would end it, nest it or be a trigraph."""
     text = re.sub(r"[^ -~]|[?\\\\]", "_", ", ".join(nodes))
     return text.replace("*/", "* /").replace("/*", "/ *")

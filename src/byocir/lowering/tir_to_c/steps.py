@@ -1,4 +1,4 @@
-"""The steps of a program on buffers, as they become C one by one."""
+"""Defines the steps of a program on buffers, which become C one by one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ LOCAL, KEPT, SIZES = "local", "kept", "sizes"
 @dataclass(eq=False)
 class Buffer:
     """Memory for an array: `place` says where, `index` is the number of an input, output, constant
-    or local array, or the offset in bytes in the arena. `SIZES` are those of an output."""
+    or local array, or the offset in bytes in the arena. The place `SIZES` is that of an output's
+    sizes.
+    """
 
     type: Attribute
     place: str
@@ -46,13 +48,13 @@ class Buffer:
 
     @property
     def stride(self) -> int:
-        """Bytes from one copy to the next."""
+        """The bytes from one copy to the next."""
         return self.nbytes if self.copies == 1 else -(-self.nbytes // ALIGN) * ALIGN
 
 
 @dataclass(frozen=True)
 class Compute:
-    """A kernel on buffers, inputs first."""
+    """Runs a kernel on buffers, inputs first."""
 
     kernel: Kernel
     buffers: list[Buffer]
@@ -64,8 +66,9 @@ class Compute:
 
 @dataclass(frozen=True)
 class Fill:
-    """Elements of a buffer are a number, given as a C expression: all of them, or those that
-    the next kernel, which does not read them, leaves unwritten."""
+    """Sets elements of a buffer to a number, given as a C expression: all of them, or those that
+    the next kernel, which does not read them, leaves unwritten.
+    """
 
     buffer: Buffer
     number: str
@@ -77,13 +80,13 @@ class Fill:
 
 
 def all_of(buffer: Buffer) -> list[Runs]:
-    """Gives the elements of a buffer, as the only run."""
+    """Describes all elements of a buffer, as one run."""
     return [Runs(0, buffer.count)]
 
 
 @dataclass(frozen=True)
 class Copy:
-    """A buffer's bytes to another of its type."""
+    """Copies a buffer to another of its type."""
 
     source: Buffer
     target: Buffer
@@ -91,9 +94,10 @@ class Copy:
 
 @dataclass(frozen=True)
 class CallStep:
-    """A step that runs elsewhere: a call of a region function, or an op without a form in C. Inputs
-    are its operands, then what the graphs of a foreign op capture. For the end of a graph of an If,
-    the operands are the outputs."""
+    """Calls what runs elsewhere: a region function, or an op without a form in C. Inputs are its
+    operands, then what the graphs of a foreign op capture. For the end of a graph of an If, the
+    operands are the outputs.
+    """
 
     op: Operation
     inputs: list[Buffer]
@@ -102,7 +106,7 @@ class CallStep:
 
 @dataclass(frozen=True)
 class Extern:
-    """A routine on buffers, and the integers that it takes."""
+    """Calls a routine on buffers, with the integers that it takes."""
 
     routine: Routine
     inputs: list[Buffer]
@@ -118,7 +122,7 @@ does."""
 
 @dataclass(frozen=True)
 class BufferElement:
-    """An element of a buffer, which C calls by a name; the offset is a C expression."""
+    """An element of a buffer that C calls by a name; its offset is a C expression."""
 
     name: str
     buffer: Buffer
@@ -127,7 +131,7 @@ class BufferElement:
 
 @dataclass(frozen=True)
 class Instruct:
-    """An instruction of a target, by its text in C, which names these places."""
+    """Runs an instruction of a target, by its text in C, which names these places."""
 
     text: str
     places: list[BufferElement]
@@ -137,14 +141,14 @@ class Instruct:
 
 @dataclass(frozen=True)
 class Local:
-    """An array of the C block that the step stands in."""
+    """Declares an array of the C block that the step stands in."""
 
     buffer: Buffer
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """Steps that run for each value of a C variable from 0, as its kind says."""
+    """Runs steps for each value of a C variable from 0 on, as its kind says."""
 
     name: str
     extent: int
@@ -158,7 +162,7 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Branch:
-    """Steps that run where a condition of one element holds, and others where it does not."""
+    """Runs steps where a condition of one element holds, and others where it does not."""
 
     condition: Buffer
     steps: list[Step]
@@ -169,7 +173,7 @@ Step = Branch | Compute | Fill | Copy | CallStep | Extern | Instruct | Repeat | 
 
 
 def buffers_of(step: Step) -> list[Buffer]:
-    """Gives all buffers that a step touches, but for those of the steps inside it."""
+    """Lists all buffers that a step touches, without those of the steps inside it."""
     named = _named(step)
     return [*named, *(buffer.sizes for buffer in named if buffer.sizes is not None)]
 
@@ -193,14 +197,14 @@ def _named(step: Step) -> list[Buffer]:
 
 
 def inside(step: Step) -> list[list[Step]]:
-    """Gives the lists of steps inside a step."""
+    """Lists the lists of steps inside a step."""
     if isinstance(step, Branch):
         return [step.steps, step.otherwise]
     return [step.steps] if isinstance(step, Repeat) else []
 
 
 def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
-    """Gives the steps and those inside them, in order."""
+    """Yields the steps and those inside them, in order."""
     for step in steps:
         yield step
         for inner in inside(step):
@@ -209,8 +213,9 @@ def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
 
 @dataclass
 class CProgram:
-    """The steps of a function, where its arguments and results are, its constants with their
-    offsets where they lie in one image, and its arena."""
+    """The steps of a function, with its arguments and results, its constants with their offsets
+    where they lie in one image, and its arena.
+    """
 
     steps: list[Step] = field(default_factory=list[Step])
     arguments: list[Buffer] = field(default_factory=list[Buffer])
@@ -221,7 +226,7 @@ class CProgram:
     _numbers: dict[Array, int] = field(default_factory=dict[Array, int])
 
     def constant(self, array: Array, type_: Attribute) -> Buffer:
-        """Gives the buffer of a constant; equal ones share one."""
+        """Gives the buffer of a constant; equal constants share one."""
         if array not in self._numbers:
             self._numbers[array] = len(self.constants)
             offset = -(-self.constant_bytes // ALIGN) * ALIGN
@@ -231,7 +236,7 @@ class CProgram:
 
 
 def arena_of(steps: Sequence[Step]) -> Arena:
-    """Gives the arena of a program, in which its buffers get their offsets."""
+    """Places a program's buffers in an arena, which gives them their offsets."""
     spans: dict[Buffer, tuple[int, int]] = {}
     _live(steps, 0, spans)
     arena = plan([Lifetime(b.stride * b.copies, *span) for b, span in spans.items()])
@@ -241,8 +246,10 @@ def arena_of(steps: Sequence[Step]) -> Arena:
 
 
 def _live(steps: Sequence[Step], start: int, spans: dict[Buffer, tuple[int, int]]) -> int:
-    """Adds the first and the last step at which each buffer of the arena is touched, counted from
-    `start`; gives the count behind the last. What a loop finds must last until its end."""
+    """Notes the first and the last step at which each buffer of the arena is touched, counting
+    steps from `start`; gives the count behind the last. A buffer that is there before a loop and
+    used in it must last until the loop's end.
+    """
     for step in steps:
         for buffer in buffers_of(step):
             if buffer.place == ARENA:

@@ -1,4 +1,4 @@
-"""The loops around the tiles of a contraction, and what follows each tile."""
+"""Writes the loops around the tiles of a contraction, and what follows each tile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from byocir.rewrites.host.tile_shape import TileShape, heights_of, split
 
 @dataclass(frozen=True)
 class _Range:
-    """A loop over tiles: `name` goes from `start` to `stop` by `step`."""
+    """A loop over tiles: `name` counts from `start` up to `stop` by `step`."""
 
     name: str
     start: int
@@ -33,7 +33,7 @@ class _Range:
 
 
 class TileNest:
-    """The loops over the tiles of a contraction, with what follows each."""
+    """Writes the loops over the tiles of a contraction, with what follows each tile."""
 
     def __init__(
         self,
@@ -58,8 +58,9 @@ class TileNest:
         )
 
     def body(self, threads: int) -> Nodes:
-        """Gives the kernel's body, for so many threads that all call it; what it calls is then in
-        `helpers`."""
+        """Writes the kernel's body, which all of so many threads call; functions that it calls are
+        in `helpers` afterwards.
+        """
         columns, positions = self._around()
         chunks, rows = self._chunks(), self._rows()
         body: list[Node] = []
@@ -74,8 +75,9 @@ class TileNest:
         return body
 
     def _around(self) -> tuple[list[_Range], list[_Range]]:
-        """Gives the other loops: those along which the vectors of the operand that rows share
-        change, and the rest."""
+        """Gives the loops that are neither lanes nor rows: first those along which only the operand
+        that rows share moves, then the rest.
+        """
         others = [
             loop for loop in self.writer.parallel if loop is not self.lane and loop not in self.rows
         ]
@@ -91,8 +93,9 @@ class TileNest:
         return columns, positions
 
     def _chunks(self) -> list[_Range]:
-        """Gives the lane in tiles of full width, then in narrower ones; the last may begin earlier
-        and compute some elements a second time."""
+        """Cuts the lane into tiles of full width, then narrower ones; the last may begin earlier
+        and compute some elements a second time.
+        """
         lanes, extent = self.shape.lanes, self.lane.extent
         chunks: list[_Range] = []
         done = 0
@@ -107,7 +110,7 @@ class TileNest:
         return chunks
 
     def _rows(self) -> list[list[_Range]]:
-        """Gives the rows in tiles of even heights."""
+        """Cuts the rows into tiles of even heights."""
         extents = [row.extent for row in self.rows]
         pieces: list[list[_Range]] = [[]]
         for row, height in zip(self.rows, heights_of(extents, self.shape.rows), strict=True):
@@ -118,8 +121,9 @@ class TileNest:
     def _ordered(
         self, columns: list[_Range], positions: list[_Range], chunk: _Range, tall: list[_Range]
     ) -> list[_Range]:
-        """Outermost first: the operand that rows share stays in a cache while others pass over it,
-        all of it if it fits."""
+        """Orders the loops, outermost first, so that the operand which rows share stays in a cache
+        while others pass over it: all of it if it fits.
+        """
         shared = [f.access.nbytes for f in self.tile.factors if f.follows and not f.has_rows]
         if sum(shared) <= self.host.description.l2 // 2:
             return [*positions, *tall, *columns, chunk]
@@ -128,7 +132,7 @@ class TileNest:
     def _nested(
         self, ranges: Sequence[_Range], inner: Nodes, threads: int, *, waits: bool
     ) -> Nodes:
-        """Gives loops over tiles, the outer ones shared by threads."""
+        """Writes loops over tiles, the outer ones shared by threads."""
         looped = [r for r in ranges if r.count > 1]
         fixed = [r for r in ranges if r.count == 1]
         body: Nodes = [*(Declare("ptrdiff_t", r.name, str(r.start)) for r in fixed), *inner]
@@ -168,7 +172,7 @@ class TileNest:
         return f"{name}({', '.join(arguments)});"
 
     def _finish(self, heights: list[int], steps: Sequence[int], width: int) -> Nodes:
-        """Gives the epilogue over a tile, whose elements are in `t`."""
+        """Writes the epilogue over a tile, whose elements are in `t`."""
         lane = self.lane
         terms = [f"{step} * r{i}" for i, step in enumerate(steps) if heights[i] > 1]
         inner = self.writer.finished(f"t[{' + '.join([*terms, 'j'])}]")
@@ -187,9 +191,10 @@ class TileNest:
         return body
 
     def _within(self) -> tuple[str | None, str | None]:
-        """Bounds the epilogue where not all elements of the tile have one: gives the number
-        along the lane that do, if neighbours along the lane are neighbours in the last dimension,
-        else the condition that each must meet, which comes first."""
+        """Bounds the epilogue where some elements of a tile have none. Gives the number of elements
+        along the lane that have one, if neighbours along the lane are neighbours in the last
+        dimension; else, as the first of the two, the condition that each element must meet.
+        """
         writer = self.writer
         if writer.end is None:
             return None, None

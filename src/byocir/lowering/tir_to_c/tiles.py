@@ -1,4 +1,4 @@
-"""The text of register tiles: functions that compute one tile of a contraction."""
+"""Writes register tiles: functions that compute one tile of a contraction."""
 
 from __future__ import annotations
 
@@ -40,8 +40,10 @@ SIZES = {
 
 @dataclass(frozen=True)
 class TileFactor:
-    """An operand: where it is, apart from the reduction (`outer`) and along it (`inner`), whether
-    it `follows` the lane, and how far it is from one row to the next, for each row iterator."""
+    """An operand of a tile: where it is, apart from the reduction (`outer`) and along it (`inner`),
+    whether it `follows` the lane, and how far it is from one row to the next, for each row
+    iterator.
+    """
 
     access: BlockOperand
     outer: IndexForm
@@ -56,7 +58,7 @@ class TileFactor:
 
 @dataclass(frozen=True)
 class Tile:
-    """The C function of one register tile."""
+    """Writes the C function of one register tile."""
 
     factors: Sequence[TileFactor]
     reduction: Sequence[KernelLoop]
@@ -78,8 +80,9 @@ class Tile:
     def function(
         self, lanes: int, vectors: int, heights: Sequence[int], steps: Sequence[int]
     ) -> tuple[str, str]:
-        """Gives the name and text of a tile's function, whose results lie `steps` elements apart
-        along the row iterators."""
+        """Writes a tile's function, whose results lie `steps` elements apart along the row
+        iterators; gives its name and text.
+        """
         places = [()] if not heights else _places(heights)
         vec = self._vector(lanes)
         zero = self.number in ("0", float_literal(0, f32))
@@ -98,7 +101,7 @@ class Tile:
         return self._defined(lanes, body)
 
     def _defined(self, lanes: int, body: Nodes) -> tuple[str, str]:
-        """Gives the name and text of a function, of which the name tells the text."""
+        """Writes a function under a name that is a digest of its text; gives both."""
         parameters = [
             f"const {c_type(factor.access.element)} *restrict {name}"
             for factor, name in zip(self.factors, "pq", strict=True)
@@ -110,7 +113,7 @@ class Tile:
         return name, f"#if {self.needs(lanes)}\nstatic {fused}void {name}{text}#endif\n"
 
     def types(self, lanes: int) -> dict[str, str]:
-        """Definitions of the vector types that the function uses, by name."""
+        """Gives the definitions of the vector types that the function uses, by name."""
         kinds = {self._vector(lanes): "float" if self.is_float else "uint32_t"}
         for factor in self.factors:
             if factor.follows and not self.is_float and self.dot is None:
@@ -131,8 +134,9 @@ class Tile:
         return self.number if self.is_float else f"(uint32_t){self.number}"
 
     def _excess(self, vec: str, vectors: int) -> Nodes:
-        """Gives sums of what shifted bytes have too much, and the number that they are shifted
-        by."""
+        """Writes the number by which bytes are shifted, and sums of what that adds to the
+        products.
+        """
         if self.dot is None or not self.dot.shifts:
             return []
         return [
@@ -141,8 +145,9 @@ class Tile:
         ]
 
     def _walk(self, places: Sequence[tuple[int, ...]], lanes: int, vectors: int) -> Nodes:
-        """Gives all steps of the reduction; the last along a dot's iterator may be a smaller
-        one."""
+        """Writes all steps of the reduction; the last along a dot's iterator may have fewer
+        neighbours.
+        """
         dot = self.dot
         if dot is None or dot.left == dot.count:
             return nest(self.reduction, self._step(places, lanes, vectors))
@@ -157,8 +162,9 @@ class Tile:
     def _step(
         self, places: Sequence[tuple[int, ...]], lanes: int, vectors: int, left: int | None = None
     ) -> Nodes:
-        """Gives one step of the reduction, for all accumulators; `left` are the neighbours of a dot
-        that there are."""
+        """Writes one step of the reduction, for all accumulators; `left` is the number of
+        neighbours where a dot has fewer.
+        """
         at = [self.indices.offset(factor.inner) for factor in self.factors]
         lines: list[Node] = [
             Declare(f"{c_type(factor.access.element)} *const", f"{name}i", f"{name} + {offset}")
@@ -226,8 +232,9 @@ class Tile:
 
 
 def _widened(factor: TileFactor) -> list[str]:
-    """Gives the types of an integer operand in memory and on its way to 32 bits: gcc has vectors of
-    twice the width by one instruction, and of four times the width element by element."""
+    """Gives the types of an integer operand in memory and on its way to 32 bits: gcc makes vectors
+    of twice the width by one instruction, but of four times the width element by element.
+    """
     kind = c_type(factor.access.element)
     return [kind, kind.replace("8", "16")] if SIZES[kind] == 1 else [kind]
 

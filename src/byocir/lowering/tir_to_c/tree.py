@@ -57,7 +57,7 @@ class If:
 
 @dataclass(frozen=True)
 class Block:
-    """Statements with declarations of their own, and what a comment says of them."""
+    """Statements with declarations of their own, and a comment on them."""
 
     body: Nodes
     told: str = ""
@@ -73,13 +73,14 @@ def names_in(text: str) -> set[str]:
 
 
 def live(nodes: Nodes) -> list[Node]:
-    """Drops the declarations of names that nothing after them reads: where a comparison always
-    holds, an index is not needed, or a loop does not ask for its place."""
+    """Drops the declarations of names that nothing after them reads, such as an index where a
+    comparison always holds.
+    """
     return _live(nodes)[0]
 
 
 def _live(nodes: Nodes) -> tuple[list[Node], set[str]]:
-    """Gives the nodes that are left, and the names that they read."""
+    """Gives the nodes that are left without unused declarations, and the names that they read."""
     kept: list[Node] = []
     read: set[str] = set()
     for node in reversed(nodes):
@@ -108,7 +109,7 @@ def _alive(node: Node) -> tuple[Node, set[str]]:
 
 
 def printed(nodes: Nodes, indent: str = "") -> Iterator[str]:
-    """Gives the lines of nodes; those of the preprocessor begin at the margin."""
+    """Yields the lines of nodes; those of the preprocessor begin at the margin."""
     inner = indent + TAB
     for node in nodes:
         match node:
@@ -140,6 +141,6 @@ def _head(loop: For) -> str:
 
 
 def definition(head: str, body: Nodes) -> str:
-    """Gives a function in C, given all that comes before its body."""
+    """Writes a function in C from its head and its body."""
     lines = "\n".join(printed(live(body), TAB))
     return f"{head}\n{{\n{lines}\n}}\n"

@@ -1,4 +1,4 @@
-"""Finds the elements that a block leaves of an array that it writes: they alone must be filled."""
+"""Finds the elements of an array that a block does not write: they alone must be filled."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ MOST_RUNS = 16
 
 @dataclass(frozen=True)
 class Runs:
-    """`count` runs of `length` elements that follow each other, the first from `start` on and each
-    `step` elements after the one before."""
+    """Stretches of elements: `count` stretches of `length` elements each, the first at `start`,
+    each `step` elements after the one before.
+    """
 
     start: int
     length: int
@@ -30,8 +31,9 @@ class Runs:
 
 
 def unwritten_of(op: BlockOp, index: int) -> list[Runs]:
-    """Lists the elements that must hold the initial number before a block writes a result: those it
-    does not write itself; all where it reads them, or where they are not a few runs."""
+    """Lists the elements that must hold the initial number before a block writes a result: those
+    that it does not write itself; all where it reads them, or where they are not a few runs.
+    """
     shape = shape_of(op.outs[index].type)
     everything = [Runs(0, prod(shape))]
     if op.bases or (op.where is not None and not op.reductions):
@@ -56,7 +58,9 @@ def writes_apart(op: BlockOp, index: int) -> bool:
 
 
 def _left(op: BlockOp, index: int) -> list[Runs] | None:
-    """Gives the elements that a block does not write, in order; None where they are not told."""
+    """Lists the elements that a block does not write, in order; None where they are too many to
+    tell.
+    """
     found = _written(op, index)
     if found is None:
         return None
@@ -67,9 +71,10 @@ def _left(op: BlockOp, index: int) -> list[Runs] | None:
 
 
 def _written(op: BlockOp, index: int) -> tuple[np.ndarray, int] | None:
-    """Marks the elements that a block writes, with the number of the array that each stands for:
-    the innermost dimensions that are written throughout have no axis. None where there are too
-    many."""
+    """Marks the elements that a block writes. Innermost dimensions that are written throughout have
+    no axis; the second result is the number of elements that each mark stands for. None where there
+    are too many.
+    """
     shape, exprs = list(shape_of(op.outs[index].type)), list(op.out_maps[index].results)
     inner = 1
     while exprs and isinstance(last := exprs[-1], AffineDimExpr):
@@ -89,7 +94,9 @@ def _written(op: BlockOp, index: int) -> tuple[np.ndarray, int] | None:
 
 
 def _gathered(runs: list[tuple[int, int]]) -> list[Runs]:
-    """Starts and lengths, those that are equally far apart and equally long as one."""
+    """Joins stretches, given as start and length, that are equally long and equally far apart: (0,
+    2), (8, 2), (16, 2) → 3 stretches of 2, 8 apart.
+    """
     gathered: list[Runs] = []
     for start, length in runs:
         last = gathered[-1] if gathered else None

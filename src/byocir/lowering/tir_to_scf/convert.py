@@ -1,4 +1,4 @@
-"""convert-tir-to-scf: buffer form as plain loops, which upstream `mlir-opt` takes.
+"""convert-tir-to-scf: writes buffer form as plain loops, which upstream `mlir-opt` takes.
 
 Does: blocks, fills and copies become nests of `scf.for` around loads, a scalar body and stores;
 pads and guards become `scf.if`; `tir.for` becomes `scf.for`, a parallel one `scf.parallel`; an
@@ -97,7 +97,7 @@ def _check(module: ModuleOp) -> None:
 
 
 def _strip(attributes: dict[str, Attribute]) -> None:
-    """Takes out what upstream tools do not know."""
+    """Removes attributes that upstream tools do not know."""
     for name in [name for name in attributes if name.startswith(_OWN)]:
         del attributes[name]
 
@@ -143,7 +143,7 @@ def _strip_ports(function: FuncOp, name: str) -> None:
 
 
 def _plain(type_: Attribute) -> Attribute:
-    """Gives the type in main memory."""
+    """Gives a buffer's type in main memory; other types stay."""
     return buffer(element_type_of(type_), shape_of(type_)) if _is_memref(type_) else type_
 
 
@@ -168,7 +168,9 @@ class _Writer:
                 self._convert(op, block)
 
     def _write_out(self, op: tir.ForOp) -> None:
-        """Puts the converted body of a loop before it once for each iteration."""
+        """Copies the converted body of a loop in front of the loop, once for each iteration, and
+        erases the loop.
+        """
         numbers = [self.numbers.index(i) for i in range(op.extent.value.data)]
         for number in numbers:
             values: dict[SSAValue, SSAValue] = {op.index: number}
@@ -194,7 +196,9 @@ class _Writer:
                 _free_at_end(value, block)
 
     def _written(self, op: Operation) -> Sequence[SSAValue] | None:
-        """Emits what an op becomes; the values of its results, or None for what stays."""
+        """Emits what an op becomes, and gives the values of its results; None for an op that
+        stays.
+        """
         if isinstance(op, tir.AllocOp):
             return [_alloc(op)]
         if isinstance(op, tir.ConstantOp):
@@ -256,7 +260,7 @@ def _free_at_end(value: SSAValue, block: Block) -> None:
 
 
 def _replace(op: Operation, made: Block, results: Iterable[SSAValue]) -> None:
-    """Puts the ops of a block in the place of one op."""
+    """Replaces one op by the ops of a block."""
     ops = list(made.ops)
     for inner in ops:
         inner.detach()
@@ -267,7 +271,7 @@ def _replace(op: Operation, made: Block, results: Iterable[SSAValue]) -> None:
 
 
 class Constants:
-    """The globals of a module, one for each content."""
+    """Holds the globals of a module, one for each content."""
 
     def __init__(self, module: ModuleOp) -> None:
         self._module = module

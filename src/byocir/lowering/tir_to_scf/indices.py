@@ -1,4 +1,4 @@
-"""Index expressions as arith ops, and the index constants of a function, each once."""
+"""Writes index expressions as arith ops, and the index constants of a function, each once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from byocir.dialects.tir.affine import bounds, canonical, division_of, form_of
 
 
 class Numbers:
-    """Index constants, to be put at the begin of a function."""
+    """Collects index constants, to be put at the begin of a function."""
 
     def __init__(self, entry: Block) -> None:
         self._entry = entry
@@ -47,7 +47,8 @@ class NestPoint:
     """The iterators of a nest at its innermost place: their values and, if known, intervals.
 
     Emits as `emitting_to` says; what was computed once is used again, so a point must
-    not outlive the place where it was made."""
+    not outlive the place where it was made.
+    """
 
     def __init__(
         self, numbers: Numbers, values: Sequence[SSAValue], intervals: Sequence[Interval | None]
@@ -63,7 +64,7 @@ class NestPoint:
         return bounds(expr, [interval or Interval.at(0) for interval in self._intervals])
 
     def index(self, expr: AffineExpr) -> SSAValue:
-        """Gives the value of an expression."""
+        """Emits the value of an expression."""
         expr = canonical(expr)
         if expr not in self._known:
             self._known[expr] = self._emit(expr)
@@ -88,8 +89,9 @@ class NestPoint:
         return emit(arith.MuliOp(value, self._numbers.index(factor))).result
 
     def _division(self, expr: AffineExpr) -> SSAValue:
-        """Gives a quotient or remainder; signed division rounds as affine maps do only from 0
-        on."""
+        """Emits a quotient or remainder; signed division rounds as affine maps do from 0 on
+        only.
+        """
         assert isinstance(expr, AffineBinaryOpExpr)
         dividend, divisor = division_of(expr)
         if expr.kind is AffineBinaryOpKind.CeilDiv:

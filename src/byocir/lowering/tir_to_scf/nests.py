@@ -1,4 +1,4 @@
-"""Blocks, fills and copies as nests of loops."""
+"""Writes blocks, fills and copies as nests of loops."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _at_point(op: tir.BlockOp, point: NestPoint) -> None:
 
 
 def _read(point: NestPoint, array: SSAValue, map_: AffineMap, pad: Attribute | None) -> SSAValue:
-    """Reads the element that a map selects or, where that is outside, the pad."""
+    """Emits a read of the element that a map selects or, where that is outside, of the pad."""
     outside: list[AffineExpr] = []
     if pad is not None:
         for expr, size in zip(map_.results, shape_of(array.type), strict=True):
@@ -113,7 +113,7 @@ def _read(point: NestPoint, array: SSAValue, map_: AffineMap, pad: Attribute | N
 def write_nest(
     numbers: Numbers, extents: Sequence[int], names: Sequence[str], inner: AtPoint
 ) -> None:
-    """Writes loops from 0 to each extent, the first outermost."""
+    """Writes loops from 0 to each extent, the first one outermost."""
 
     def nest(indices: list[SSAValue]) -> None:
         depth = len(indices)
@@ -141,6 +141,6 @@ def _intervals(extents: Sequence[int], *, based: bool) -> Sequence[Interval | No
 
 
 def number_of(value: Attribute, type_: Attribute) -> SSAValue:
-    """Gives a number in the type of the array's elements; arith knows signless integers only."""
+    """Emits a number in the type of the array's elements; arith knows signless integers only."""
     made = emit(number_op(number(value).item(), signless(type_)))
     return Emitted(made.result).cast(type_).value

@@ -1,4 +1,5 @@
-"""The passes that bring blocks to VTA, one per step, each leaving a program that can be evaluated.
+"""Brings blocks to VTA by passes, one per step, each of which leaves a program that can be
+evaluated.
 
 In value form, before and after the hand-off:
 

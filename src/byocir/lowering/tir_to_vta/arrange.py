@@ -1,4 +1,4 @@
-"""vta-arrange: the dimension that VTA's lanes count comes second.
+"""vta-arrange: brings the dimension that VTA's lanes count to the second place.
 
 Does: permutes the arrays of VTA's functions into [N, C, …], where C is the dimension of channels
 (`layout`): [batch, tokens, features] of a matrix product become [batch, features, tokens]. Blocks
@@ -75,13 +75,13 @@ def _check(function: FuncOp) -> None:
 
 @dataclass(frozen=True)
 class _Ports:
-    """The order in which the dimensions of a function's arguments and results are now."""
+    """The order that the dimensions of a function's arguments and results have now."""
 
     inputs: Sequence[Order]
     outputs: Sequence[Order]
 
     def permute(self, call: CallOp) -> None:
-        """Puts permutations around a call."""
+        """Puts permutations around a call: inputs to the new order, results back."""
         for index, (value, order) in enumerate(zip(list(call.inputs), self.inputs, strict=True)):
             if _moves(order):
                 ops = _transposed(value, order, call.location)
@@ -117,7 +117,7 @@ def _permuted(type_: Attribute, order: Order) -> TensorType:
 
 
 def _transposed(value: SSAValue, order: Order, location: LocationAttr) -> list[Operation]:
-    """Gives an array with its dimensions in this order."""
+    """Emits an array with its dimensions in this order."""
     shape, dims = shape_of(value.type), axes(len(order))
     index = [dims[order.index(axis)] for axis in range(len(order))]
     return moved(value, tuple(shape[axis] for axis in order), index, location)
@@ -152,9 +152,7 @@ def _order(orders: Mapping[SSAValue, Order], value: SSAValue) -> Order:
 
 
 def _orders(function: FuncOp) -> dict[SSAValue, Order]:
-    """Gives the order of the dimensions of each array of a function whose lanes count one
-    dimension.
-    """
+    """Finds the order of dimensions of each array of a function whose lanes count one of them."""
     roles: dict[SSAValue, Role] = {}
     free: list[CompositeOp] = []
     for composite in composites_of(function):
@@ -177,7 +175,7 @@ def _orders(function: FuncOp) -> dict[SSAValue, Order]:
 
 
 def _spread(free: list[CompositeOp], roles: dict[SSAValue, Role]) -> None:
-    """Gives composites that may have any layout that of their neighbours."""
+    """Gives composites that may have any layout the layout of their neighbours."""
     waiting = free
     while waiting:
         left: list[CompositeOp] = []
@@ -219,7 +217,7 @@ def _permute_body(composite: CompositeOp, orders: dict[SSAValue, Order]) -> None
 
 
 def _permute_op(op: Operation, inside: dict[SSAValue, Order], result: Order) -> None:
-    """Permutes what an op of a body gives; constants stay, and are read where they were."""
+    """Permutes the results of an op of a body; constants stay, and are read where they were."""
     if isinstance(op, FillOp | EmptyOp):
         assert op.result is not None
         type_ = _permuted(op.result.type, result)

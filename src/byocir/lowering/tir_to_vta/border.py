@@ -1,4 +1,4 @@
-"""vta-border: arrays that are read with a number around them have it around them.
+"""vta-border: stores around arrays the numbers that are read around them.
 
 Does: VTA's loads put zeros around what they read. Where a block reads another number outside an
 array, such as the zero point of its grid, the array gets a border of it in main memory, as wide as
@@ -71,14 +71,16 @@ class VtaBorderPass(ModulePass):
 
 @dataclass(frozen=True)
 class _Border:
-    """A number around an array, and how wide it is before and behind each dimension."""
+    """A number around an array, with its width before and behind each dimension."""
 
     number: IntegerAttr
     before: tuple[int, ...]
     behind: tuple[int, ...]
 
     def joined(self, other: _Border | None) -> _Border:
-        """Gives the border that is as wide as both, which have the same number."""
+        """Gives the border that is as wide as the wider of two, which have the same number, on each
+        side.
+        """
         if other is None:
             return self
         pairs = (
@@ -89,18 +91,22 @@ class _Border:
         return _Border(self.number, before, behind)
 
     def around(self, shape: Shape) -> Shape:
-        """Gives the shape with the border."""
+        """Gives the shape with the border added."""
         sides = zip(shape, self.before, self.behind, strict=True)
         return tuple(size + before + behind for size, before, behind in sides)
 
     def inside(self, map_: AffineMap) -> list[AffineExpr]:
-        """Gives the index of the same element in the array with the border."""
+        """Gives the index, in the array with the border, of the same element: [h] → [h +
+        before].
+        """
         return [expr + n for expr, n in zip(map_.results, self.before, strict=True)]
 
 
 @dataclass(frozen=True)
 class _Read:
-    """A block of a composite, its operand number, and the array outside of the composite."""
+    """A read by a block of a composite: the block, its operand number, and the array outside of the
+    composite.
+    """
 
     block: BlockOp
     operand: int
@@ -111,7 +117,7 @@ class _Read:
         return number_around(self.block, self.operand)
 
     def border(self, number: IntegerAttr) -> _Border:
-        """Gives the border that holds all that is read outside."""
+        """Gives the border that has room for all that is read outside."""
         op = self.block
         exprs = op.in_maps[self.operand].results
         reach = beyond(exprs, shape_of(self.array.type), spans(op.extents))
@@ -119,7 +125,7 @@ class _Read:
 
 
 class _Borders:
-    """The borders of one function's arrays."""
+    """Holds the borders of one function's arrays."""
 
     def __init__(self, function: FuncOp) -> None:
         self.function = function
@@ -148,7 +154,9 @@ class _Borders:
         self.borders[read.array] = border.joined(known)
 
     def _offer(self, read: _Read, number: IntegerAttr) -> None:
-        """Lets a guarded block read a border where there is none, or one of the same number."""
+        """Gives an array that a guarded block reads a border, if it has none or one of the same
+        number, so that the block needs no guard.
+        """
         known = self.borders.get(read.array)
         parts = Parts.of(read.block)
         if known is None or known.number == number:
@@ -159,8 +167,9 @@ class _Borders:
             replace(parts, pads=tuple(pads)).put(read.block)
 
     def put(self) -> list[_Border | None]:
-        """Restates the function; gives the borders of its arguments. Those of zeros are left to
-        VTA's loads."""
+        """Restates the function for arrays with borders; gives the borders of its arguments.
+        Borders of zeros are left to VTA's loads.
+        """
         kept = {v: border for v, border in self.borders.items() if border.number.value.data}
         body = self.function.body.block
         borders = [kept.get(argument) for argument in body.args]
@@ -176,7 +185,7 @@ class _Borders:
         return borders
 
     def _fill(self, value: SSAValue, border: _Border) -> None:
-        """Fills an array that VTA writes, at the begin of the function."""
+        """Fills an array that VTA writes with the border's number, at the begin of the function."""
         body, owner = self.function.body.block, value.owner
         fill = FillOp.of(IntegerAttr(border.number.value.data, i8), value)
         if isinstance(owner, AllocOp):
@@ -189,7 +198,7 @@ class _Borders:
         body.insert_op_before(fill, first)
 
     def _restate(self, composite: CompositeOp, kept: Mapping[SSAValue, _Border]) -> None:
-        """Lets the blocks of a composite index arrays with borders."""
+        """Restates the blocks of a composite for arrays with borders."""
         inside: dict[SSAValue, _Border] = {}
         pairs = zip(list(composite.body.block.args), composite.inputs, strict=True)
         for argument, value in pairs:
@@ -202,7 +211,7 @@ class _Borders:
 
 
 def _reads(function: FuncOp) -> Iterator[_Read]:
-    """Walks the reads of a function's arrays in its composites."""
+    """Yields the reads of a function's arrays in its composites."""
     for composite in composites_of(function):
         arguments: list[SSAValue] = list(composite.body.block.args)
         outside = dict(zip(arguments, composite.inputs, strict=True))
@@ -213,7 +222,7 @@ def _reads(function: FuncOp) -> Iterator[_Read]:
 
 
 def _written(function: FuncOp) -> set[SSAValue]:
-    """Gives the arrays that the composites of a function write."""
+    """Lists the arrays that the composites of a function write."""
     written: set[SSAValue] = set()
     for composite in composites_of(function):
         arguments: list[SSAValue] = list(composite.body.block.args)
@@ -229,7 +238,7 @@ def _bordered(value: SSAValue, border: _Border) -> MemRefType:
 
 
 def _restate_block(op: BlockOp, borders: Mapping[SSAValue, _Border]) -> None:
-    """Lets a block index arrays with borders, and read nothing outside of them."""
+    """Restates a block for arrays with borders, so that it reads nothing outside of them."""
     parts = Parts.of(op)
     for position, value in enumerate([*op.ins, *op.outs]):
         border = borders.get(value)
@@ -246,7 +255,7 @@ def _restate_block(op: BlockOp, borders: Mapping[SSAValue, _Border]) -> None:
 
 
 def _restate_call(call: CallOp, borders: Sequence[_Border | None]) -> None:
-    """Packs what goes into a call with its border, and unpacks what comes out from inside it."""
+    """Packs the inputs of a call with their borders, and unpacks its results from inside theirs."""
     block = call.parent
     assert block is not None
     for i, border in enumerate(borders[: len(call.inputs)]):
@@ -268,7 +277,7 @@ def _restate_call(call: CallOp, borders: Sequence[_Border | None]) -> None:
 
 
 def _surrounded(call: CallOp, value: SSAValue, border: _Border, block: Block) -> SSAValue:
-    """Gives a value with its border; what packed it does that, too."""
+    """Emits a value with its border; the block that packed it puts the border there, too."""
     packing, shape = value.owner, border.around(shape_of(value.type))
     dims = [AffineExpr.dimension(i) - n for i, n in enumerate(border.before)]
     source, index = value, dims
@@ -281,7 +290,9 @@ def _surrounded(call: CallOp, value: SSAValue, border: _Border, block: Block) ->
 
 
 def _packs(op: BlockOp) -> bool:
-    """Tells if a block moves each element of one array to a place of its own, zeros in the rest."""
+    """Tells if a block moves each element of one array to a place of its own, with zeros in the
+    rest.
+    """
     moves = len(op.ins) == 1 and op.yielded[0] is op.body.block.args[0] and not op.bases
     whole = op.out_maps[0] == AffineMap.identity(len(op.extents)) and op.where is None
     return moves and whole and isinstance(op.outs[0].owner, EmptyOp) and not op.whole

@@ -15,8 +15,9 @@ from byocir.dialects.tir import BlockOp
 
 
 def numbers_around(composite: CompositeOp) -> dict[int, int]:
-    """Gives the number that a composite reads around each of its inputs, by their order, where it
-    reads outside. A maximum over windows does as well with a guard and needs none."""
+    """Finds the number that a composite reads around each input, by the input's order, where it
+    reads outside. A maximum over windows can have a guard instead, and needs none.
+    """
     arguments: list[SSAValue] = list(composite.body.block.args)
     return {
         arguments.index(value): number
@@ -27,7 +28,7 @@ def numbers_around(composite: CompositeOp) -> dict[int, int]:
 
 
 def _read_around(op: Operation) -> Iterator[tuple[SSAValue, int]]:
-    """Gives the operands that an op reads with a number around them, and the number."""
+    """Yields the operands that an op reads with a number around them, and the number."""
     if isinstance(op, PadOp):
         yield op.input, 0 if op.value is None else int(op.value.data.values())
     elif isinstance(op, ConvOp | SumPoolOp) and any(int_tuple(op.pads)):

@@ -1,4 +1,4 @@
-"""vta-bufferize: VTA's functions on memory.
+"""vta-bufferize: puts VTA's functions on memory.
 
 Does: arguments and results of VTA's functions become memrefs, inputs first, then the outputs, which
 the function fills. What passes between composites is a `tir.alloc` in main memory. Composites take
@@ -50,16 +50,20 @@ class VtaBufferizePass(ModulePass):
 
 
 class _AluUpdates(Updates):
-    """The ALU updates its accumulators in place, and copies them by adding them to zeros."""
+    """Says how the ALU updates buffers: in place; it copies accumulators by adding them to
+    zeros.
+    """
 
     def are_in_place(self, op: Operation, start: SSAValue, liveness: Liveness) -> bool:
-        """Tells if updates may be in place: a block reads its start only where it writes, so that
-        the start need not outlive it."""
+        """Tells if updates may be in place: nothing needs the start afterwards. A block reads the
+        start only where it writes.
+        """
         return not liveness.needed_after(start, op)
 
     def copied(self, source: SSAValue, target: SSAValue, op: Operation) -> Sequence[Operation]:
-        """Gives a fill and an addition over the parallel iterators of the block that updates the
-        copy. They come first in VTA form, so the result's index needs no others."""
+        """Makes the copy that a block then updates: a fill, and an addition over the block's
+        parallel iterators. These come first in VTA form, so the result's index needs no others.
+        """
         assert isinstance(op, BlockOp)
         iterators = [op.iterators.data[i] for i in op.parallels]
         maps = [AffineMap(len(iterators), 0, op.out_maps[0].results)] * 2
@@ -72,7 +76,9 @@ class _AluUpdates(Updates):
 
 
 def _check(function: FuncOp) -> None:
-    """Raises ByocirError B325 unless a function has composites alone, each result of one once."""
+    """Raises ByocirError B325 unless a function holds only composites, each result of which is
+    returned once.
+    """
     for op in function.body.block.ops:
         if not isinstance(op, CompositeOp | ReturnOp):
             raise unsupported("B325", f"expected composites, found {op.name}", op)
@@ -84,8 +90,9 @@ def _check(function: FuncOp) -> None:
 
 
 def _check_body(composite: CompositeOp) -> None:
-    """Raises ByocirError B325 unless a composite is packed and yields what blocks write in whole,
-    each once."""
+    """Raises ByocirError B325 unless a composite is packed and yields only results that blocks
+    write in whole, each once.
+    """
     for op in composite.body.block.ops:
         if not isinstance(op, BlockOp | ConstantOp | EmptyOp | FillOp | YieldOp):
             raise unsupported("B325", f"expected a packed body, found {op.name}", op)

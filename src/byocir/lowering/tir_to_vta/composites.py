@@ -1,4 +1,4 @@
-"""Tools of all passes on the way to VTA: the functions they act on, and their errors."""
+"""Helps all passes on the way to VTA: finds the functions they act on, and makes their errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from byocir.patterns.targets import machine_of
 
 
 def vta_functions(module: ModuleOp) -> list[FuncOp]:
-    """Gives the functions of a module that were handed to VTA."""
+    """Lists the functions of a module that were handed to VTA."""
     return [op for op in module.ops if isinstance(op, FuncOp) and _is_for_vta(op)]
 
 
@@ -30,12 +30,12 @@ def _is_for_vta(function: FuncOp) -> bool:
 
 
 def composites_of(function: FuncOp) -> list[CompositeOp]:
-    """Gives the composites of a function, in order."""
+    """Lists the composites of a function, in order."""
     return [op for op in function.body.block.ops if isinstance(op, CompositeOp)]
 
 
 def sink_constants(composite: CompositeOp) -> None:
-    """Moves constants that come in as operands into the body of a composite."""
+    """Moves constants among the operands of a composite into its body."""
     body = composite.body.block
     kept: list[SSAValue] = []
     for argument, value in zip(list(body.args), list(composite.inputs), strict=True):
@@ -60,7 +60,7 @@ def number_around(block: BlockOp, operand: int) -> IntegerAttr | None:
 
 
 def unsupported(code: str, message: str, op: Operation, *, help: str = "") -> ByocirError:
-    """Gives the error that VTA cannot do what this op of a composite asks for."""
+    """Makes the error that VTA cannot do what this op of a composite asks for."""
     return ByocirError(code, message, where=_where(op), help=help)
 
 

@@ -1,4 +1,4 @@
-"""Box copies as two-dimensional transfers.
+"""Splits box copies into two-dimensional transfers.
 
 A LOAD or STORE moves rows of consecutive elements: a fixed stride apart in DRAM, one behind the
 other in the scratchpad, and a LOAD can put up to 15 zeros on each side of the two dimensions. Here
@@ -18,8 +18,9 @@ MAX_SIZE = (1 << 16) - 1
 
 @dataclass(frozen=True)
 class Dimension:
-    """One dimension of a box, in elements: `before` zeros, `size` values, `after` zeros; the values
-    are `dram` apart in DRAM, and all positions `sram` apart in the scratchpad."""
+    """A dimension of a box, in elements: `before` zeros, `size` values, `after` zeros. The values
+    are `dram` apart in DRAM, and all positions `sram` apart in the scratchpad.
+    """
 
     size: int
     dram: int
@@ -38,9 +39,10 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Transfer:
-    """One instruction: `rows` x `columns` values, `stride` apart in DRAM, with `pads` zeros (rows
-    before and after, elements before and after each row). Offsets are relative to the box. With
-    `rows` 0 it only writes zeros."""
+    """A transfer by one instruction: `rows` x `columns` values, `stride` apart in DRAM, with `pads`
+    zeros (rows before and after, elements before and after each row). Offsets are relative to the
+    box. With `rows` 0 it only writes zeros.
+    """
 
     sram: int
     dram: int
@@ -51,7 +53,7 @@ class Transfer:
 
 
 def transfers(dimensions: Sequence[Dimension]) -> list[Transfer]:
-    """Gives the instructions that move a box; `dimensions` run from the outermost to the innermost.
+    """Lists the instructions that move a box; `dimensions` run from the outermost to the innermost.
 
     Strides of the scratchpad must be those of a dense array or of a box inside one.
     """
@@ -60,16 +62,18 @@ def transfers(dimensions: Sequence[Dimension]) -> list[Transfer]:
 
 
 def zeros(sram: int, count: int) -> Iterator[Transfer]:
-    """Gives instructions that clear `count` consecutive elements: a row of padding around no
-    rows."""
+    """Yields instructions that clear `count` consecutive elements: each a row of padding around no
+    rows.
+    """
     for start in range(0, count, MAX_SIZE):
         size = min(MAX_SIZE, count - start)
         yield Transfer(sram + start, 0, 0, size, size, (1, 0, 0, 0))
 
 
 def _merge(dimensions: Sequence[Dimension]) -> list[Dimension]:
-    """Joins neighbours that are one dimension in DRAM and in the scratchpad. A padded dimension is
-    joined with the full one inside it while the zeros still fit a pad field."""
+    """Joins neighbouring dimensions that are one in DRAM and in the scratchpad. A padded dimension
+    is joined with the full one inside it while the zeros still fit a pad field.
+    """
     merged: list[Dimension] = []
     for inner in reversed(dimensions):
         last = merged[-1] if merged else None
@@ -140,7 +144,7 @@ def _is_dense(dimensions: Sequence[Dimension]) -> bool:
 
 
 def _as_one(dimensions: list[Dimension]) -> Transfer | None:
-    """Gives the instruction for up to two dimensions, with offsets 0; None when none can do it."""
+    """Makes the instruction for up to two dimensions, with offsets 0; None when none can do it."""
     if len(dimensions) > 2:
         return None
     one = Dimension(1, 1, 1)

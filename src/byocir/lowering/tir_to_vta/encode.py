@@ -1,4 +1,4 @@
-"""vta-encode: from instructions to the bytes that the accelerator runs.
+"""vta-encode: encodes instructions as the bytes that the accelerator runs.
 
 Requires: functions for VTA that hold `vta` instructions with their dependency flags, constants and
 DRAM buffers (after `vta-insert-tokens`); arguments are inputs, then outputs.

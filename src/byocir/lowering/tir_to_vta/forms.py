@@ -1,4 +1,6 @@
-"""The scalar bodies of blocks in VTA form: what one step of GEMM, ALU, load or store computes."""
+"""Defines the scalar bodies of blocks in VTA form: what one step of GEMM, ALU, load or store
+computes.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,15 @@ Open = int | ScalarPattern
 
 @dataclass(frozen=True)
 class Form:
-    """A body by its function, `body(acc, *inputs)`, and the types of its inputs and its result.
-    Blocks are made with it and known by it."""
+    """A body of blocks in VTA form: its function, `body(acc, *inputs)`, and the types of its inputs
+    and its result. Blocks are made with it and recognised by it.
+    """
 
     types: tuple[Attribute, ...]
     body: Callable[..., Any]
 
     def region(self) -> Region:
-        """Gives the body of a block."""
+        """Makes the body of a block."""
 
         def body(*values: Emitted) -> Emitted:
             return self.body(values[-1], *values[:-1])
@@ -36,8 +39,9 @@ class Form:
         return emit_body(self.types, body)
 
     def numbers(self, op: BlockOp) -> Numbers | None:
-        """Gives the numbers that a block has where the form leaves them open; None for a block that
-        computes something else."""
+        """Gives the numbers of a block where the form leaves them open; None for a block that
+        computes something else.
+        """
         if tuple(arg.type for arg in op.body.block.args) != self.types:
             return None
         return next(match_body(op, tuple(range(len(op.ins))), self.body), None)
@@ -76,7 +80,9 @@ NARROWING = Form((i32, i8), _narrowed)
 
 
 def fill(number: Open) -> Form:
-    """Gives a number, which is what a fill does that was tiled."""
+    """Makes the form of a block that sets a number, which is what a fill becomes when it is
+    tiled.
+    """
 
     def body(_: Any) -> Open:
         return number
@@ -85,7 +91,9 @@ def fill(number: Open) -> Form:
 
 
 def product(number: Open) -> Form:
-    """Gives `acc + x * number` on i8, in i32: a contraction with the number on a diagonal."""
+    """Makes the form `acc + x * number` on i8, in i32: GEMM does it by weights with the number on
+    the diagonal.
+    """
 
     def body(acc: Any, x: Any) -> Any:
         return acc + x.to(i32) * number
@@ -94,8 +102,9 @@ def product(number: Open) -> Form:
 
 
 def alu(name: str) -> Form:
-    """Gives an operation of the accumulator with an operand; `name` is as in `Scalar.binary`. The
-    operand of shl is a distance below 0."""
+    """Makes the form of an ALU operation of the accumulator with an operand; `name` is as in
+    `Scalar.binary`. The operand of shl is a distance below 0.
+    """
 
     def body(acc: S, x: S) -> S:
         return acc.binary(name, 0 - x if name == "shl" else x)
@@ -104,7 +113,7 @@ def alu(name: str) -> Form:
 
 
 def alu_immediate(name: str, number: Open) -> Form:
-    """Gives an operation of the accumulator with a number."""
+    """Makes the form of an ALU operation of the accumulator with a number."""
 
     def body(acc: Any) -> Any:
         return acc.binary(name, number)

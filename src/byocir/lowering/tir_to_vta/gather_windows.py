@@ -1,4 +1,4 @@
-"""vta-gather-windows: convolutions of few channels read their windows as channels.
+"""vta-gather-windows: lets convolutions of few channels read their windows as channels.
 
 Does: GEMM multiplies blocks of 16 channels, so a convolution of 3 channels with a 7x7 window takes
 49 steps for each block of results, 13 of 16 lanes idle. Where the host hands over what such a
@@ -67,7 +67,7 @@ class VtaGatherWindowsPass(ModulePass):
 
 @dataclass(frozen=True)
 class _Windows:
-    """The windows that argument `number` of a function becomes: [n, channels * window, …]."""
+    """Describes how argument `number` of a function becomes windows: [n, channels * window, …]."""
 
     number: int
     shape: Shape
@@ -76,7 +76,7 @@ class _Windows:
     pad: IntegerAttr | None
 
     def gather(self, call: CallOp) -> None:
-        """Gathers them of what goes into a call."""
+        """Gathers the windows of what a call passes in."""
         image, block = call.inputs[self.number], call.parent
         assert block is not None
         ops = moved(image, self.shape, self.index, call.location, pad=self.pad)
@@ -92,7 +92,7 @@ class _Windows:
 
 @dataclass(frozen=True)
 class _Read:
-    """A contraction with constant weights, all that reads argument `number` of its function."""
+    """A contraction with constant weights that alone reads argument `number` of its function."""
 
     number: int
     argument: SSAValue
@@ -102,7 +102,9 @@ class _Read:
 
     @property
     def is_narrow(self) -> bool:
-        """Tells if it sums over windows, all outputs over the same, and no guard leaves any out."""
+        """Tells if it sums over windows, all outputs over the same ones, and no guard leaves any
+        out.
+        """
         op, x, w = self.op, self.op.in_maps[0].results, self.op.in_maps[1].results
         plain = {expr.position for expr in w if isinstance(expr, AffineDimExpr)}
         n, out, *_ = op.parallels
@@ -126,7 +128,7 @@ class _Read:
         return (n, prod(self.op.extents[i] for i in self.op.reductions), *positions)
 
     def gains(self, block: int) -> bool:
-        """Tells if fewer steps of GEMM weigh up more loads."""
+        """Tells if the steps of GEMM that gathering saves outweigh the loads that it adds."""
         n, channels, *pixels = shape_of(self.inside.type)
         _, depth, *positions = self.shape
         if channels >= block:
@@ -137,7 +139,7 @@ class _Read:
         return steps > LOAD * loads
 
     def restated(self) -> _Windows:
-        """Lets the contraction read windows, in the function."""
+        """Makes the contraction read windows, in the function."""
         op, (channel, *_) = self.op, self.op.reductions
         windows = _Windows(self.number, self.shape, self._index(), number_around(op, 0))
         weights, body = op.ins[1].owner, op.parent
@@ -181,14 +183,16 @@ class _Read:
         return [expr.replace_dims_and_symbols(exprs, []) for expr in op.in_maps[0].results]
 
     def _summed(self) -> list[int]:
-        """Gives the iterators that are summed over in the order in which weights become one row."""
+        """Lists the iterators that are summed over, in the order in which weights become one
+        row.
+        """
         order = order_of_weights(self.op.in_maps[1], self.op.parallels[1], self.op.reductions[0])
         found = [self.op.in_maps[1].results[axis] for axis in order[1:]]
         return [expr.position for expr in found if isinstance(expr, AffineDimExpr)]
 
 
 def _reads(function: FuncOp) -> Iterator[_Read]:
-    """Walks the contractions with constant weights that alone read an argument of a function."""
+    """Yields the contractions with constant weights that alone read an argument of a function."""
     arguments: list[SSAValue] = list(function.body.block.args)
     for composite in composites_of(function):
         pairs = zip(composite.inputs, composite.body.block.args, strict=True)

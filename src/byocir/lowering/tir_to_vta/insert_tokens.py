@@ -1,4 +1,4 @@
-"""vta-insert-tokens: dependency flags from what instructions read and write.
+"""vta-insert-tokens: sets dependency flags by what instructions read and write.
 
 Requires: functions for VTA that hold `vta` instructions in program order, without dependency
 flags, constants and DRAM buffers, and end in `vta.finish` (after `vta-tensorise`); memrefs that are
@@ -41,8 +41,9 @@ class VtaInsertTokensPass(ModulePass):
 
 
 def vta_ordering() -> Ordering:
-    """Gives an ordering of load, compute and store. No queue joins load and store: such a pair is
-    ordered by way of a compute instruction between them."""
+    """Makes an ordering of load, compute and store. No queue joins load and store: such a pair is
+    ordered by way of a compute instruction between them.
+    """
     pairs = [(fifo.producer, fifo.consumer) for fifo in TOKEN_FIFOS]
     return Ordering(len(Queue), pairs, Queue.COMPUTE)
 

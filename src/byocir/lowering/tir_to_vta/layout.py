@@ -40,20 +40,23 @@ Role = Data | Weights
 
 @dataclass(frozen=True)
 class Roles:
-    """The roles of a composite's inputs, in order, and its results; None where a neighbour may
-    choose, then for all the same."""
+    """The roles of a composite's inputs, in order, and of its results; None where a neighbour may
+    choose, which then holds for all of them.
+    """
 
     inputs: tuple[Role | None, ...]
     result: Data | None
 
 
 def weights_of(block: BlockOp) -> int:
-    """Gives the position of a contraction's weights: of the constant, else of the second input."""
+    """Finds the operand of a contraction that is the weights: the constant, else the second
+    input.
+    """
     return 0 if isinstance(block.ins[0].owner, ConstantOp) else 1
 
 
 def roles_of(composite: CompositeOp) -> Roles | None:
-    """Gives the roles in a composite of blocks; None for one that VTA cannot take."""
+    """Finds the roles in a composite; None for one that VTA cannot take."""
     blocks = [op for op in composite.body.block.ops if isinstance(op, BlockOp)]
     reducing = next((op for op in blocks if op.reductions), None)
     arguments = composite.body.block.args
@@ -76,8 +79,9 @@ def roles_of(composite: CompositeOp) -> Roles | None:
 
 
 def _roles_of_product(composite: CompositeOp, product: MatmulOp) -> Roles:
-    """Gives the roles in a composite of the graph level: the last dimension counts features and
-    outputs, as that of the blocks that the product becomes."""
+    """Finds the roles in a composite with a product at the graph level: the last dimension counts
+    features and outputs, as in the blocks that the product becomes.
+    """
     last = len(shape_of(product.result.type)) - 1
     columns = len(shape_of(product.rhs.type)) - 1
     factors: dict[SSAValue, Role] = {product.rhs: Weights(columns, max(columns - 1, 0))}
@@ -86,8 +90,9 @@ def _roles_of_product(composite: CompositeOp, product: MatmulOp) -> Roles:
 
 
 def contraction_roles(block: BlockOp) -> tuple[Data, Weights, Data] | None:
-    """Gives the roles of the input, the weights and the result of a contraction; None where more
-    than one dimension would count outputs, or input and result are not laid out alike."""
+    """Finds the roles of the input, the weights and the result of a contraction; None where several
+    dimensions would count outputs, or input and result are not laid out alike.
+    """
     found = _Contraction(block)
     channels = found.channels()
     inputs = None if channels is None else found.summed(channels)
@@ -98,7 +103,7 @@ def contraction_roles(block: BlockOp) -> tuple[Data, Weights, Data] | None:
 
 
 class _Contraction:
-    """The indices of a contraction: of its input, its weights and its result."""
+    """Reads the indices of a contraction: of its input, its weights and its result."""
 
     def __init__(self, block: BlockOp) -> None:
         w = weights_of(block)
@@ -109,7 +114,9 @@ class _Contraction:
         self.of_x, self.of_w = _used(self.x), _used(self.w)
 
     def channels(self) -> int | None:
-        """Gives the dimension of the result that counts the outputs of the weights."""
+        """Finds the dimension of the result that counts the outputs of the weights; None if there
+        is no single one.
+        """
         if len(self.out) < 2:
             return None
         own = [i for i in self.block.parallels if i in self.of_w and i not in self.of_x]
@@ -125,7 +132,9 @@ class _Contraction:
         return lost[-1] if lost else None
 
     def summed(self, channels: int) -> int | None:
-        """Gives the dimension of the input that it sums over along with the weights."""
+        """Finds the dimension of the input that the contraction sums over along with the
+        weights.
+        """
         sums = {i for i in self.block.reductions if i in self.of_w}
         if channels < len(self.x):
             used = self.x[channels].used_dims()
@@ -135,7 +144,9 @@ class _Contraction:
         return plain[0] if plain else None
 
     def is_alike(self, inputs: int, channels: int) -> bool:
-        """Tells if the first of the other dimensions is the same, or of size 1, in both."""
+        """Tells if input and result are alike but for channels: the first of the other dimensions
+        is the same in both, or has size 1.
+        """
         if len(self.x) != len(self.out):
             return False
         first = (self.x[1 if inputs == 0 else 0], self.out[1 if channels == 0 else 0])
@@ -144,7 +155,7 @@ class _Contraction:
         return units or (len(dims) == 1 and None not in dims and all(e.used_dims() for e in first))
 
     def weights(self, channels: int, inputs: int) -> Weights | None:
-        """Gives the dimensions of weights; those that are computed have both."""
+        """Finds the dimensions of the weights; computed weights must have both."""
         free = [axis for axis, expr in enumerate(self.w) if not expr.used_dims()]
         outputs = _axis_of(self.w, self.out[channels], free)
         summed = _axis_of(self.w, self.x[inputs], free)
@@ -158,7 +169,7 @@ class _Contraction:
 
 
 def _axis_of(index: Sequence[AffineExpr], expr: AffineExpr, free: list[int]) -> int | None:
-    """Gives the dimension that is indexed alike, else one of size 1 that nothing indexes."""
+    """Finds the dimension that has this index, else takes one of size 1 that nothing indexes."""
     if expr in index and expr.used_dims():
         return index.index(expr)
     return free.pop() if free else None
@@ -173,6 +184,6 @@ def _dim(expr: AffineExpr) -> int | None:
 
 
 def order_of(channels: int, rank: int) -> list[int]:
-    """Gives the dimensions of an array in the order in which VTA's passes have them: [N, C, …]."""
+    """Gives the order in which VTA's passes have the dimensions of an array: [N, C, …]."""
     first, *others = (axis for axis in range(rank) if axis != channels)
     return [first, channels, *others]

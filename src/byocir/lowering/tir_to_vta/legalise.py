@@ -1,4 +1,4 @@
-"""vta-legalise: every composite in the operations that VTA has.
+"""vta-legalise: rewrites every composite into the operations that VTA has.
 
 Does: rewrites the bodies of VTA's composites, in value form and unpacked. The arithmetic between a
 reduction (or a widened input) and the i8 result becomes a chain of ALU steps in i32, each in place:
@@ -117,7 +117,7 @@ def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Interval], config: 
 
 
 def _steps(lanes: list[Lane], composite: CompositeOp, config: VTAConfig) -> list[Lane]:
-    """Gives the lanes in operations that this VTA has."""
+    """Expands lanes to operations that this VTA has."""
     try:
         batch, _, *space = shape_of(composite.outputs[0].type)
         points = prod([batch, *space])
@@ -151,7 +151,7 @@ def _emit(
 
 
 def _take_constants(old: Block, new: Block) -> None:
-    """Moves the weights that new blocks use to the front of the new body."""
+    """Moves the constants that new blocks use to the front of the new body."""
     first = new.first_op
     assert first is not None
     for op in list(old.ops):
@@ -176,7 +176,7 @@ class _Reader:
         self.widened: dict[tuple[SSAValue, AffineMap], Widened] = {}
 
     def results(self) -> list[Lane]:
-        """Gives the lanes of what the composite yields."""
+        """Gives the lanes that the composite yields."""
         last = self.composite.body.block.last_op
         assert isinstance(last, YieldOp)
         for op in list(self.composite.body.block.ops):

@@ -1,4 +1,4 @@
-"""Lanes as blocks in VTA form: each ALU step updates the tensor of its first operand."""
+"""Emits lanes as blocks in VTA form: each ALU step updates the tensor of its first operand."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _COMMUTATIVE = ("add", "mul", "max", "min")
 
 class LaneEmitter:
     """Appends to `block` the ops that compute lanes of this shape. Where loads do not widen bytes,
-    GEMM does, as products with 1."""
+    GEMM does, as products with 1.
+    """
 
     def __init__(self, block: Block, shape: Shape, *, loads_widen: bool) -> None:
         self.block = block
@@ -51,7 +52,7 @@ class LaneEmitter:
         self.made: dict[Lane, SSAValue] = {}
 
     def narrowed(self, lanes: Sequence[Lane]) -> list[SSAValue]:
-        """Gives the i8 tensors of these lanes."""
+        """Emits the i8 tensors of these lanes."""
         self.uses = count_uses(lanes)
         return [self._narrow(lane) for lane in lanes]
 
@@ -77,7 +78,7 @@ class LaneEmitter:
         return self._add(BlockOp(self.iterators, ins, [out], maps, body, location=location))
 
     def _read(self, lane: Lane) -> SSAValue:
-        """Gives the tensor of a lane, for one of its uses."""
+        """Gives the tensor of a lane, and counts off one of its uses."""
         value = self._make(lane)
         self.uses[lane] -= 1
         return value
@@ -106,7 +107,7 @@ class LaneEmitter:
         return self._with_lane(lane, lane.rhs)
 
     def _pool(self, lane: Pooled) -> SSAValue:
-        """Gives the maxima over windows of a lane, which is computed in its own shape."""
+        """Emits the maxima over windows of a lane, which is computed in its own shape."""
         inner = LaneEmitter(self.block, lane.shape, loads_widen=self.loads_widen)
         inner.uses = self.uses
         source = inner._read(lane.operand)
@@ -114,8 +115,10 @@ class LaneEmitter:
         return self._add(lane.make(source, self._fill(least, lane.location)))
 
     def _products(self, lane: Lane) -> tuple[Lane | None, list[_Product]] | None:
-        """Splits a sum into the lane that bytes are added to, if any, and these as products of the
-        GEMM unit, which adds in a step what takes the ALU three or four; None for other lanes."""
+        """Splits a sum into the lane to which products of bytes are added, if any, and these
+        products: the GEMM unit adds in one step what takes the ALU three or four. None for other
+        lanes.
+        """
         if not isinstance(lane, Step) or lane.name != "add" or not isinstance(lane.rhs, Lane):
             return None
         both = [(term, self._product(term)) for term in (lane.lhs, lane.rhs)]
@@ -125,7 +128,7 @@ class LaneEmitter:
         return next(iter(others), None), [product for _, product in both if product is not None]
 
     def _product(self, lane: Lane) -> _Product | None:
-        """Gives a lane that is read once as a byte times a byte."""
+        """Reads a lane as a byte times a byte, if it is used once; None for others."""
         factor = 1
         if isinstance(lane, Step) and lane.name == "mul" and isinstance(lane.rhs, Constant):
             if lane.rhs.number is None or self.uses[lane] > 1:
@@ -177,8 +180,9 @@ class LaneEmitter:
         return self._block([source], [map_], target, forms.alu(name), location)
 
     def _constant(self, constant: Constant, location: LocationAttr) -> tuple[SSAValue, AffineMap]:
-        """Gives an i32 constant without the dimensions it does not depend on, and its index map.
-        Numbers that depend on none are spread over the channels."""
+        """Emits an i32 constant without the dimensions that it does not depend on; gives it and its
+        index map. A single number is repeated for each channel.
+        """
         values = constant.values
         if constant.number is not None:
             spread = [1] * len(self.shape)
@@ -192,7 +196,7 @@ class LaneEmitter:
 
 
 def _below(number: int) -> int:
-    """Finds a number that is not above this one and that a fill can make: 16 bits shifted left."""
+    """Finds a number not above this one that a fill can make: 16 bits shifted left."""
     if number >= IMMEDIATE.low:
         return number
     return IMMEDIATE.low << (-number - 1).bit_length() - 15

@@ -1,4 +1,4 @@
-"""Grouped convolutions as contractions that fill whole blocks of channels.
+"""Restates grouped convolutions as contractions that fill whole blocks of channels.
 
 A block of VTA holds the channels of one group or of several. Those of several share its weights, in
 which a group's outputs have zeros for the inputs of the others: a depthwise convolution takes
@@ -31,20 +31,21 @@ from byocir.lowering.tir_to_vta.legalise_space import evaluated, without_units
 
 
 def sharing(inputs: int, outputs: int, block: int) -> int:
-    """Counts the groups that together fill whole blocks, of the input and of the result."""
+    """Counts how many groups together fill whole blocks, of the input and of the result."""
     return block // math.gcd(block, inputs, outputs)
 
 
 def groups_fit(groups: int, inputs: int, outputs: int, block: int) -> bool:
-    """Tells if groups that share blocks fill them: all do, or each block of the input is one of the
-    result, so that the last may be filled in part."""
+    """Tells if groups fill the blocks that they share: all blocks are full, or each block of the
+    input belongs to one of the result, so that the last may be filled in part.
+    """
     shared = sharing(inputs, outputs, block)
     return groups % shared == 0 or shared * inputs == shared * outputs == block
 
 
 @dataclass(frozen=True)
 class GroupedChannel:
-    """The index of an input channel, `out // outputs * inputs + summed`, by iterators."""
+    """The index of an input channel by iterators: `out // outputs * inputs + summed`."""
 
     out: int
     outputs: int
@@ -75,8 +76,9 @@ class GroupedChannel:
 
 @dataclass(frozen=True)
 class _Groups:
-    """A grouped contraction of operands `x` and `w`: the iterators over groups, the outputs and the
-    inputs of one (None where there is one), and their numbers."""
+    """A grouped contraction of operands `x` and `w`: its iterators over groups, over the outputs
+    and the inputs of one group (None where there is one), and their numbers.
+    """
 
     x: int
     w: int
@@ -89,7 +91,7 @@ class _Groups:
 
     @staticmethod
     def of(op: BlockOp) -> _Groups | None:
-        """None for other blocks."""
+        """Reads a block as a grouped contraction; None for other blocks."""
         weights = [i for i, value in enumerate(op.ins) if isinstance(value.owner, ConstantOp)]
         if len(op.ins) != 2 or len(weights) != 1 or not op.reductions:
             return None
@@ -112,7 +114,9 @@ def _channel(map_: AffineMap) -> Linear[int] | None:
 
 
 def _counting(op: BlockOp, x: int) -> list[int]:
-    """Lists the iterators over groups: those by which channels of input x and of the result go."""
+    """Lists the iterators over groups: those on which the channels of both input x and the result
+    depend.
+    """
     read, written = _channel(op.in_maps[x]), _channel(op.out_maps[0])
     if read is None or written is None:
         return []
@@ -120,14 +124,15 @@ def _counting(op: BlockOp, x: int) -> list[int]:
 
 
 def _joins(form: Linear[int], group: int, inner: int | None, count: int) -> bool:
-    """Tells if this is `group * count + inner`."""
+    """Tells if an index is `group * count + inner`."""
     expected = {group: count, **({} if inner is None else {inner: 1})}
     return dict(form.terms) == expected and form.constant == 0
 
 
 def regrouped(op: BlockOp, block: int) -> BlockOp:
-    """Gives a grouped contraction with one iterator over all output channels and one over the
-    inputs of the groups that share a block; other blocks stay as they are."""
+    """Restates a grouped contraction with one iterator over all output channels and one over the
+    inputs of the groups that share a block; other blocks stay as they are.
+    """
     units = {i for x in range(len(op.ins)) for i in _counting(op, x) if op.extents[i] == 1}
     op = without_units(op, units)
     found = _Groups.of(op)
@@ -152,7 +157,7 @@ class _Regrouping:
 
     @property
     def inputs(self) -> int:
-        """Counts the input channels that an output is summed over."""
+        """The number of input channels that an output is summed over."""
         return min(self.shared, self.found.groups) * self.found.inputs
 
     @property
@@ -162,11 +167,11 @@ class _Regrouping:
 
     @property
     def kernel(self) -> list[int]:
-        """The reduction iterators that stay, last of all."""
+        """The reduction iterators that stay; they come last."""
         return [i for i in self.op.reductions if i != self.found.summed]
 
     def made(self) -> BlockOp:
-        """Gives the new block, in front of the old one."""
+        """Makes the new block, in front of the old one."""
         op, found, block = self.op, self.found, self.op.parent
         assert block is not None
         constant = Array.of(self._weights(self.inputs, self.kernel))
@@ -209,7 +214,9 @@ class _Regrouping:
         ]
 
     def _weights(self, inputs: int, kernel: Sequence[int]) -> np.ndarray:
-        """[outputs, inputs of the groups that share a block, kernel], zero across groups."""
+        """Makes the weights [outputs, inputs of the groups that share a block, kernel], zero across
+        groups.
+        """
         op, found = self.op, self.found
         owner = op.ins[found.w].owner
         assert isinstance(owner, ConstantOp)
@@ -233,6 +240,6 @@ class _Regrouping:
 def _with_channel(
     map_: AffineMap, dims: Sequence[AffineExpr], count: int, channel: AffineExpr
 ) -> AffineMap:
-    """Gives a map [N, C, …] in other iterators, with this index for C."""
+    """Restates a map [N, C, …] in other iterators, with this index for C."""
     exprs = [expr.replace_dims_and_symbols(list(dims), []) for expr in map_.results]
     return AffineMap(count, 0, (exprs[0], channel, *exprs[2:]))

@@ -1,4 +1,5 @@
-"""Integer values of a composite, as expressions of VTA's ALU operations, with their ranges.
+"""Represents integer values of a composite as expressions of VTA's ALU operations, with their
+ranges.
 
 A `Lane` stands for one i32 value per element of a composite's result. Lanes know between which
 integers their values lie, so that a clamp that cannot act is not made and an overflow is found
@@ -89,8 +90,9 @@ class Reduced(Lane):
 
 @dataclass(frozen=True, eq=False)
 class Pooled(Lane):
-    """The maxima of a lane over windows; `make` gives the block that computes them from the lane,
-    whose array has this `shape`, and from an array of a number that none of its values is below."""
+    """The maxima of a lane over windows. `make` makes the block that computes them from the lane,
+    whose array has this `shape`, and from an array of a number that is not above any of its values.
+    """
 
     operand: Lane
     shape: Shape
@@ -123,7 +125,7 @@ class Requantised(Lane):
 
 
 def is_immediate(constant: Constant) -> bool:
-    """Tells if an ALU instruction can carry this constant itself."""
+    """Tells if an ALU instruction can hold this constant itself."""
     number = constant.number
     return number is not None and IMMEDIATE.holds(number)
 
@@ -133,8 +135,9 @@ OPERAND_CYCLES = 32
 
 
 def cycles(lane: Lane, points: int = 1, operand: int = 0) -> int:
-    """Counts the cycles of all steps of a lane for so many points of each channel: one, or two
-    where the second operand is read, and what loading operands of numbers takes."""
+    """Counts the cycles of all steps of a lane for so many points of each channel: one cycle a
+    point, or two where the second operand is read, and what loading operands of numbers takes.
+    """
     uses = count_uses([lane])
     steps = [found for found in uses if isinstance(found, Step)]
     read = [s for s in steps if isinstance(s.rhs, Lane) or not is_immediate(s.rhs)]
@@ -155,7 +158,7 @@ def step(
 
 
 def ends_of(lane: Lane) -> Ends:
-    """Gives the least and the greatest values of a lane, for each channel where those are known."""
+    """Bounds the values of a lane, for each channel where that is known."""
     if isinstance(lane, Reduced) and lane.ends is not None:
         return lane.ends
     if isinstance(lane, Pooled) and lane.range == lane.operand.range:
@@ -169,7 +172,7 @@ def ends_of(lane: Lane) -> Ends:
 
 
 def _range(name: str, lhs: Interval, rhs: Interval) -> Interval:
-    """Gives the range of an operation on values in these; all of i32 when it may wrap."""
+    """Bounds an operation on values in these ranges; all of i32 when it may wrap."""
     found = lhs.corners(rhs, _EXACT[name])
     return found if name in ("max", "min") or I32_RANGE.contains(found) else I32_RANGE
 
@@ -185,7 +188,7 @@ _EXACT: dict[str, Callable[[int, int], int]] = {
 
 
 def operands(lane: Lane) -> list[Lane]:
-    """Gives the lanes that a lane is computed from."""
+    """Lists the lanes from which a lane is computed."""
     if isinstance(lane, Step):
         return [lane.lhs, *([lane.rhs] if isinstance(lane.rhs, Lane) else [])]
     return [lane.operand] if isinstance(lane, Requantised | Pooled) else []
@@ -206,7 +209,7 @@ def count_uses(roots: Sequence[Lane]) -> Counter[Lane]:
 
 
 def merge_clamps(roots: Sequence[Lane]) -> list[Lane]:
-    """Gives the same values with relu and clip merged into the requantise between them.
+    """Merges relu and clip into the requantise between them, which keeps all values.
 
     Rescaling by a multiplier that is not negative is monotone and takes 0 to the zero point, so a
     relu before it and a clip after it only narrow the range that its result is clamped to.

@@ -1,4 +1,4 @@
-"""Products as shifts and additions, for VTAs whose ALU has no MUL."""
+"""Replaces products by shifts and additions, for VTAs whose ALU has no MUL."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
 
 
 class NeedsProduct(Exception):
-    """A product that shifts and additions do not make."""
+    """Says that a product cannot be made of shifts and additions."""
 
 
 def is_shifts(factors: np.ndarray) -> bool:
-    """Tells if shifts and additions multiply by these numbers: by one that is not negative, or by
-    powers of two."""
+    """Tells if shifts and additions can multiply by these numbers: by one that is not negative, or
+    by powers of two.
+    """
     first = int(factors.flat[0])
     if bool(np.all(factors == first)):
         return first >= 0
@@ -67,7 +68,7 @@ def _rewritten(lane: Lane, rewritten: Callable[[Lane], Lane]) -> Lane:
 
 @dataclass
 class _Sum:
-    """A multiple of `x`, while it is made from its highest bit down: (… (x << a) + x) << b …"""
+    """A multiple of `x` in the making, from its highest bit down: (… (x << a) + x) << b …"""
 
     x: Lane
     rank: int
@@ -77,7 +78,7 @@ class _Sum:
         self.value = self.x
 
     def times(self, factor: int, known: Interval) -> Lane:
-        """`x` times a number, which gives values in a known range."""
+        """Makes `x` times a number, whose values lie in a known range."""
         if factor == 0:
             self._apply("max", 0)
             self._apply("min", 0)

@@ -1,4 +1,4 @@
-"""Contractions and window reductions in the form VTA computes them."""
+"""Brings contractions and window reductions into the form in which VTA computes them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HAND_OVER = "let the target's patterns decline this op, so that another target t
 
 
 def reduced(block: BlockOp, ranges: dict[SSAValue, Interval]) -> Reduced:
-    """Gives the lane of a block with reductions; `ranges` knows the values of i8 tensors.
+    """Makes the lane of a block with reductions; `ranges` has the values that i8 tensors may have.
 
     Raises ByocirError B322 for a reduction that is neither a contraction of i8 with constant i8
     weights nor a window sum or maximum of i8.
@@ -62,12 +62,13 @@ def reduced(block: BlockOp, ranges: dict[SSAValue, Interval]) -> Reduced:
 
 
 def pooled(block: BlockOp, lane: Lane) -> Lane:
-    """Gives the maxima of a lane over windows: of the sums that it is computed from, where each
+    """Makes the maxima of a lane over windows: of the sums that it is computed from, where each
     step from these keeps their order and is the same at all points of a window:
 
         max(clamp((sum * 3) >> 8))  →  clamp((max(sum) * 3) >> 8)
 
-    Raises ByocirError B322 for other reductions of what a composite computes."""
+    Raises ByocirError B322 for other reductions of what a composite computes.
+    """
     _check_space(block)
     initial, window = _initial(block), _Window(block, forms.WINDOW_MAXIMUM)
     if not takes_maxima(block) or not window.keeps_channels or initial > lane.range.low:
@@ -83,7 +84,7 @@ def pooled(block: BlockOp, lane: Lane) -> Lane:
 
 
 def _pushed(pool: Pooled) -> Lane:
-    """Gives the same with the maxima taken as early as they can be."""
+    """Takes the maxima of a pool as early as they can be taken."""
     lane = pool.operand
     if isinstance(lane, Requantised) and _keeps_order("mul", lane.multiplier):
         early = replace(pool, operand=lane.operand, range=lane.operand.range)
@@ -97,8 +98,9 @@ def _pushed(pool: Pooled) -> Lane:
 
 
 def _keeps_order(name: str, rhs: Constant) -> bool:
-    """Tells if an operation with numbers takes greater values to values that are no less, the same
-    way at all points of a channel."""
+    """Tells if an operation with numbers keeps the order of values (greater ones do not become
+    less), and is the same at all points of a channel.
+    """
     at_points = max(rhs.values.shape[2:], default=1)
     return at_points == 1 and (name != "mul" or rhs.range.low >= 0)
 
@@ -122,8 +124,9 @@ def _initial(block: BlockOp) -> int:
 
 
 def _check_space(block: BlockOp) -> None:
-    """Checks that the result is [N, C, …], indexed by the parallel iterators in order, and all
-    inputs are whole."""
+    """Raises ByocirError B322 unless the result is [N, C, …], indexed by the parallel iterators in
+    order, and the block has no guard and no bases.
+    """
     plain = [AffineExpr.dimension(i) for i in block.parallels]
     if list(block.out_maps[0].results) != plain or len(plain) < 2:
         raise unsupported(
@@ -138,14 +141,14 @@ def _dim(expr: AffineExpr) -> int | None:
 
 
 def _summed(x_map: AffineMap) -> int | None:
-    """Gives the iterator over input channels."""
+    """Finds the iterator over input channels."""
     grouped = GroupedChannel.of(x_map.results[1])
     return _dim(x_map.results[1]) if grouped is None else grouped.summed
 
 
 @dataclass(frozen=True)
 class _Contraction:
-    """A convolution or matrix product; `x` and `w` are operand numbers."""
+    """A convolution or a matrix product; `x` and `w` are operand numbers."""
 
     block: BlockOp
     x: int
@@ -173,7 +176,7 @@ class _Contraction:
         return Reduced(found, self.block.location, initial, self._make, ends)
 
     def _weights(self) -> np.ndarray | None:
-        """Gives the numbers of weights that are known."""
+        """Gives the numbers of the weights, where they are known."""
         owner = self.block.ins[self.w].owner
         return owner.value.data.values() if isinstance(owner, ConstantOp) else None
 
@@ -197,7 +200,7 @@ class _Contraction:
         )
 
     def _range(self, x: Interval, initial: int) -> Interval:
-        """Gives the values of a product with weights that are not known."""
+        """Bounds a product with weights that are not known."""
         low, high = _with_pad(x, self.block, self.x)
         farthest = math.prod(self.block.extents[i] for i in self.block.reductions)
         farthest *= 128 * max(-low, high)
@@ -233,7 +236,7 @@ _ZERO = AffineExpr.constant(0)
 
 @dataclass(frozen=True)
 class _Window:
-    """A window sum or maximum."""
+    """A sum or maximum over windows."""
 
     block: BlockOp
     form: forms.Form
@@ -241,7 +244,8 @@ class _Window:
     @property
     def keeps_channels(self) -> bool:
         """Tells if the windows slide over the spatial dimensions of [N, C, …] alone, and read no
-        batch or channel that is not there."""
+        batch or channel that does not exist.
+        """
         index = self.block.in_maps[0].results
         sizes = shape_of(self.block.ins[0].type)
         plain = [_dim(expr) for expr in index[:2]] == self.block.parallels[:2]
@@ -252,7 +256,9 @@ class _Window:
         return plain and inside and all(linear(expr) is not None for expr in index)
 
     def of_sums(self, source: SSAValue, start: SSAValue) -> BlockOp:
-        """Gives the block that takes maxima of sums over the points of windows that are inside."""
+        """Makes the block that takes maxima of sums over those points of windows that are
+        inside.
+        """
         block, guards = self.block, tuple(self._guards())
         return BlockOp(
             list(block.iterators),
@@ -284,8 +290,10 @@ class _Window:
         return Reduced(found, block.location, initial, lambda v: self._make(v, pad, None))
 
     def _maximum(self, x: Interval, initial: int) -> Reduced:
-        """VTA pads with 0, which is harmless for inputs that are never negative. Otherwise the
-        points outside are left out, or read the least number if `vta-border` puts it there."""
+        """Makes the block of a maximum. VTA pads with 0, which is harmless for inputs that are
+        never negative; otherwise the points outside are left out, or `vta-border` puts the least
+        number there.
+        """
         self.check_pad(initial)
         guards = self._guards()
         harmless = x.low >= 0 and initial <= 0 and self.windows_hold_an_element()
@@ -305,8 +313,9 @@ class _Window:
             raise unsupported("B322", f"expected pad {initial}, found {pad.value.data}", self.block)
 
     def _guards(self) -> list[AffineExpr]:
-        """Gives the conditions, each `expr >= 0`, that a read is inside; without those that always
-        hold."""
+        """Lists the conditions, each `expr >= 0`, that a read is inside, without those that always
+        hold.
+        """
         known = spans(self.block.extents)
         guards: list[AffineExpr] = []
         sizes = shape_of(self.block.ins[0].type)
@@ -343,16 +352,18 @@ _PAD_ZERO = IntegerAttr(0, i8)
 
 
 def _with_pad(x: Interval, block: BlockOp, operand: int) -> Interval:
-    """Gives the range of what a block reads from an input in this range, the number around it
-    included; arrays that are copied to VTA have zeros in lanes without a channel."""
+    """Widens the range of an input by the number that a block reads around it; arrays that are
+    copied to VTA have zeros in lanes without a channel.
+    """
     pad = number_around(block, operand)
     number = 0 if pad is None else pad.value.data
     return Interval(min(x.low, number, 0), max(x.high, number, 0))
 
 
 def _touches(expr: AffineExpr, size: int, block: BlockOp) -> bool:
-    """Tells if, wherever the parallel iterators stand, some point of the reductions reads inside
-    this dimension."""
+    """Tells if, at each point of the parallel iterators, some point of the reductions reads inside
+    this dimension.
+    """
     form = linear(expr)
     assert form is not None
     parallel = _values(form.terms, block.parallels, block.extents) + form.constant
@@ -364,7 +375,7 @@ def _touches(expr: AffineExpr, size: int, block: BlockOp) -> bool:
 def _values(
     terms: Sequence[tuple[int, int]], iterators: Sequence[int], extents: Sequence[int]
 ) -> np.ndarray:
-    """Gives the values that the terms of these iterators take together."""
+    """Lists the values that the terms of these iterators have together."""
     values = np.zeros(1, np.int64)
     for iterator, coefficient in terms:
         if iterator in iterators:

@@ -1,4 +1,4 @@
-"""Requantise in the i32 operations that VTA has: clamp, multiply, round, shift.
+"""Expands requantise to the i32 operations that VTA has: clamp, multiply, round, shift.
 
 The accumulators beyond the clamp saturate anyway (`byocir.dialects.graph.fixed_point`), so the
 product never leaves i32 and the result is exact for every accumulator. Clamps that the range of the
@@ -45,11 +45,11 @@ MOST = 2**62
 
 
 class NeedsMoreBits(Exception):
-    """An intermediate product does not fit i32."""
+    """Says that an intermediate product does not fit i32."""
 
 
 def expand(lane: Requantised, longest_shift: int = WIDEST_SHIFT) -> Lane:
-    """Gives the steps that compute a requantise; raises NeedsMoreBits when i32 is too narrow for
+    """Makes the steps that compute a requantise; raises NeedsMoreBits when i32 is too narrow for
     it.
     """
     steps = _Steps(lane, longest_shift if lane.rounding == "floor" else WIDEST_SHIFT)
@@ -63,9 +63,10 @@ def expand(lane: Requantised, longest_shift: int = WIDEST_SHIFT) -> Lane:
 
 
 def with_late_bias(lane: Requantised) -> Lane | None:
-    """Gives the steps of a requantise of `x + bias` that clamp x, multiply it, and add what the
-    bias brings there together with the rounding term and the zero point; None where that number is
-    not known or a sum may wrap. The product alone may: the sum brings it back."""
+    """Makes the steps of a requantise of `x + bias` that clamp x, multiply it, and add the
+    multiplied bias together with the rounding term and the zero point. None where that number is
+    not known or a sum may wrap; the product alone may wrap, as the sum brings it back.
+    """
     biased = lane.operand
     if not isinstance(biased, Step) or not isinstance(biased.rhs, Constant) or not lane.shift:
         return None
@@ -137,9 +138,9 @@ def _expanded(
 
 
 def _eased(found: ShiftedSum, uses: Counter[Lane]) -> ShiftedSum:
-    """Gives the same sum with less to do for a term that is requantised itself and read nowhere
-    else: the clamps that the sum's own make idle are gone, and its bias brings the number
-    inside."""
+    """Leaves out work of a sum's term that is requantised itself and read nowhere else: clamps
+    which those of the sum make needless, and the number inside, which its bias can bring.
+    """
     multiplier = found.lane.multiplier.number
     assert multiplier is not None
     for term, factor in found.terms.factors.items():
@@ -154,11 +155,12 @@ def _eased(found: ShiftedSum, uses: Counter[Lane]) -> ShiftedSum:
 
 
 def _without_clamps(found: ShiftedSum, term: Requantised, factor: int) -> Requantised:
-    """Gives a term of a sum, not clamped on a side where the result would be anyway:
+    """Drops a term's clamp on a side where the result would be clamped anyway:
 
         max((clamp(x, -128, 127) * 2 + y) >> 1, 0)  →  max((min(x, 127) * 2 + y) >> 1, 0)
 
-    as y is at most 127, so that all x below -128 give 0."""
+    as y is at most 127, so that all x below -128 give 0.
+    """
     reached, clamp = _unclamped(term), found.lane.range
     if reached is None:
         return term
@@ -172,16 +174,18 @@ def _without_clamps(found: ShiftedSum, term: Requantised, factor: int) -> Requan
 
 
 def _unclamped(lane: Requantised) -> Interval | None:
-    """Gives the results of a requantise before they are clamped; None where its operand has to
-    be."""
+    """Bounds the results of a requantise before they are clamped; None where its operand has to be
+    clamped.
+    """
     steps = _Steps(lane)
     ends = ends_of(lane.operand)
     return steps.results(*ends) if all(map(steps.fits, ends)) else None
 
 
 def _raised(lane: Requantised, number: int) -> Requantised | None:
-    """Gives a requantise whose results are greater by a number, which its bias brings; None where
-    there is no bias, or it would have to be a fraction, or ties would go the other way."""
+    """Raises the results of a requantise by a number, through its bias. None where there is no
+    bias, where it would have to be a fraction, and where ties would go the other way.
+    """
     biased = lane.operand
     if not isinstance(biased, Step) or (lane.rounding == "half_even" and number % 2):
         return None
@@ -197,7 +201,7 @@ def _raised(lane: Requantised, number: int) -> Requantised | None:
 
 
 def _shifted(found: ShiftedSum, expanded: Callable[[Lane], Lane]) -> Lane:
-    """Gives the steps of a sum that is shifted twice."""
+    """Makes the steps of a sum that is shifted twice."""
     rank, location = found.lane.multiplier.values.ndim, found.location
     multiplier = found.lane.multiplier.number
     assert multiplier is not None
@@ -223,7 +227,7 @@ def _shifted(found: ShiftedSum, expanded: Callable[[Lane], Lane]) -> Lane:
 
 @dataclass
 class _Steps:
-    """The expansion of a requantise while it is made; `value` is its last step."""
+    """The expansion of a requantise in the making; `value` is its last step."""
 
     lane: Requantised
     longest_shift: int = WIDEST_SHIFT
@@ -233,7 +237,7 @@ class _Steps:
         self.rank = self.lane.multiplier.values.ndim
 
     def apply(self, name: str, rhs: Lane | Constant | int, known: Interval | None = None) -> None:
-        """Makes `value` the result of an operation on it."""
+        """Makes `value` the result of an operation on itself."""
         if isinstance(rhs, int):
             rhs = Constant.uniform(rhs, self.rank)
         self.value = step(name, self.value, rhs, self.lane.location, known)
@@ -251,7 +255,8 @@ class _Steps:
 
     def clamp_before(self) -> Interval:
         """Clamps the operand where its product would leave i32; gives the range of the result
-        before it is clamped."""
+        before it is clamped itself.
+        """
         low, high = ends_of(self.lane.operand)
         low_overflows, high_overflows = not self.fits(low), not self.fits(high)
         if low_overflows or high_overflows:
@@ -289,7 +294,7 @@ class _Steps:
         return np.vectorize(number_of.__getitem__, otypes=[np.int64])(factors)
 
     def _clamp(self, name: str, bounds: np.ndarray, low: np.ndarray, high: np.ndarray) -> Ends:
-        """Clamps the operand, which has these ends; gives those that it has then."""
+        """Clamps the operand, which has these ends; gives the ends that it has then."""
         clamp = _CLAMPS[name]
         ends = clamp(low, bounds), clamp(high, bounds)
         if np.any(ends[0] != low) or np.any(ends[1] != high):
@@ -297,7 +302,7 @@ class _Steps:
         return ends
 
     def results(self, low: np.ndarray, high: np.ndarray) -> Interval:
-        """Gives the range of the results of operands between these ends."""
+        """Bounds the results for operands between these ends."""
         lane = self.lane
         factors, shift = lane.multiplier.values, lane.shift
         ends = [rescale(end, factors, shift, lane.rounding) + lane.zero for end in (low, high)]
@@ -310,8 +315,9 @@ class _Steps:
 
     def multiply_and_add(self, result: Interval) -> None:
         """Adds the steps of the product and the zero point, without rounding. A zero point that is
-        a multiple of the multiplier is added first, for what it is a multiple by is the smaller
-        number."""
+        a multiple of the multiplier is added before the product, as the quotient is a smaller
+        number.
+        """
         factor, zero = self.lane.multiplier.number, self.lane.zero
         if factor and zero % factor == 0:
             self.add(zero // factor)
@@ -327,16 +333,18 @@ class _Steps:
 
     @property
     def joined(self) -> int:
-        """The zero point where it may join the rounding term: that of bytes, rounded half up. With
-        ties to even an odd one would turn them around."""
+        """The zero point, if it may join the rounding term: that of bytes, rounded half up; else 0.
+        With ties to even an odd one would turn them around.
+        """
         zero = self.lane.zero
         joins = self.lane.rounding == "half_up" and -128 <= zero <= 127
         return zero if joins or not self.lane.shift else 0
 
     @property
     def last_shift(self) -> int:
-        """The bits that the last step of rounding half up shifts by: as many that the rounding
-        term, and a zero point that joins it, are an immediate."""
+        """The bits by which the last step of rounding half up shifts: as many as can be with a
+        rounding term, and a zero point that joins it, that are an immediate.
+        """
         last = min(self.lane.shift, WIDEST_SHIFT)
         while last and not IMMEDIATE.holds(self._term(last)):
             last -= 1
@@ -364,10 +372,12 @@ class _Steps:
         self.add(rest, result)
 
     def _take_even(self) -> None:
-        """Subtracts 1 where the quotient is even, so that ties, half up, go to the even number.
+        """Subtracts 1 where rounding half up took a tie to an odd quotient, so that ties go to the
+        even number.
 
         The lowest bit of the quotient is brought to bit 15, turned around by adding an immediate,
-        and becomes the sign; minima and maxima make 0 or -1 of that."""
+        and becomes the sign; minima and maxima make 0 or -1 of that.
+        """
         product, up = self.value, WIDEST_SHIFT - self.lane.shift
         if up < 0:
             self.shift(-up)

@@ -1,4 +1,4 @@
-"""Scalar bodies as lanes: what an element-wise block computes, in VTA's operations.
+"""Reads scalar bodies as lanes: what an element-wise block computes, in VTA's operations.
 
 Bodies on i8 and i32 are read op by op. The i64 arithmetic of a requantise is recognised as a whole,
 with the functions that lowerings write it with (`byocir.dialects.tir.bodies`).
@@ -80,8 +80,9 @@ class _Reader:
         self.values = dict(arguments)
 
     def read(self, op: Operation) -> None:
-        """Notes the value of an op's result. The i64 ops of a requantise get none: they are read
-        from the op that narrows it."""
+        """Notes the value of an op's result. The i64 ops of a requantise get none: the op that
+        narrows their result tells all.
+        """
         if isinstance(op, arith.ConstantOp):
             self._read_number(op)
         elif isinstance(op, arith.ExtSIOp):
@@ -93,7 +94,7 @@ class _Reader:
             self._read_step(op)
 
     def unknown(self, otherwise: Operation) -> Exception:
-        """Gives the error that names the first op whose result is not known though its operands
+        """Makes the error that names the first op whose result is not known though its operands
         are.
         """
         for op in self.block.body.block.ops:
@@ -134,7 +135,7 @@ class _Reader:
         self._set(op, value, op.result.type)
 
     def _requantised(self, op: arith.TruncIOp) -> Lane | None:
-        """Gives the requantise that this op narrows, or None."""
+        """Reads the requantise whose result this op narrows; None if there is none."""
         for numbers, x, multiplier, rounding in _requantise_forms(op.result):
             operand, factor = self.values.get(x), self.values.get(multiplier)
             if isinstance(operand, Constant):
@@ -153,8 +154,9 @@ class _Reader:
 
 
 def _zero_point(numbers: Numbers, shift: int, rounding: Rounding) -> int | None:
-    """Finds the number added after rounding; None where the rounding term is another. Rounded half
-    up, a zero point may have joined the term."""
+    """Finds the number that is added after rounding; None where the rounding term is another.
+    Rounded half up, a zero point may have joined the term.
+    """
     added, term = int(numbers.get("zero", 0)), int(numbers.get("term", 0))
     if shift == 0:
         return None if rounding == "half_even" else added + term
@@ -183,7 +185,7 @@ def _requantise(
 
 
 class _Captured(ScalarPattern):
-    """Any scalar; the last one it was tried on is kept."""
+    """Matches any scalar, and keeps the last one that it was tried on."""
 
     def __init__(self) -> None:
         self.value: SSAValue | None = None
@@ -196,8 +198,9 @@ class _Captured(ScalarPattern):
 def _requantise_forms(
     value: SSAValue,
 ) -> Iterator[tuple[Numbers, SSAValue, SSAValue, Rounding]]:
-    """Gives the ways in which a narrowed scalar is a requantise: its numbers, operand,
-    multiplier."""
+    """Yields the ways to read a narrowed scalar as a requantise: its numbers, operand,
+    multiplier.
+    """
     x, m = _Captured(), _Captured()
     term, shift, zero = number("term"), number("shift"), number("zero")
     plain: list[tuple[ScalarPattern, Rounding]] = [

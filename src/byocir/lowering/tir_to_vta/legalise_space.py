@@ -1,4 +1,6 @@
-"""Blocks with their iterators in the order of their result, and one for each of its dimensions."""
+"""Restates blocks with their iterators in the order of their result, one for each of its
+dimensions.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,17 @@ _ZERO = AffineExpr.constant(0)
 
 
 def evaluated(map_: AffineMap, extents: Sequence[int]) -> list[np.ndarray]:
-    """Gives the indices at every point, with size 1 along iterators they do not depend on."""
+    """Computes the indices at every point, with size 1 along iterators that they do not depend
+    on.
+    """
     grids = np.meshgrid(*(np.arange(extent) for extent in extents), indexing="ij", sparse=True)
     exprs = map_.results
     return [np.asarray(expr.eval(grids, [])) for expr in exprs]  # pyright: ignore[reportArgumentType]
 
 
 def spread(values: np.ndarray, map_: AffineMap, extents: Shape) -> np.ndarray:
-    """Gives the elements that a block reads, int64, with size 1 along iterators it does not depend
-    on.
+    """Reads the elements at every point of a block, int64, with size 1 along iterators that the
+    index does not depend on.
     """
     index = tuple(evaluated(map_, extents))
     read = np.asarray(values[index] if index else values, np.int64)
@@ -34,8 +38,9 @@ def spread(values: np.ndarray, map_: AffineMap, extents: Shape) -> np.ndarray:
 
 
 def view_of(map_: AffineMap, extents: Shape, shape: Shape) -> AffineMap | None:
-    """Gives the map [N, C, …] → [N, C, …] that this one is when only batch and channel are larger
-    than 1 or nothing moves; None when elements move otherwise."""
+    """Restates a map as [N, C, …] → [N, C, …], if only batch and channel are larger than 1 or
+    nothing moves; None when elements move otherwise.
+    """
     rank = len(extents)
     dims = tuple(AffineExpr.dimension(i) for i in range(rank))
     same = len(shape) == rank and all(
@@ -53,8 +58,9 @@ def view_of(map_: AffineMap, extents: Shape, shape: Shape) -> AffineMap | None:
 
 
 def without_units(op: BlockOp, units: Collection[int]) -> BlockOp:
-    """Gives the same block with 0 for these iterators of extent 1 where an index computes with
-    them. A block without such indices stays; else the new one takes its place."""
+    """Puts 0 for these iterators of extent 1 into indices that compute with them. A block without
+    such indices stays; else a new one takes its place.
+    """
     count = len(op.extents)
     dims = [_ZERO if i in units else AffineExpr.dimension(i) for i in range(count)]
     old = [*op.in_maps, *op.out_maps]
@@ -69,7 +75,7 @@ def _without(expr: AffineExpr, dims: Sequence[AffineExpr]) -> AffineExpr:
 
 
 def normalise(op: BlockOp) -> BlockOp:
-    """Gives the same block with its parallel iterators as its result is indexed, then the
+    """Restates a block with its parallel iterators in the order of its result's index, then the
     reductions.
 
     Iterators of extent 1 that a map may have lost are there again: for each dimension of the
@@ -87,7 +93,7 @@ def normalise(op: BlockOp) -> BlockOp:
 
 
 def _with_maps(op: BlockOp, iterators: list[IteratorAttr], maps: list[AffineMap]) -> BlockOp:
-    """Puts a block that runs and reads otherwise in the place of another."""
+    """Replaces a block by one with other iterators and maps."""
     made = op.like(iterators=iterators, maps=maps)
     replace_op(op, made)
     return made
@@ -95,7 +101,7 @@ def _with_maps(op: BlockOp, iterators: list[IteratorAttr], maps: list[AffineMap]
 
 @dataclass
 class _Space:
-    """Iterators and maps while they are normalised."""
+    """The iterators and maps of a block while they are normalised."""
 
     iterators: list[IteratorAttr]
     in_maps: list[AffineMap]
@@ -134,16 +140,18 @@ class _Space:
         return space
 
     def unit(self, kind: IteratorKind) -> IteratorAttr:
-        """Gives a new iterator of extent 1."""
+        """Makes an iterator of extent 1."""
         return IteratorAttr.of(f"unit{len(self.iterators)}", kind, 1)
 
     def is_of(self, op: BlockOp) -> bool:
-        """Tells if the block is in this form."""
+        """Tells if the block already has these iterators and maps."""
         same = self.iterators == list(op.iterators) and self.in_maps == op.in_maps
         return same and self.out_map == op.out_maps[0]
 
     def restore(self, channels: _Channels, dims: list[AffineExpr]) -> None:
-        """Puts lost iterators over channels back into the maps of a contraction."""
+        """Puts iterators over channels that were dropped, as their extent is 1, back into the maps
+        of a contraction.
+        """
         count = len(self.iterators)
         summed = count - 1 if channels.summed is None else _position(dims[channels.summed])
         assert summed is not None
@@ -159,8 +167,9 @@ class _Space:
         self.in_maps[w] = AffineMap(count, 0, tuple(w_exprs))
 
     def restore_batch(self, inputs: list[int], own_channels: bool) -> None:
-        """Puts the iterators over batch, and over channels where an input has those of the result,
-        back where an input [N, C, …] is read at 0."""
+        """Puts iterators over the batch back where an input [N, C, …] is read at 0, and those over
+        channels, where an input has the result's.
+        """
         for i in inputs:
             exprs = list(self.in_maps[i].results)
             for axis in range(2 if own_channels else 1):
@@ -175,7 +184,9 @@ def _extent(space: _Space, axis: int) -> int:
 
 @dataclass
 class _Channels:
-    """The operands of a contraction, and the reduction over input channels unless it is lost."""
+    """The operands of a contraction, and the reduction over input channels; None for it if it was
+    dropped.
+    """
 
     x: int
     w: int
@@ -183,7 +194,7 @@ class _Channels:
 
 
 def _lost_channels(op: BlockOp) -> _Channels | None:
-    """Finds the channels of a contraction as far as they are known; None for other blocks."""
+    """Finds the channels of a contraction, as far as they are known; None for other blocks."""
     if not op.reductions or len(op.ins) != 2 or len(op.parallels) < 1:
         return None
     w = weights_of(op)

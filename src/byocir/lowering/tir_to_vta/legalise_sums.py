@@ -1,4 +1,5 @@
-"""Requantises of sums that take few values, with all that is added to them in one number.
+"""Gathers what is added to sums that take few values, on the way to their requantise, in one
+number.
 
 A residual sum `a * m + b * n + c` of bytes has at most 65,536 values, one over a window not many
 more. What is added to it before it is shifted (what the zero points of its terms bring, the zero
@@ -49,19 +50,19 @@ class Sum:
         return Interval(low, high)
 
     def plus(self, other: Sum) -> Sum:
-        """Gives the sum of both, with each lane once."""
+        """Adds another sum; each lane occurs once."""
         factors = Counter(self.factors)
         factors.update(other.factors)
         constant = self.constant + other.constant
         return Sum(factors, constant, fuse(self.location, other.location))
 
     def scaled(self, factor: int, constant: int = 0) -> Sum:
-        """`self * factor + constant`."""
+        """Multiplies by a number: `self * factor + constant`."""
         factors = {lane: number * factor for lane, number in self.factors.items()}
         return replace(self, factors=factors, constant=self.constant * factor + constant)
 
     def values(self) -> np.ndarray | None:
-        """Gives all values, int64, without the constant; None where there are too many."""
+        """Lists all values without the constant, int64; None where there are too many."""
         values = np.zeros(1, np.int64)
         for lane, factor in self.factors.items():
             if values.size * lane.range.size > MOST_VALUES:
@@ -74,8 +75,9 @@ class Sum:
 @dataclass(frozen=True)
 class ShiftedSum:
     """A requantise as `clamp(((terms + below >> first) + above) >> last)`, or with one shift where
-    `last` is 0; `results` is the range of what is clamped. `inside`, times the requantise's
-    multiplier, is a part of `terms`."""
+    `last` is 0. `results` is the range before the clamp. `inside`, times the requantise's
+    multiplier, is added to the terms before the first shift, too.
+    """
 
     lane: Requantised
     terms: Sum
@@ -99,12 +101,13 @@ class ShiftedSum:
         return self.inside * multiplier + self.below
 
     def result(self, value: int) -> int:
-        """Computes the number that is clamped, from the sum of the terms."""
+        """Computes, from the sum of the terms, the number before the clamp."""
         return ((value + self.number >> self.first) + self.above) >> self.last
 
     def with_term(self, term: Lane, other: Lane, inside: int) -> ShiftedSum:
-        """Gives the same sum with another lane in the place of a term and another number inside;
-        itself where a number on the way would leave i32."""
+        """Replaces a term by another lane, and the number inside by another; stays as it is where a
+        number on the way would leave i32.
+        """
         factors = {other if lane is term else lane: f for lane, f in self.terms.factors.items()}
         made = replace(self, terms=replace(self.terms, factors=factors), inside=inside)
         low, high = made.terms.range
@@ -114,8 +117,9 @@ class ShiftedSum:
         return replace(made, results=Interval(made.result(low), made.result(high)))
 
     def tried(self, values: np.ndarray, wanted: np.ndarray) -> ShiftedSum | None:
-        """Knows its results, if they are what is wanted for each value of the terms, and nothing on
-        the way leaves i32."""
+        """Checks the sum for all values of its terms: gives it with its range if the results are
+        those wanted and nothing on the way leaves i32, else None.
+        """
         start = values + self.below
         total = (start >> self.first) + self.above
         results = total >> self.last
@@ -127,7 +131,8 @@ class ShiftedSum:
 
 def gathered(lane: Requantised, uses: Counter[Lane]) -> ShiftedSum | None:
     """Gathers what is added on the way to a requantise in numbers around its first shift; None
-    where nothing is won."""
+    where that saves nothing.
+    """
     factor = lane.multiplier.number
     if factor is None:
         return None
@@ -160,14 +165,15 @@ def gathered(lane: Requantised, uses: Counter[Lane]) -> ShiftedSum | None:
 
 
 def _fits(terms: Sum) -> bool:
-    """Tells if there are terms, and none leaves i32 where it is multiplied."""
+    """Tells if there are terms, none of which leaves i32 where it is multiplied."""
     products = [lane.range.scaled(number) for lane, number in terms.factors.items()]
     return bool(products) and all(map(I32_RANGE.contains, products))
 
 
 def _ways(lane: Requantised, terms: Sum, added: int) -> Iterator[ShiftedSum]:
-    """Gives the ways to add a number before the last shift, that of fewest steps first. The later
-    immediates are added, the more of its bits count."""
+    """Yields the ways to add a number before the last shift, those with the fewest steps first. The
+    later immediates are added, the more of the number's bits count.
+    """
     whole = ShiftedSum(lane, terms, added, lane.shift)
     for last in range(min(lane.shift, WIDEST_SHIFT), 0, -1):
         first = lane.shift - last
@@ -182,7 +188,7 @@ def _ways(lane: Requantised, terms: Sum, added: int) -> Iterator[ShiftedSum]:
 
 
 def _sum_of(lane: Lane, uses: Counter[Lane]) -> Sum:
-    """Reads a lane as a sum of others; one that is read elsewhere, too, is a sum of itself."""
+    """Reads a lane as a sum of others; a lane that is read elsewhere, too, is a sum of itself."""
     found = _read(lane, uses) if uses[lane] == 1 else None
     if found is not None and lane.range.contains(found.range):
         return found

@@ -31,7 +31,8 @@ def requantise_fits(
     result: Interval,
 ) -> bool:
     """Tells if 32 bits are enough to multiply integers in the range of `operand`, to round, shift
-    and add a zero point (`rescaling`), and to saturate to the range of `result`."""
+    and add a zero point (`rescaling`), and to saturate to the range of `result`.
+    """
     shift, rounding, zero = rescaling
     numbers = Constant(np.asarray(multipliers, np.int64).reshape(-1))
     lane = Lane(operand, UNKNOWN_LOC)
@@ -43,8 +44,9 @@ def requantise_fits(
 
 
 def refusal(blocks: Sequence[BlockOp]) -> str:
-    """Words why VTA cannot compute the bodies of blocks, each of which comes after those that it
-    reads; empty if it can. Reductions may give any number of their type."""
+    """Says why VTA cannot compute the bodies of blocks, each of which comes after those that it
+    reads; empty if it can. Reductions may give any number of their type.
+    """
     lanes: dict[SSAValue, Lane] = {}
     reduced, used = set[SSAValue](), set[SSAValue]()
     try:
@@ -71,13 +73,13 @@ def refusal(blocks: Sequence[BlockOp]) -> str:
 
 
 def _is_read_through(block: BlockOp) -> bool:
-    """Tells if reductions alone read a block: they read what is around its input as pads."""
+    """Tells if only reductions read a block: they read the numbers around its input as pads."""
     users = [use.operation for use in block.results[0].uses]
     return bool(users) and all(isinstance(u, BlockOp) and u.reductions for u in users)
 
 
 def _moves(block: BlockOp, map_: AffineMap) -> bool:
-    """Tells if an index computes with more than iterators that run over one element."""
+    """Tells if an index still computes something once iterators of one point are 0."""
     dims = [
         AffineExpr.constant(0) if extent == 1 else AffineExpr.dimension(i)
         for i, extent in enumerate(block.extents)
@@ -87,8 +89,9 @@ def _moves(block: BlockOp, map_: AffineMap) -> bool:
 
 
 def _read_otherwise(block: BlockOp) -> Iterator[str]:
-    """Gives the indices of computed operands that are neither those of the result, dimension for
-    dimension, nor of a view between [N, C] and [N, C, 1, …]."""
+    """Yields the indices of computed operands that are neither the result's, dimension for
+    dimension, nor those of a view between [N, C] and [N, C, 1, …].
+    """
     places = {e.position: n for n, e in enumerate(block.out_maps[0].results) if _is_dim(e)}
     order = [
         AffineExpr.dimension(places[i]) if i in places else AffineExpr.constant(0)

@@ -1,4 +1,4 @@
-"""Contractions with weights of more than eight bits, as sums of products with bytes.
+"""Restates contractions with weights of more than eight bits as sums of products with bytes.
 
 Weights that were quantised with a zero point have nine bits without it. Each is a sum of bytes, so
 the contraction gets one more reduction, over these bytes, which the input does not depend on.
@@ -33,8 +33,9 @@ def bytes_of(values: np.ndarray) -> list[np.ndarray]:
 
 
 def with_bytes_as_weights(op: BlockOp) -> BlockOp:
-    """Gives a contraction with constant weights of i16 as one with bytes; other blocks stay as they
-    are."""
+    """Restates a contraction with constant weights of i16 as one with bytes; other blocks stay as
+    they are.
+    """
     wide = [i for i, value in enumerate(op.ins) if element_type_of(value.type) == i16]
     if len(op.ins) != 2 or len(wide) != 1 or not op.reductions or op.bases or op.where is not None:
         return op

@@ -1,4 +1,5 @@
-"""Iteration spaces as GEMM and ALU instructions: two hardware loops around a list of micro-ops.
+"""Turns iteration spaces into GEMM and ALU instructions: two hardware loops around a list of
+micro-ops.
 
 An instruction adds `i * outer + j * inner` to the indices of its micro-ops, for each operand. So of
 the iterators of a block two become loops and the product of the others is spelled out as micro-ops.
@@ -28,7 +29,7 @@ read the accumulator before it is written. This simulator runs them right."""
 
 @dataclass(frozen=True)
 class Axis:
-    """An iterator: its extent, and what one step adds to each operand's index."""
+    """An iterator: its extent, and how much one step adds to each operand's index."""
 
     extent: int
     steps: Offsets
@@ -36,8 +37,9 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class MicroOpNest:
-    """One instruction, with indices relative to the operands' addresses: loops [outer, inner] and
-    micro-ops int64 [n, 3]."""
+    """One instruction, with indices relative to the operands' addresses: its loops [outer, inner],
+    and micro-ops int64 [n, 3].
+    """
 
     outer: Axis
     inner: Axis
@@ -51,7 +53,7 @@ UNIT = Axis(1, (0, 0, 0))
 def nests(
     axes: tuple[Axis, ...], start: Offsets, config: VTAConfig, *, gemm: bool
 ) -> tuple[MicroOpNest, ...]:
-    """Gives the instructions for all points of `axes`, the first of which is at `start`.
+    """Makes the instructions for all points of `axes`, the first of which is at `start`.
 
     One, unless its micro-ops would not fit the UOP memory. `gemm` tells whether src is INP.
     """
@@ -70,8 +72,9 @@ def nests(
 
 
 def _upwards(axes: Sequence[Axis]) -> tuple[list[Axis], Offsets]:
-    """Gives axes that do not step downwards, and where they then start; an axis that steps in both
-    directions stays."""
+    """Turns around axes that step downwards, and gives where all then start; an axis that steps in
+    both directions stays.
+    """
     result: list[Axis] = []
     start = [0, 0, 0]
     for axis in axes:
@@ -91,7 +94,7 @@ def _scaled(steps: Offsets, factor: int) -> Offsets:
 
 
 def _fuse(axes: list[Axis]) -> list[Axis]:
-    """Joins axes where one step of the first is the whole of the second, in every operand."""
+    """Joins axes where one step of the first is as long as the whole second, in every operand."""
     for i, j in permutations(range(len(axes)), 2):
         outer, inner = axes[i], axes[j]
         if outer.steps == _scaled(inner.steps, inner.extent):
@@ -101,7 +104,7 @@ def _fuse(axes: list[Axis]) -> list[Axis]:
 
 
 def _choices(axes: list[Axis], config: VTAConfig, gemm: bool) -> Iterator[tuple[int, ...]]:
-    """Lists the axes that may be the hardware loops, outer first."""
+    """Yields the axes that may be the hardware loops, outer first."""
     limits = (
         config.depth(Memory.ACC),
         config.depth(Memory.INP if gemm else Memory.ACC),
@@ -133,7 +136,7 @@ def _candidate(axes: list[Axis], chosen: tuple[int, ...]) -> MicroOpNest:
 
 
 def _has_hazard(nest: MicroOpNest) -> bool:
-    """Tells if an accumulator comes again within three consecutive steps."""
+    """Tells if an accumulator is used again within three consecutive steps."""
     width = nest.inner.extent
     # From one iteration to the next, inside the inner loop and around its end.
     for iterations in (range(3), range(width - 2, width + 3)):

@@ -9,7 +9,8 @@ from byocir.vta_sim import Memory, VTAConfig
 
 
 class MicroOpMemory:
-    """The micro-op kernels of a program and which of them the UOP memory holds at this point.
+    """Keeps the micro-op kernels of a program, and which of them the UOP memory holds at this
+    point.
 
     A kernel is the list of micro-ops of one instruction, as uint32 words. Equal kernels are stored
     once. The UOP memory is filled round and round; what is overwritten is loaded again when it is
@@ -26,7 +27,7 @@ class MicroOpMemory:
         self._size = 0
 
     def number(self, kernel: NDArray[np.uint32]) -> int:
-        """Gives the number of a kernel, which is stored when it is new."""
+        """Numbers a kernel; a new one is stored."""
         found = self._numbers.setdefault(kernel.tobytes(), len(self._kernels))
         if found == len(self._kernels):
             self._kernels.append(kernel)

@@ -1,4 +1,4 @@
-"""vta-pack: arrays in the layout of VTA's memories.
+"""vta-pack: packs arrays into the layout of VTA's memories.
 
 Does: packs the values of VTA's functions. Activations [N, C, H, W] become [N, C/16, H, W, 16] and
 [N, C] becomes [N, C/16, 16]; weights [O, I, R, S] become [O/16, I/16, R, S, 16 (O), 16 (I)] and
@@ -75,7 +75,9 @@ class VtaPackPass(ModulePass):
 
 
 def _pack_function(function: FuncOp, lanes: Lanes) -> dict[int, list[int]]:
-    """Packs a function; gives the arguments that are weights, by the order of their dimensions."""
+    """Packs the arrays of a function; gives the arguments that are weights, by the order of their
+    dimensions.
+    """
     weights = _weights(function)
     for i, argument in enumerate(list(function.body.block.args)):
         if i in weights:
@@ -94,7 +96,7 @@ def _pack_function(function: FuncOp, lanes: Lanes) -> dict[int, list[int]]:
 
 
 def _weights(function: FuncOp) -> dict[int, list[int]]:
-    """Gives the arguments that composites read as weights, by the order of their dimensions."""
+    """Finds the arguments that composites read as weights, by the order of their dimensions."""
     arguments: list[SSAValue] = list(function.body.block.args)
     found: dict[int, list[int]] = {}
     for composite in composites_of(function):
@@ -112,7 +114,7 @@ def _weights(function: FuncOp) -> dict[int, list[int]]:
 
 
 def _set_type(value: SSAValue, lanes: Lanes) -> SSAValue:
-    """Gives the value that takes the place of this one, with the packed type."""
+    """Replaces a value by one of the packed type, and gives that."""
     return Rewriter.replace_value_with_new_type(value, packed(value.type, lanes))
 
 
@@ -147,7 +149,7 @@ def _pack_op(
     lanes: Lanes,
     per_group: int,
 ) -> Sequence[Operation]:
-    """Appends the packed form of an op of a composite; constants are packed where they are used."""
+    """Appends an op of a composite in packed form; constants are packed where they are used."""
     if isinstance(op, ConstantOp):
         return []
     if isinstance(op, FillOp | EmptyOp):
@@ -190,8 +192,9 @@ def _names(rank: int) -> list[str]:
 def _packing(
     value: SSAValue, weights: Sequence[int] | None, lanes: Lanes, location: LocationAttr
 ) -> list[Operation]:
-    """Gives the ops that pack an argument, which has [N, C, …] or is of weights, whose dimensions
-    have this order. Zeros stand where there is no channel."""
+    """Makes the ops that pack an argument, [N, C, …] or weights with dimensions in this order.
+    Lanes without a channel get zeros.
+    """
     shape = shape_of(value.type)
     if weights is None:
         layout = layout_of(value.type, lanes)

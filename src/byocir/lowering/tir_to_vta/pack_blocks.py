@@ -1,4 +1,4 @@
-"""Blocks on packed arrays: channels in blocks, one block per element of VTA's memories."""
+"""Restates blocks on packed arrays: channels in blocks, one block per element of VTA's memories."""
 
 from __future__ import annotations
 
@@ -44,30 +44,33 @@ def blocks(channels: int, block: int) -> int:
 
 
 def layout_of(type_: Attribute, lanes: Lanes) -> TiledLayout:
-    """[N, C, …] as [N, C / block, …, block], or [N / batch, C / block, …, batch, block]."""
+    """Lays out [N, C, …] as [N, C / block, …, block], or [N / batch, C / block, …, batch,
+    block].
+    """
     rows = {0: lanes.batch} if lanes.batch > 1 else {}
     return TiledLayout(shape_of(type_), {**rows, 1: lanes.block})
 
 
 def layout_of_weights(shape: Shape, block: int) -> TiledLayout:
-    """[O, I, …] as [O / block, I / block, …, block (O), block (I)]."""
+    """Lays out [O, I, …] as [O / block, I / block, …, block (O), block (I)]."""
     return TiledLayout(shape, {0: block, 1: block})
 
 
 def packed(type_: Attribute, lanes: Lanes) -> TensorType:
-    """Gives the type of [N, C, …] in blocks."""
+    """Gives the type of [N, C, …] laid out in blocks."""
     return tensor(element_type_of(type_), layout_of(type_, lanes).packed)
 
 
 def packed_weights(type_: Attribute, order: Sequence[int], block: int) -> TensorType:
-    """Gives the type of [O, I, …], in this order of dimensions, in blocks."""
+    """Gives the type of [O, I, …], in this order of dimensions, laid out in blocks."""
     ordered = tuple(shape_of(type_)[axis] for axis in order)
     return tensor(element_type_of(type_), layout_of_weights(ordered, block).packed)
 
 
 def computed_weights(op: BlockOp) -> list[int] | None:
-    """Gives the order of the dimensions of a contraction's weights (`order_of_weights`) where these
-    are computed; None for other blocks."""
+    """Gives the order of the dimensions of a contraction's weights (`order_of_weights`) if these
+    are computed; None for other blocks.
+    """
     if len(op.ins) != 2 or not op.reductions or isinstance(op.ins[1].owner, ConstantOp):
         return None
     packer = BlockPacker(op, Lanes(1))
@@ -75,7 +78,9 @@ def computed_weights(op: BlockOp) -> list[int] | None:
 
 
 def grouped_channel(op: BlockOp) -> GroupedChannel | None:
-    """Finds the index of the input's channels where groups of outputs read their own; else None."""
+    """Finds the index of the input's channels where groups of outputs read channels of their own;
+    else None.
+    """
     if not op.reductions or len(op.in_maps[0].results) < 2:
         return None
     return GroupedChannel.of(op.in_maps[0].results[1])
@@ -83,7 +88,7 @@ def grouped_channel(op: BlockOp) -> GroupedChannel | None:
 
 @dataclass
 class BlockPacker:
-    """Packs one block in VTA form, unpacked so far.
+    """Packs one block in VTA form.
 
     Its channel iterators (of the result, and of a contraction) become one over blocks and one over
     the lanes of a block; the new ones come last among the parallel and the reduction iterators. So
@@ -118,13 +123,14 @@ class BlockPacker:
             self._over_places(self.summed, "k")
 
     def _size(self, i: int) -> int:
-        """Gives how many points of an iterator are in one block."""
+        """Gives how many points of an iterator lie in one block."""
         sizes = {self.images: self.lanes.batch, self.channel: self.lanes.block}
         return self.lanes.block if i == self.summed else sizes.get(i, 1)
 
     def _count(self, i: int) -> None:
-        """Adds the iterator over the blocks of another, in front of it one over groups of them
-        where several read the same channels."""
+        """Adds an iterator over the blocks of an iterator, and in front of it one over groups of
+        blocks where several read the same channels.
+        """
         old, size = self.op.iterators.data[i], self._size(i)
         name, kind, count = old.iterator_name.data, old.kind.data, blocks(old.extent.data, size)
         if i == self.channel and self.per_group > 1:
@@ -134,7 +140,7 @@ class BlockPacker:
         self.dims[i] += self._add(name, kind, count) * size
 
     def _over_places(self, i: int, name: str) -> AffineExpr:
-        """Adds the iterator over the places in a block of another."""
+        """Adds an iterator over the places in a block of an iterator."""
         made = self._add(name, self.op.iterators.data[i].kind.data, self._size(i))
         self.dims[i] += made
         return made
@@ -197,8 +203,10 @@ class BlockPacker:
         return made
 
     def _numbers_as_weights(self) -> np.ndarray | None:
-        """Gives the weights of which a product with a constant input is the number of each channel
-        that a block adds; None for blocks that do not, for few points, and for larger numbers."""
+        """Gives the weights whose products with a constant input are the numbers of each channel
+        that a block adds. None for blocks that do not add such, for few points, and for numbers
+        that are too large.
+        """
         op = self.op
         adds = len(op.ins) == 1 and not op.reductions and len(op.body.block.ops) == 2
         if not adds or not isinstance(op.body.block.first_op, arith.AddiOp) or self.lanes.batch > 1:
@@ -213,8 +221,9 @@ class BlockPacker:
         return weights_of_numbers(packed.value.data.values())
 
     def _factor(self) -> int | None:
-        """Gives the number by which a block multiplies bytes that it adds to accumulators, if it
-        is one for which that takes a product with the number on a diagonal."""
+        """Gives the number by which a block multiplies bytes that it adds to accumulators, if that
+        needs a product with the number on the diagonal; else None.
+        """
         if not self.lanes.loads_widen and forms.WINDOW_SUM.fits(self.op):
             return 1
         found = forms.product(number("factor")).numbers(self.op)
@@ -229,8 +238,9 @@ class BlockPacker:
         start: SSAValue,
         into: Block,
     ) -> BlockOp:
-        """Appends the block that adds the products of the lanes of an element, of an input at this
-        index, with those of weights."""
+        """Appends a block that adds the products of an element's lanes, of an input at this index,
+        with weights.
+        """
         out = self._activation(self.op.outs[0], self.op.out_maps[0]).results
         summed = self._add("k", IteratorKind.REDUCTION, self.lanes.block)
         constant = _constant(weights, self.op.location)
@@ -252,14 +262,14 @@ class BlockPacker:
         return AffineMap(len(self.iterators), 0, tuple(exprs))
 
     def _index(self, map_: AffineMap) -> list[AffineExpr]:
-        """Gives an index in the iterators of the packed block."""
+        """Restates an index in the iterators of the packed block."""
         return [expr.replace_dims_and_symbols(self.dims, []) for expr in map_.results]
 
     def _packed(self, layout: TiledLayout, index: Sequence[AffineExpr]) -> list[AffineExpr]:
         return layout.packed_index(index, spans([it.extent.data for it in self.iterators]))
 
     def _activation(self, value: SSAValue, map_: AffineMap) -> AffineMap:
-        """Gives the map of [N, C, …] as that of [N, C / block, …, block]."""
+        """Restates a map of [N, C, …] as that of [N, C / block, …, block]."""
         return self._map(self._packed(layout_of(value.type, self.lanes), self._index(map_)))
 
     def _constant(self, op: ConstantOp, map_: AffineMap) -> tuple[ConstantOp, AffineMap]:
@@ -278,7 +288,9 @@ class BlockPacker:
         return _constant(values, op.location), self._map(index)
 
     def _weights(self, op: ConstantOp, map_: AffineMap) -> tuple[ConstantOp, AffineMap]:
-        """[O, I, …] (in any order) as [O / block, I / block, …, block (O), block (I)]."""
+        """Restates a map of [O, I, …], in any order, as that of [O / block, I / block, …, block
+        (O), block (I)].
+        """
         order = order_of_weights(map_, self.channel, self.summed)
         values = op.value.data.values().transpose(order)
         packed = layout_of_weights(values.shape, self.lanes.block).pack(values)
@@ -291,14 +303,17 @@ class BlockPacker:
 
 
 def input_of_numbers(block: int) -> np.ndarray:
-    """Gives the input whose products with weights are numbers: digits to the base of 127, many of
-    the higher one, as weights are no greater either."""
+    """Gives the constant input whose products with weights are numbers, as digits to the base of
+    127: 1 for the lower digit and 127 for all other lanes, as several weights together hold the
+    higher digit.
+    """
     return np.array([*[127] * (block - 1), 1], np.int8)
 
 
 def weights_of_numbers(numbers: np.ndarray) -> np.ndarray | None:
-    """Gives the weights, i8 with one more dimension, whose products with `input_of_numbers` are
-    these; None where one is too large for that."""
+    """Splits numbers into weights, i8 with one more dimension, whose products with
+    `input_of_numbers` they are; None where one is too large for that.
+    """
     count = numbers.shape[-1] - 1
     higher = np.rint(numbers / 127).astype(np.int64)
     lower = numbers.astype(np.int64) - 127 * higher
@@ -310,8 +325,7 @@ def weights_of_numbers(numbers: np.ndarray) -> np.ndarray | None:
 
 
 def order_of_weights(map_: AffineMap, channel: int, summed: int | None) -> list[int]:
-    """Gives the dimensions of weights: that of output channels, that of input channels, the
-    others."""
+    """Gives the dimensions of weights in order: output channels, input channels, the others."""
     assert summed is not None
     exprs = list(map_.results)
     first = [exprs.index(AffineExpr.dimension(i)) for i in (channel, summed)]
@@ -323,8 +337,9 @@ def _constant(values: np.ndarray, location: LocationAttr) -> ConstantOp:
 
 
 def check_space(op: Operation) -> bool:
-    """Tells if this is a block in VTA form: one result [N, C, …] in the order of its parallel
-    iterators."""
+    """Tells if a block is in VTA form: one result [N, C, …] in the order of its parallel
+    iterators.
+    """
     if not isinstance(op, BlockOp) or not op.in_value_form or len(op.outs) != 1:
         return False
     dims = [AffineExpr.dimension(i) for i in op.parallels]

@@ -1,4 +1,5 @@
-"""Places the buffers of a composite in VTA's scratchpads, each time that its loops meet them.
+"""Places the buffers of a composite in VTA's scratchpads anew each time that its loops come to
+them.
 
 One tile after another should land somewhere else, so that the load of the next can overlap the
 computation of the last. So a buffer in a loop alternates between two places of its own, which is
@@ -44,7 +45,8 @@ class Placer:
 
     def places(self, body: Block) -> Places:
         """Gives the addresses of the buffers of a composite's body; raises ByocirError B331 where
-        they find no room, and B335 for one in another scope."""
+        they find no room, and B335 for a buffer in another scope.
+        """
         lives = self._meetings.of(body)
         found: dict[AllocOp, list[int]] = {}
         for scope in MEMORIES:
@@ -53,7 +55,7 @@ class Placer:
         return {op: [at[i % len(at)] for i in range(len(lives[op]))] for op, at in found.items()}
 
     def _placed(self, scope: str, own: Mapping[AllocOp, Lives]) -> dict[AllocOp, list[int]]:
-        """Gives the addresses between which each buffer of a scratchpad alternates."""
+        """Finds the addresses between which each buffer of a scratchpad alternates."""
         depth, before = self._config.depth(MEMORIES[scope]), self._before[scope]
         for count in (SLOTS, max(map(len, own.values()), default=SLOTS)):
             buffers = [op for op, met in own.items() for _ in met[:count]]
@@ -75,8 +77,9 @@ class Placer:
 
 
 class _Meetings:
-    """Lists when loops meet their buffers, and until when they use them. Time is counted in
-    meetings."""
+    """Lists when loops come to their buffers, and until when they use them. Time is the number of
+    buffers met so far.
+    """
 
     def __init__(self, config: VTAConfig) -> None:
         self.now = 0
@@ -112,7 +115,7 @@ class _Meetings:
 
 
 def _slots(met: Lives, count: int) -> Lives:
-    """Gives the lives of so many places between which a buffer alternates."""
+    """Gives the lives of the places between which a buffer alternates."""
     return [replace(life, last=met[i::count][-1].last) for i, life in enumerate(met[:count])]
 
 

@@ -1,4 +1,4 @@
-"""vta-separate: composites that want one array in two layouts go to two calls.
+"""vta-separate: parts composites that want one array in two layouts, so that they go to two calls.
 
 Does: puts a copy on the host between a composite and another that reads its result in another
 layout, or as weights: only the host lays arrays out anew. An array from the host that is read in
@@ -49,7 +49,7 @@ class VtaSeparatePass(ModulePass):
 
 
 class _Separator:
-    """The composites of one block, with the roles of what they read and give."""
+    """Holds the composites of one block, with the roles of their inputs and results."""
 
     def __init__(self, block: Block, targets: set[str]) -> None:
         self.roles: dict[CompositeOp, Roles] = {}
@@ -63,7 +63,9 @@ class _Separator:
         """The layouts of results."""
 
     def separate(self) -> None:
-        """Settles the layout of each composite in order, and copies where two meet."""
+        """Decides on the layout of each composite in order, and copies arrays that are needed in
+        two.
+        """
         for composite, roles in self.roles.items():
             result = roles.result or self._chosen(composite)
             self.made.update(dict.fromkeys(composite.outputs, result))
@@ -81,7 +83,7 @@ class _Separator:
         self._separate_borders()
 
     def _separate_borders(self) -> None:
-        """Copies arrays that are read with one number around them and with another."""
+        """Copies arrays that are read with two different numbers around them."""
         uses: dict[SSAValue, dict[int, list[tuple[CompositeOp, int]]]] = {}
         for composite in self.roles:
             for i, number in numbers_around(composite).items():
@@ -92,8 +94,9 @@ class _Separator:
                 _copy(value, places)
 
     def _chosen(self, composite: CompositeOp) -> Data:
-        """Gives the layout of a composite that may have any: that of what it reads or, where that
-        comes from the host, of a composite that reads its result."""
+        """Chooses the layout of a composite that may have any: that of what it reads or, if that
+        comes from the host, of a composite that reads its result.
+        """
         for value in composite.inputs:
             if value in self.made:
                 return self.made[value]
@@ -108,7 +111,7 @@ class _Separator:
 
 
 def _tell_apart(composite: CompositeOp) -> None:
-    """Lets a product of an array with itself have an input for each factor."""
+    """Gives a product of an array with itself an input for each factor."""
     for op in composite.body.block.ops:
         multiplies = isinstance(op, MatmulOp) or (isinstance(op, BlockOp) and len(op.ins) == 2)
         if not multiplies or op.operands[0] is not op.operands[1]:
@@ -122,7 +125,7 @@ def _tell_apart(composite: CompositeOp) -> None:
 
 
 def _copy(value: SSAValue, places: list[tuple[CompositeOp, int]]) -> None:
-    """Lets these composites read a copy of a value."""
+    """Makes these composites read a copy of a value."""
     first = min((user for user, _ in places), key=_position)
     block = first.parent
     assert block is not None

@@ -1,4 +1,4 @@
-"""vta-stage: operands in VTA's memories.
+"""vta-stage: brings operands into VTA's memories.
 
 Does: gives every tile its own buffers and moves data with `tir.copy`. Inputs of contractions go to
 "vta.inp", weights to "vta.wgt", everything else to "vta.acc" in i32 (copies of i8 widen); results
@@ -89,7 +89,8 @@ class VtaStagePass(ModulePass):
 @dataclass(frozen=True)
 class _Box:
     """The box of an array that a tile of a block reaches: its start, its sizes, and the index map
-    in its coordinates."""
+    in coordinates of the box.
+    """
 
     starts: tuple[Linear[SSAValue], ...]
     sizes: Shape
@@ -105,8 +106,9 @@ class _Box:
         return _Box(starts, sizes, local_map(op, map_))
 
     def map_in(self, held: _Box) -> AffineMap:
-        """Gives the index map in the coordinates of a buffer that holds another box: at the border
-        of an array less than what windows reach."""
+        """Restates the index map in the coordinates of a buffer that holds another box: at the
+        border of an array it holds less than windows reach.
+        """
         pairs = zip(self.starts, held.starts, strict=True)
         offsets = [start.substituted(sum_of) - other.substituted(sum_of) for start, other in pairs]
         assert not any(offset.terms for offset in offsets), "boxes move together"
@@ -116,7 +118,7 @@ class _Box:
 
 
 def _base(value: SSAValue) -> Linear[SSAValue]:
-    """Gives a base as it is, not as what it is made of: that is there already."""
+    """Reads a base as one value, not as the sum that it is made of: the value is there already."""
     known = sum_of(value)
     return known if not known.terms else Linear(((value, 1),))
 
@@ -178,7 +180,7 @@ class _Stager:
         return [self.indices.value(start, block, before) for start in box.starts]
 
     def _tile_buffer(self, op: BlockOp) -> SSAValue:
-        """Gives a fresh buffer for the tile that a block writes in whole."""
+        """Makes a buffer for the tile that a block writes in whole."""
         box = _Box.of(op, op.out_maps[0])
         alloc = AllocOp.of(i32, box.sizes, ACC)
         self._insert(alloc, op)
@@ -224,7 +226,9 @@ class _Stager:
         self._insert(made, op)
 
     def _load(self, op: BlockOp, operand: int, box: _Box) -> SSAValue:
-        """Gives the buffer with the box of an input, filled as far out as it does not change."""
+        """Gives the buffer with the box of an input, loaded outside of all loops in which the box
+        stays the same.
+        """
         source = op.ins[operand]
         before = self._anchor(op, box, is_one=source not in self.moving)
         block = before.parent
@@ -245,9 +249,10 @@ class _Stager:
         return alloc.result
 
     def _anchor(self, op: BlockOp, box: _Box, *, is_one: bool) -> Operation:
-        """Gives the op in front of which a box is loaded: the block, or the outermost loop around
-        it that the box does not depend on. Unrolled tiles keep their own, unless it `is_one` for
-        all."""
+        """Finds the op in front of which a box is loaded: the block, or the outermost loop around
+        it on which the box does not depend. Unrolled tiles have boxes of their own, unless it
+        `is_one` for all.
+        """
         values = [value for start in box.starts for value, _ in start.terms]
         loops = [loop for value in values for loop in loops_behind(value)]
         loop = innermost(loops if is_one else [*_unrolled_around(op), *loops])
@@ -283,8 +288,7 @@ def _load_accumulators_first(block: Block) -> None:
 
 
 def _moving(tiles: Sequence[BlockOp]) -> set[SSAValue]:
-    """Finds the arrays of which blocks in unrolled tiles read different boxes: those whose index
-    has an iterator whose base differs."""
+    """Finds the arrays of which blocks in unrolled tiles read different boxes."""
     seen: dict[tuple[SSAValue, int], tuple[SSAValue, ...]] = {}
     found: set[SSAValue] = set()
     for op in tiles:
@@ -297,12 +301,14 @@ def _moving(tiles: Sequence[BlockOp]) -> set[SSAValue]:
 
 
 def _unrolled_around(op: Operation) -> list[ForOp]:
-    """Gives the nearest loop around an op that stands for one unrolled tile, if there is one."""
+    """Finds the nearest loop around an op that stands for one unrolled tile; None if there is
+    none.
+    """
     return [loop for loop in loops_of(op) if loop.kind.data is LoopKind.UNROLL][-1:]
 
 
 def _local_guard(op: BlockOp) -> AffineMap | None:
-    """Gives the guard of a tile in its coordinates, without what always holds."""
+    """Restates the guard of a tile in coordinates of the tile, without what always holds."""
     if op.where is None:
         return None
     kept: list[AffineExpr] = []

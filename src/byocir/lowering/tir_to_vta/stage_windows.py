@@ -1,4 +1,4 @@
-"""Maxima over windows of accumulators, one dimension after the other.
+"""Computes maxima over windows of accumulators along one dimension after the other.
 
 A window of 3 by 3 elements takes the ALU nine maxima of two cycles. Where its rows are taken first,
 in place, neighbours share them, and the result begins with an element, not with the least number:
@@ -43,8 +43,7 @@ LEAST = integer_range(i8).low
 
 
 def split_windows(body: Block) -> None:
-    """Takes the maxima over windows in a composite dimension by dimension, where that takes less
-    cycles."""
+    """Splits the maxima over windows in a composite by dimension, where that takes fewer cycles."""
     for op in [op for op in body.walk() if isinstance(op, BlockOp) and _is_pool(op)]:
         axes = _axes(op)
         if axes:
@@ -55,8 +54,9 @@ def split_windows(body: Block) -> None:
 
 @dataclass(frozen=True)
 class _Axis:
-    """A dimension of the source that windows slide along: iterators over windows and over elements
-    of one, and the element that is the centre."""
+    """A dimension of the source along which windows slide: the iterators over windows and over
+    elements of one, and the element that is the window's centre.
+    """
 
     dimension: int
     parallel: int
@@ -66,7 +66,8 @@ class _Axis:
 
 def _is_pool(op: BlockOp) -> bool:
     """Tells if a block takes maxima over windows of accumulators that nothing reads afterwards,
-    into others that were filled with a number that is less than all."""
+    into others that were filled with a number less than all.
+    """
     if not op.reductions or len(op.ins) != 1 or scope_of(op.ins[0].type) != SCOPES[Memory.ACC]:
         return False
     is_maximum = isinstance(op.yielded[0].owner, arith.MaxSIOp)
@@ -95,7 +96,7 @@ def _is_last(op: Operation, value: SSAValue) -> bool:
 
 
 def _fill_of(op: BlockOp) -> FillOp | None:
-    """Gives the fill of a block's destination, if nothing else writes that before."""
+    """Finds the fill of a block's destination, if nothing else writes that before; else None."""
     before = op.prev_op
     while before is not None:
         if any(op.outs[0] in inner.operands for inner in before.walk()):
@@ -106,7 +107,8 @@ def _fill_of(op: BlockOp) -> FillOp | None:
 
 def _axes(op: BlockOp) -> list[_Axis]:
     """Finds the axes of a block's windows; none where one of them has no centre, or where a guard
-    is not along one of them."""
+    concerns something else.
+    """
     found: list[_Axis] = []
     for dimension, expr in enumerate(op.in_maps[0].results):
         form = linear(expr)
@@ -148,19 +150,19 @@ def _guards(op: BlockOp) -> list[Linear[int]]:
 
 
 def _at(form: Linear[int], axis: _Axis, tap: int) -> Linear[int]:
-    """Gives a form where the iterator over a window's elements stands at one of them."""
+    """Restates a form for a window's element, given by its position in the window."""
     return form.without(axis.reduction) + form.coefficient(axis.reduction) * tap
 
 
 def _guards_of(op: BlockOp, axis: _Axis, tap: int) -> list[Linear[int]]:
-    """Gives the guards along an axis that leave out some of these elements of windows."""
+    """Lists the guards along an axis that leave out this element of some windows."""
     along = {axis.parallel, axis.reduction}
     own = [_at(form, axis, tap) for form in _guards(op) if along & {*form.atoms}]
     return [form for form in own if form.interval(spans(op.extents).__getitem__).low < 0]
 
 
 def _cycles(op: BlockOp, order: Sequence[_Axis]) -> int:
-    """Counts the cycles of taking the maxima along these axes, one after the other."""
+    """Counts the cycles of taking the maxima along these axes one after the other."""
     extents = [op.extents[i] for i in op.parallels]
     total = COPY * math.prod(extents)
     for position, axis in enumerate(order):
@@ -170,13 +172,15 @@ def _cycles(op: BlockOp, order: Sequence[_Axis]) -> int:
 
 
 def _sizes(op: BlockOp, later: Sequence[_Axis]) -> list[int]:
-    """Gives the extents of the parallel iterators while all elements along later axes are there."""
+    """Gives the extents of the parallel iterators before the later axes are reduced: along these
+    all elements are still there.
+    """
     whole = {axis.parallel: shape_of(op.ins[0].type)[axis.dimension] for axis in later}
     return [whole.get(i, op.extents[i]) for i in op.parallels]
 
 
 def _split(op: BlockOp, order: Sequence[_Axis]) -> None:
-    """Puts blocks for one axis after the other in the place of a block and of its fill."""
+    """Replaces a block and its fill by blocks for one axis after the other."""
     source, target, fill, block = op.ins[0], op.outs[0], _fill_of(op), op.parent
     assert fill is not None
     assert block is not None
@@ -204,8 +208,9 @@ def _split(op: BlockOp, order: Sequence[_Axis]) -> None:
 
 
 def _index(op: BlockOp, later: Sequence[_Axis], taps: dict[_Axis, int]) -> AffineMap:
-    """Gives the elements of the source: those at these taps of windows, and all along later
-    axes."""
+    """Gives the index of the source for these elements of windows; along later axes all elements
+    are read.
+    """
     exprs: list[AffineExpr] = []
     whole = {axis.dimension: axis.parallel for axis in later}
     at = {axis.dimension: (axis, tap) for axis, tap in taps.items()}
@@ -228,7 +233,9 @@ def _step(
     guards: Sequence[Linear[int]],
     later: Sequence[_Axis],
 ) -> BlockOp:
-    """Gives an ALU operation of each accumulator at `place` with one of the source's."""
+    """Makes the block of an ALU operation of each accumulator at `place` with an element of the
+    source.
+    """
     iterators = [
         IteratorAttr.of(op.names[i], IteratorKind.PARALLEL, size)
         for i, size in zip(op.parallels, _sizes(op, later), strict=True)

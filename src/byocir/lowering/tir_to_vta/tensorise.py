@@ -1,4 +1,4 @@
-"""vta-tensorise: from staged loops to a straight line of VTA instructions.
+"""vta-tensorise: turns staged loops into a straight line of VTA instructions.
 
 Requires: functions for VTA in buffer form after `vta-stage`: composites of loops with static
 extents around copies, fills and blocks on scoped buffers in local coordinates, with index
@@ -83,8 +83,9 @@ def _hoist(composite: CompositeOp, body: Block) -> None:
 
 
 class _Walker:
-    """Runs composites; each value stands for an index, the first element of a buffer in a
-    scratchpad, or a DRAM memref."""
+    """Runs composites and writes down instructions. Each value stands for an index, the first
+    element of a buffer in a scratchpad, or a DRAM memref.
+    """
 
     def __init__(self, config: VTAConfig) -> None:
         self.emitter = InstructionEmitter(config)
@@ -134,7 +135,7 @@ class _Walker:
             self._tile.pop()
 
     def _intrinsic(self, op: IntrinsicOp) -> None:
-        """Lowers an instruction by what it does, whatever a schedule called it."""
+        """Runs an instruction of a schedule by what it does, whatever its name."""
         self._run(op.body.block)
 
     def _constant(self, op: arith.ConstantOp) -> None:

@@ -1,4 +1,4 @@
-"""Blocks on scratchpad buffers, read as GEMM and ALU work.
+"""Reads blocks on scratchpad buffers as GEMM and ALU work.
 
 A block counts single numbers; an instruction counts SRAM elements of 16 lanes (or 16 x 16 weights),
 of two batches of 16 where the machine has a batch of 2.
@@ -44,7 +44,7 @@ MEMORIES = {"vta.inp": Memory.INP, "vta.wgt": Memory.WGT, "vta.acc": Memory.ACC}
 
 
 def element_shape(scope: str, config: VTAConfig) -> tuple[int, ...]:
-    """Gives the trailing dimensions of a buffer of this scope that are inside one SRAM element."""
+    """Gives the trailing dimensions of a buffer in this scope that lie inside one SRAM element."""
     lanes = (config.block_out if scope == "vta.wgt" else config.batch, config.block_out)
     return lanes[-element_rank(MEMORIES[scope], config) :]
 
@@ -72,7 +72,7 @@ class Work:
 
 
 def work_of(op: BlockOp, config: VTAConfig) -> Work:
-    """Gives the work of a block in buffer form; raises ByocirError B333 and B334."""
+    """Makes the work of a block in buffer form; raises ByocirError B333 and B334."""
     if op.bases:
         raise _unsupported("a block in local coordinates, found one with bases", op)
     if len(op.outs) != 1 or any(pad is not None for pad in op.pad_values):
@@ -100,8 +100,8 @@ def _unsupported(expected: str, op: Operation) -> ByocirError:
 
 
 def _gemm_operands(op: BlockOp) -> tuple[int, int] | None:
-    """Gives the positions of the input and the weights when the body is `acc + x.to(i32) *
-    w.to(i32)`.
+    """Finds the input and the weights of a block whose body is `acc + x.to(i32) * w.to(i32)`, by
+    position; None for other bodies.
     """
     if not forms.CONTRACTION.fits(op):
         return None
@@ -113,7 +113,7 @@ def _gemm_operands(op: BlockOp) -> tuple[int, int] | None:
 
 
 def _alu_step(op: BlockOp) -> tuple[AluKind, int | None, int | None]:
-    """Gives the operation of a body `acc = acc <op> source`, and its number or its source's
+    """Reads a body `acc = acc <op> source`: the operation, and its number or its source's
     position.
     """
     for name, kind in ALU_KINDS.items():
@@ -149,8 +149,8 @@ def _immediate(name: str, number: int, op: BlockOp) -> int:
 def _indices(
     op: BlockOp, operands: Sequence[int], config: VTAConfig
 ) -> tuple[list[Linear[int]], set[int]]:
-    """Gives the SRAM element of each operand as a function of the iterators, and the lane
-    iterators.
+    """Gives the SRAM element of each operand as a function of the iterators, and the iterators over
+    lanes.
     """
     values, maps = [*op.ins, *op.outs], [*op.in_maps, *op.out_maps]
     accesses = [(values[position], maps[position]) for position in operands]
@@ -175,7 +175,7 @@ def _indices(
 
 
 def _lanes(op: BlockOp, map_: AffineMap, shape: Shape) -> list[int]:
-    """Gives the iterators that run over the lanes of an element of this shape."""
+    """Finds the iterators that run over the lanes of an element of this shape."""
     result: list[int] = []
     for expr, size in zip(map_.results[-len(shape) :], shape, strict=True):
         form = linear(expr)
@@ -190,8 +190,9 @@ def _lanes(op: BlockOp, map_: AffineMap, shape: Shape) -> list[int]:
 
 
 def _index(op: BlockOp, map_: AffineMap, shape: Shape, lanes: set[int]) -> Linear[int]:
-    """Gives the SRAM element, relative to a buffer of this shape, that an operand is accessed
-    at."""
+    """Gives the SRAM element, relative to the start of a buffer of this shape, at which an operand
+    is accessed.
+    """
     element: Linear[int] = Linear()
     pitch = 1
     exprs = map_.results[: len(shape)]
@@ -207,7 +208,7 @@ def _index(op: BlockOp, map_: AffineMap, shape: Shape, lanes: set[int]) -> Linea
 def _nests(
     op: BlockOp, indices: Sequence[Linear[int]], lanes: set[int], config: VTAConfig
 ) -> tuple[MicroOpNest, ...]:
-    """Gives the instructions for the points of a block that its guard admits."""
+    """Makes the instructions for the points of a block that its guard admits."""
     gemm = len(indices) == 3
     # An ALU instruction without a source still checks the index: let it be the destination's.
     columns = [*indices, *([indices[0]] if len(indices) == 1 else [])]

@@ -1,4 +1,4 @@
-"""Copies between DRAM and scratchpad buffers as boxes of SRAM elements."""
+"""Reads copies between DRAM and scratchpad buffers as boxes of SRAM elements."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Movement:
 def movement(
     op: CopyOp, source_bases: Sequence[int], destination_bases: Sequence[int], config: VTAConfig
 ) -> Movement:
-    """Gives the instructions of a copy with these bases; raises ByocirError B332."""
+    """Makes the instructions of a copy with these bases; raises ByocirError B332."""
     source, destination = op.source.type, op.destination.type
     scopes = (scope_of(source), scope_of(destination))
     if scopes == ("vta.acc", "") and element_type_of(destination) == i8 and op.pad is None:
@@ -74,8 +74,9 @@ def movement(
 def _dimensions(
     op: CopyOp, box: Shape, bases: Sequence[int], shape: Shape, local_shape: Shape
 ) -> tuple[list[Dimension], int]:
-    """Gives the dimensions of the box, with what of it is outside as padding, and the offset of its
-    first element inside."""
+    """Gives the dimensions of the box, in which parts outside of the array are padding, and the
+    offset of its first element inside.
+    """
     dimensions: list[Dimension] = []
     first = 0
     columns = (box, bases, shape, _pitches(shape), _pitches(local_shape))
@@ -108,7 +109,7 @@ def _check_pad(op: CopyOp) -> None:
 def _check_elements(
     op: CopyOp, types: Sequence[Attribute], lanes: Shape, bases: Sequence[int]
 ) -> None:
-    """Checks that whole SRAM elements are moved."""
+    """Raises ByocirError B332 unless whole SRAM elements are moved."""
     rank = len(lanes)
     inner = {shape_of(type_)[-rank:] for type_ in types} | {op.box[-rank:]}
     if inner != {lanes} or any(bases):

@@ -1,4 +1,4 @@
-"""Instructions in program order, with their micro-ops loaded where they are needed."""
+"""Emits instructions in program order, with their micro-ops loaded where they are needed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _MicroOpLoad:
 
 
 class InstructionEmitter:
-    """The instructions of one function so far."""
+    """Collects the instructions of one function."""
 
     def __init__(self, config: VTAConfig) -> None:
         self.config = config
@@ -79,7 +79,7 @@ class InstructionEmitter:
         *,
         reset: bool = False,
     ) -> None:
-        """Multiply-accumulate, or reset, over these nests."""
+        """Emits a multiply-accumulate, or a reset, over these nests."""
         for nest in steps:
             properties = self._nest(nest, bases, location)
             properties["wgt"] = integers((nest.outer.steps[2], nest.inner.steps[2]))
@@ -104,7 +104,9 @@ class InstructionEmitter:
             self._emitted.append(AluOp.create(properties=properties, location=location))
 
     def fill(self, start: int, count: int, value: int, location: LocationAttr) -> bool:
-        """Sets `count` accumulators; whether the value can be made: 16 bits, shifted left."""
+        """Sets `count` accumulators to a number; tells if the number can be made: 16 bits, shifted
+        left.
+        """
         shift = max((value & -value).bit_length() - 1, 0)
         short = value >> shift
         if not -(1 << 15) <= short < 1 << 15:
@@ -124,7 +126,8 @@ class InstructionEmitter:
 
     def finish(self, location: LocationAttr) -> tuple[list[ConstantOp], list[InstructionOp]]:
         """Gives the constants that the instructions need, and all instructions, ending in
-        FINISH."""
+        FINISH.
+        """
         table = self._micro_ops.table()
         tables: list[ConstantOp] = []
         if table.size:
@@ -151,7 +154,7 @@ class InstructionEmitter:
     def _nest(
         self, nest: MicroOpNest, bases: Offsets, location: LocationAttr
     ) -> dict[str, Attribute]:
-        """Gives the properties of an instruction over a nest, once its micro-ops are in place."""
+        """Places the micro-ops of an instruction over a nest, and gives its properties."""
         dst, src, wgt = (nest.micro_ops + np.array(bases)).T
         kernel = encode_uops(dst, src, wgt, self.config)
         number, count = self._micro_ops.number(kernel), len(kernel)

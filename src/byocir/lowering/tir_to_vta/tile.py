@@ -1,4 +1,4 @@
-"""vta-tile: loops around blocks, so that what a tile needs fits VTA's memories.
+"""vta-tile: puts loops around blocks, so that what a tile needs fits VTA's memories.
 
 Does: puts the blocks of every composite of VTA's functions into loops over output channels, batch
 and spatial dimensions, in this order, and reductions into loops over input channels inside them.
@@ -67,16 +67,14 @@ def tile_function(function: FuncOp, config: VTAConfig) -> None:
 
 
 def tile_names(composite: CompositeOp, nest: CompositeNest) -> dict[str, int]:
-    """Gives the iterators of a nest that can be tiled, by name: as knobs of the composite's
-    schedule.
-    """
+    """Names the iterators of a nest that can be tiled, as knobs of the composite's schedule."""
     names = Spaces.of(composite).names
     return {names[i]: i for i in nest.loops}
 
 
 def _given(composite: CompositeOp, nest: CompositeNest, config: VTAConfig) -> Shape | None:
-    """Gives the tiles that a composite's schedule asks for. Raises ByocirError B261 for none that
-    fit.
+    """Reads the tiles that a composite's schedule asks for. Raises ByocirError B261 for tiles that
+    do not fit.
     """
     if composite.schedule is None:
         return None
@@ -143,7 +141,9 @@ class _Tiler:
         body.add_op(last)
 
     def _loops(self, order: Sequence[int], block: Block, inner: Callable[[Block], None]) -> None:
-        """Puts loops over the tiles of these iterators into a block and `inner` into them."""
+        """Puts loops over the tiles of these iterators into a block, and runs `inner` on the
+        innermost body.
+        """
         if not order:
             inner(block)
             return
@@ -168,7 +168,7 @@ class _Tiler:
         return loop
 
     def _base(self, loop: ForOp, size: int, last: int) -> SSAValue:
-        """`min(index * size, last)`, without what has no effect."""
+        """Makes `min(index * size, last)`, without what has no effect."""
         step = Linear(((loop.index, size),))
         return self.indices.minimum(step, last, loop.body.block)
 
@@ -202,8 +202,9 @@ class _Tiler:
         block.add_op(op)
 
     def _side(self, step: Step, i: int, op: BlockOp, block: Block) -> tuple[SSAValue, int]:
-        """Gives where an iterator of a step begins, and how far it goes: no farther than its extent
-        where windows reach beyond."""
+        """Gives where an iterator of a step begins in a tile, and how many points it has: none past
+        its extent, where windows reach beyond.
+        """
         if i >= self.nest.parallels and (step is self.spaces.pool or adds_lanes(op)):
             return self.indices.number(0), op.extents[i]
         form = self.spaces.form(step, i) if step in self.spaces.before else None

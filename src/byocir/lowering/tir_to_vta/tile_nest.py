@@ -1,4 +1,6 @@
-"""A composite as one loop nest: what it moves, keeps and computes, as functions of tile sizes."""
+"""Describes a composite as one loop nest: what it moves, keeps and computes, as functions of tile
+sizes.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ BUS_BYTES = 8
 
 
 def element_cycles(memory: Memory, config: VTAConfig) -> int:
-    """Gives cycles to load an element from main memory, or to write one after it is read."""
+    """Counts the cycles to load an element from main memory, or to write one after it is read."""
     moved = -(-config.element_bytes(memory) // BUS_BYTES)
     return moved + 1 if memory is Memory.OUT else moved
 
@@ -44,10 +46,11 @@ def element_rank(memory: Memory, config: VTAConfig) -> int:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A buffer in one of VTA's memories, of the box that a tile reaches; `index` has a form of the
-    iterators for each dimension but the lanes. `cycles` is what an element costs to load, 0 for a
-    buffer that is filled on the chip; a buffer that does not `occupy` memory is loaded into the
-    place of another one."""
+    """A buffer in one of VTA's memories, which holds the box that a tile reaches; `index` has a
+    form of the iterators for each dimension but the lanes. Loading an element costs `cycles`, 0 for
+    a buffer that is filled on the chip. A buffer that does not `occupy` memory is loaded into the
+    place of another one.
+    """
 
     memory: Memory
     index: tuple[Linear[int], ...]
@@ -57,9 +60,10 @@ class Buffer:
 
 @dataclass(frozen=True)
 class CompositeNest:
-    """The loop nest of a composite: the parallel iterators, the last of which, or the last two,
-    count lanes, then the reductions. `work` has, for each step, a form of the iterators for each
-    side of the box that it runs over, and cycles per point."""
+    """The loop nest of a composite. Its parallel iterators come first, the last of which, or the
+    last two, count lanes, then the reductions. `work` has, for each step, a form of the iterators
+    for each side of the box that the step runs over, and the cycles per point.
+    """
 
     extents: Shape
     parallels: int
@@ -85,7 +89,7 @@ class CompositeNest:
 
 
 def is_widening(block: BlockOp) -> bool:
-    """Tells if this block brings i8 values into i32 where they are, as a load can."""
+    """Tells if a block brings i8 values into i32 at their places, which a load can do."""
     if block.reductions or not forms.WIDENING.fits(block):
         return False
     return len(block.in_maps[0].results) == len(block.out_maps[0].results)
@@ -97,16 +101,17 @@ def is_narrowing(block: BlockOp) -> bool:
 
 
 def memory_of(block: BlockOp, operand: int) -> Memory:
-    """Gives the memory that must hold input `operand` of a block when it runs."""
+    """Gives the memory in which input `operand` of a block must lie when it runs."""
     if not is_contraction(block):
         return Memory.ACC
     return Memory.INP if operand == 0 else Memory.WGT
 
 
 def nest_of(composite: CompositeOp, config: VTAConfig) -> CompositeNest:
-    """Gives the loop nest of a composite in buffer form, for this VTA. Raises ByocirError B327
+    """Makes the loop nest of a composite in buffer form, for this VTA. Raises ByocirError B327
     unless all its blocks run over the same parallel iterators, but for those in front of a max
-    pool, and at most one of them reduces over more than lanes."""
+    pool, and at most one of them reduces over more than lanes.
+    """
     spaces = Spaces.of(composite)
     for steps in (spaces.before, {*spaces.steps} - spaces.before):
         blocks = [op for op in spaces.steps if op in steps and isinstance(op, BlockOp)]
@@ -168,13 +173,13 @@ def _buffers(composite: CompositeOp, spaces: Spaces, outer: int, config: VTAConf
 
 
 def _index_of_tile(buffer: AllocOp, spaces: Spaces, outer: int) -> tuple[Linear[int], ...]:
-    """Gives the iterators over a tile of what steps compute in a buffer."""
+    """Gives the index of the tile that steps compute in a buffer."""
     writer = next(op for op in spaces.steps if target_of(op) is buffer.result)
     return _over(writer, spaces, outer)
 
 
 def _over(step: Step, spaces: Spaces, outer: int) -> tuple[Linear[int], ...]:
-    """Gives the first iterators of a step, which count no lanes."""
+    """Gives those of a step's parallel iterators that count no lanes, as forms of the nest's."""
     if step is spaces.pool:
         return tuple(Linear(((i, 1),)) for i in range(outer))
     return tuple(spaces.form(step, i) for i in range(outer))
@@ -189,7 +194,7 @@ def _loaded(op: BlockOp, operand: int, index: tuple[Linear[int], ...], config: V
 
 
 def _work(step: Step, spaces: Spaces, outer: int) -> tuple[tuple[Linear[int], ...], int]:
-    """Gives the box that a step runs over, and its cycles for each point."""
+    """Gives the box that a step runs over, and the step's cycles for each point."""
     over = _over(step, spaces, outer)
     if isinstance(step, FillOp):
         return over, 1

@@ -39,19 +39,22 @@ TILE_OVERHEAD = 32
 
 @dataclass(frozen=True)
 class NoTiles(Exception):
-    """No tiles fit; `needed` is what the smallest would take of each memory, in elements."""
+    """Says that no tiles fit; `needed` is what the smallest would take of each memory, in
+    elements.
+    """
 
     needed: dict[Memory, int]
 
 
 def best_tiles(nest: CompositeNest, config: VTAConfig) -> Shape:
-    """Gives the tile size of every iterator of a nest (its extent where it is not tiled); errors as
-    `ranked_tiles`."""
+    """Finds the tile size of every iterator of a nest (its extent where it is not tiled); errors as
+    `ranked_tiles`.
+    """
     return ranked_tiles(nest, config, 1)[0]
 
 
 def ranked_tiles(nest: CompositeNest, config: VTAConfig, most: int) -> list[Shape]:
-    """Gives at most so many tile sizes of a nest's iterators, the cheapest first.
+    """Lists at most so many tile sizes of a nest's iterators, the cheapest first.
 
     A buffer that is loaded more than once must fit its memory twice, so that the next tile can be
     loaded while the last one is used. Reductions are cut into equal parts, and only those over
@@ -72,14 +75,16 @@ def ranked_tiles(nest: CompositeNest, config: VTAConfig, most: int) -> list[Shap
 def _fitting(
     nest: CompositeNest, config: VTAConfig, reductions: Sequence[int]
 ) -> tuple[_Costs, tuple[Ints, ...]]:
-    """Gives the costs of all tiles that cut these reductions, and which of them fit."""
+    """Computes the costs of all tiles that cut these reductions, and marks those that fit."""
     costs = _Costs.of(nest, spread(_sizes(nest, reductions)))
     fits = np.broadcast_to(costs.fits(config), shape_over(costs.tiles))
     return costs, np.nonzero(np.atleast_1d(fits))
 
 
 def are_tiles(nest: CompositeNest, config: VTAConfig, sizes: Sequence[int]) -> bool:
-    """Tells if sizes of a nest's iterators are tiles: parts, of reductions equal ones, that fit."""
+    """Tells if sizes of a nest's iterators are tiles that fit: no larger than the extents and, of
+    reductions, dividing them.
+    """
     pairs = [*zip(sizes, nest.extents, strict=True)]
     if any(not 1 <= size <= extent for size, extent in pairs):
         return False
@@ -89,7 +94,7 @@ def are_tiles(nest: CompositeNest, config: VTAConfig, sizes: Sequence[int]) -> b
 
 
 def _sizes(nest: CompositeNest, reductions: Sequence[int]) -> list[list[int]]:
-    """Gives the tile sizes to judge of each iterator."""
+    """Lists, for each iterator, the tile sizes to try."""
     choices = [[extent] for extent in nest.extents]
     for i in nest.loops:
         if i < nest.parallels:
@@ -100,13 +105,15 @@ def _sizes(nest: CompositeNest, reductions: Sequence[int]) -> list[list[int]]:
 
 
 def _tile_sizes(extent: int) -> list[int]:
-    """Gives the smallest size for each number of tiles."""
+    """Lists the smallest size for each number of tiles."""
     return sorted({-(-extent // count) for count in range(1, extent + 1)})
 
 
 @dataclass(frozen=True)
 class _Costs:
-    """Sizes of the tiles of a nest, and how many tiles there are of each iterator."""
+    """The costs of tiles of a nest: their sizes, and how many tiles there are of each iterator, in
+    arrays.
+    """
 
     nest: CompositeNest
     tiles: Sequence[Ints]
@@ -126,7 +133,7 @@ class _Costs:
         return fills((self.counts[i], i in moving) for i in self.nest.loops)
 
     def _used(self) -> dict[Memory, Ints]:
-        """Gives the elements of each memory that the buffers take."""
+        """Counts the elements that the buffers take of each memory."""
         used: dict[Memory, Ints] = {memory: np.zeros((), np.int64) for memory in MEMORIES}
         for buffer in self.nest.buffers:
             if buffer.occupies:
@@ -145,11 +152,11 @@ class _Costs:
         return fits
 
     def least(self) -> dict[Memory, int]:
-        """Gives the fewest elements of each memory that any tiles take."""
+        """Counts the elements of each memory that the smallest tiles take."""
         return {memory: int(used.min()) for memory, used in self._used().items()}
 
     def cycles(self, config: VTAConfig) -> Floats:
-        """Gives the estimated time of all tiles."""
+        """Estimates the time of all tiles."""
         load = compute = first = np.zeros((), np.int64)
         for buffer in self.nest.buffers:
             if buffer.cycles:
@@ -173,7 +180,7 @@ class _Costs:
         return busiest + TILE_OVERHEAD * count
 
     def _store(self, config: VTAConfig) -> Ints:
-        """Gives the cycles of all stores."""
+        """Counts the cycles of all stores."""
         reached = zip(self.tiles[: self.nest.outer], self.counts, strict=False)
         elements = product(tiles * counts for tiles, counts in reached)
         row = self.tiles[self.nest.outer - 1]

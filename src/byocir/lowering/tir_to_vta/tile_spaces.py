@@ -1,4 +1,4 @@
-"""The iterators over which the steps of a composite run, by those of its loop nest.
+"""Relates the iterators over which the steps of a composite run to those of its loop nest.
 
 The nest has the parallel iterators of the result. Nearly all steps run over these. Steps in front
 of a max pool run over what its windows reach: with windows of 3 and steps of 2,
@@ -28,8 +28,9 @@ Step = FillOp | BlockOp
 
 @dataclass(frozen=True)
 class Spaces:
-    """The steps of a composite, in order: `widest` has the nest's reductions; `pool`, where there
-    is one, is the max pool of what the steps `before` it compute."""
+    """The steps of a composite, in order. `widest` is the block with the nest's reductions; `pool`,
+    where there is one, is the max pool of what the steps `before` it compute.
+    """
 
     steps: tuple[Step, ...]
     widest: BlockOp
@@ -49,7 +50,7 @@ class Spaces:
 
     @property
     def result(self) -> BlockOp:
-        """A block over the parallel iterators of the nest."""
+        """The block whose parallel iterators are those of the nest."""
         return self.pool or self.widest
 
     @property
@@ -75,7 +76,7 @@ class Spaces:
         return self.widest if step in self.before else self.result
 
     def form(self, step: Step, iterator: int) -> Linear[int]:
-        """Gives an iterator of a step as a form of the nest's."""
+        """Gives an iterator of a step as a form of the nest's iterators."""
         if step is self.pool:
             return Linear(((self._of_pool(iterator), 1),))
         return self._reached[iterator] if step in self.before else Linear(((iterator, 1),))
@@ -89,8 +90,10 @@ class Spaces:
 
     @cached_property
     def _reached(self) -> Mapping[int, Linear[int]]:
-        """The iterators of the steps before the pool: those by which its windows index what these
-        write; those of batch, channels and lanes are its own."""
+        """The iterators of steps before the pool, in those of the nest: an index of the pool's
+        windows stands for the one that it reads; those of batch, channels and lanes are the pool's
+        own.
+        """
         assert self.pool is not None
         found = {i: Linear(((i, 1),)) for i in range(len(self.widest.extents))}
         written = index_of(self.widest.out_maps[0], self.widest)
@@ -105,7 +108,7 @@ class Spaces:
         return found
 
     def _of_pool(self, iterator: int) -> int:
-        """Gives the nest's iterator that one of the pool is."""
+        """Gives the nest's iterator that an iterator of the pool is."""
         behind = iterator >= self.parallels
         return iterator - self.parallels + len(self.widest.extents) if behind else iterator
 
@@ -128,7 +131,7 @@ def target_of(step: Step) -> object:
 
 
 def index_of(map_: AffineMap, op: BlockOp) -> tuple[Linear[int], ...]:
-    """Gives an index map as linear forms; raises ByocirError B327 for one that divides."""
+    """Reads an index map as linear forms; raises ByocirError B327 for one that divides."""
     forms: list[Linear[int]] = []
     for expr in map_.results:
         form = linear(expr)

@@ -1,4 +1,5 @@
-"""convert-bounded-to-tir: operators on arrays of open shape that have a bound leave the evaluator.
+"""Lowers operators on arrays of open shape that have a bound, so that they leave the evaluator
+(convert-bounded-to-tir).
 
 Does: replaces foreign ops whose results have a shape that only a run tells, but no more elements
 than is known before, as NonZero has, and foreign ops on what these give: by calls of routines that
@@ -39,7 +40,7 @@ __all__ = ["ConvertBoundedToTirPass"]
 
 @dataclass(frozen=True)
 class ConvertBoundedToTirPass(ModulePass):
-    """Makes calls of routines and graph ops of operators whose results have a bound."""
+    """Replaces operators whose results have a bound by calls of routines and graph ops."""
 
     name = "convert-bounded-to-tir"
 
@@ -55,8 +56,9 @@ class ConvertBoundedToTirPass(ModulePass):
 
 
 class _Conversion:
-    """Converts one function. An operator that was converted stays until all are, for it holds the
-    place of the ops that are made for it later."""
+    """Converts one function. An operator that was converted stays until all are, for it marks the
+    place of ops that are made for it later.
+    """
 
     def __init__(self) -> None:
         self.arrays = Arrays()
@@ -83,7 +85,7 @@ class _Conversion:
                     self.arrays.add(result, array)
 
     def _loop(self, op: ForeignOp) -> Sequence[Bounded] | None:
-        """Gives a loop in place of control flow, with what is in it."""
+        """Replaces control flow by a loop, and converts what is in it."""
         emit = Emitter(op.location)
         built = loop_of(emit, op)
         if built is None or op.parent is None:
@@ -95,7 +97,7 @@ class _Conversion:
 
 
 def _results(op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
-    """Emits the arrays that replace an op's results; None where the op stays."""
+    """Emits the arrays that replace an op's results; None where the op stays as it is."""
     known = arrays.all_of(op.inputs)
     if known is None:
         return None
@@ -115,7 +117,7 @@ def _results(op: ForeignOp, arrays: Arrays) -> Sequence[Bounded] | None:
 
 
 def _erase_unused(ops: Sequence[Operation]) -> None:
-    """Erases what was made for a way that was not taken."""
+    """Erases ops that were made and then not needed."""
     for op in reversed(ops):
         if isinstance(op, ConstantOp | ExternOp | GraphOp) and not any(
             result.first_use for result in op.results

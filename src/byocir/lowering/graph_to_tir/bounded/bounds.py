@@ -1,4 +1,5 @@
-"""Arrays whose shape only a run tells, of which the largest is known, in both forms that C has.
+"""Tracks arrays whose shape only a run tells, and of which the largest is known, in the two forms
+that C has for them.
 
 *Packed* an array is of open shape and lies at the start of memory that holds the largest; routines
 make and take it so. *Held* it is the part at the start of an array of the largest shape, which
@@ -44,8 +45,9 @@ MOST_DIMENSIONS = 15
 
 @dataclass(eq=False)
 class Size(OpenSize):
-    """A size that a run tells; two are the same number if they are the same object. It is told by a
-    number, or by an array that has it along an axis."""
+    """A size that only a run tells. Two are the same number if they are the same object. It is read
+    from a number, or from an array that has it along an axis.
+    """
 
     bound: int
     _number: SSAValue | None = None
@@ -65,27 +67,27 @@ class Size(OpenSize):
         return self._number
 
     def is_number(self, number: SSAValue) -> None:
-        """Says that this array [1] of i64 is the size."""
+        """Notes that this array [1] of i64 holds the size."""
         self._number = number
 
     def is_told_by(self, array: Bounded, axis: int) -> None:
-        """Says what has this size, unless it is known."""
+        """Notes that this array has the size along an axis, unless something is noted already."""
         if self._number is None and self._array is None:
             self._array, self._axis = array, axis
 
 
 def bound_of(dim: Dim) -> int:
-    """Gives the largest that a size can be."""
+    """Gives the largest number that a size can be."""
     return dim if isinstance(dim, int) else dim.bound
 
 
 def bounds_of(dims: Sequence[Dim]) -> Shape:
-    """Gives the shape of the largest."""
+    """Gives the largest shape that these sizes can be."""
     return tuple(map(bound_of, dims))
 
 
 def fits(type_: Attribute, dims: Sequence[Dim]) -> bool:
-    """Tells if values of a type can have these sizes, and be held."""
+    """Tells if values of a type can have these sizes, and if C can hold them."""
     if not hasattr(type_, "get_shape") or not has_element(element_type_of(type_)):
         return False
     element, bound, shape = element_type_of(type_), bounds_of(dims), shape_of(type_)
@@ -97,8 +99,9 @@ def fits(type_: Attribute, dims: Sequence[Dim]) -> bool:
 
 @dataclass(eq=False)
 class Bounded:
-    """An array, with what is made of it when it is asked for: that stands behind what it was made
-    by, so before all that may ask."""
+    """An array in both of its forms; a form that is missing is made when it is asked for, right
+    behind the op that made the array, and so before all that may ask.
+    """
 
     type: Attribute
     dims: tuple[Dim, ...]
@@ -109,7 +112,7 @@ class Bounded:
 
     @staticmethod
     def static(value: SSAValue) -> Bounded:
-        """Gives an array of static shape."""
+        """Describes an array of static shape."""
         return Bounded(value.type, shape_of(value.type), None, value, value)
 
     @property
@@ -118,11 +121,11 @@ class Bounded:
 
     @property
     def is_packed(self) -> bool:
-        """Tells if it is at hand as an array of its type."""
+        """Tells if the array is there in its own type."""
         return self._packed is not None
 
     def packed(self) -> SSAValue:
-        """Gives the array of its type."""
+        """Gives the array in its own type."""
         if self._packed is None:
             assert self._held is not None
             numbers = [dim.number() for dim in self.dims if isinstance(dim, OpenSize)]
@@ -134,7 +137,7 @@ class Bounded:
         return self._packed
 
     def held(self) -> SSAValue:
-        """Gives the array at the start of one of the largest shape."""
+        """Gives the array as the start of an array of the largest shape."""
         if self._held is None:
             assert self._packed is not None
             shape = bounds_of(self.dims)
@@ -145,13 +148,15 @@ class Bounded:
         return self._held
 
     def inserted(self) -> Inserted:
-        """Gives an emitter whose ops stand right behind the op that made the array."""
+        """Gives an emitter that puts ops right behind the op that made the array."""
         assert self.before is not None
         return Inserted(self.before)
 
 
 class Inserted:
-    """An emitter whose ops come before an op at last: `with Inserted(op) as emit: …`."""
+    """Collects ops and, at the end of a `with`, puts them in front of an op: `with Inserted(op) as
+    emit: …`.
+    """
 
     def __init__(self, before: Operation) -> None:
         self._before = before
@@ -167,13 +172,13 @@ class Inserted:
 
 
 class Arrays:
-    """The arrays that hold the values of a function, as far as they are known."""
+    """Holds the arrays that values of a function stand for, as far as they are known."""
 
     def __init__(self) -> None:
         self._known: dict[SSAValue, Bounded] = {}
 
     def of(self, value: SSAValue | None) -> Bounded | None:
-        """Gives the array of a value; None where nobody knows how large it can be."""
+        """Gives the array of a value; None where no bound of its size is known."""
         if value is None:
             return None
         if value in self._known:
@@ -183,12 +188,12 @@ class Arrays:
         return Bounded.static(value)
 
     def all_of(self, values: Sequence[SSAValue]) -> list[Bounded] | None:
-        """Gives the same of several; None where one is unknown."""
+        """Gives the arrays of several values; None where one of them is not known."""
         found = [self.of(value) for value in values]
         return cast("list[Bounded]", found) if None not in found else None
 
     def add(self, value: SSAValue, made: Bounded) -> None:
-        """Says what a result will be replaced by."""
+        """Notes the array that will replace a result."""
         self._known[value] = made
 
     def __iter__(self) -> Iterator[tuple[SSAValue, Bounded]]:
@@ -196,8 +201,9 @@ class Arrays:
 
 
 def made(op: Operation, index: int, value: SSAValue, dims: Sequence[Dim]) -> Bounded:
-    """Gives a result of an op, given as an array of its type or of the largest shape. Sizes that
-    are new are those of this array."""
+    """Describes a result of an op that was made as an array of its own type, or of the largest
+    shape. Sizes that are new are read from it.
+    """
     type_ = op.results[index].type
     packed = value if value.type == type_ else None
     held = value if value.type != type_ or static_shape(type_) is not None else None

@@ -1,4 +1,6 @@
-"""Operators on arrays of open shape that are routines: what finds, moves and reshapes elements."""
+"""Makes calls of routines of operators on arrays of open shape that find, move or reshape
+elements.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def _call(
     dims: Sequence[Dim],
     **numbers: int,
 ) -> Sequence[Bounded] | None:
-    """Gives a routine of one result, unless its type or size forbids it."""
+    """Emits a call of a routine with one result; None where the result's type or size forbids
+    that.
+    """
     type_ = op.results[0].type
     if not fits(type_, dims):
         return None
@@ -173,7 +177,7 @@ def _transpose(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded
 
 
 def _join(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
-    """Ends the run where inputs do not fit each other."""
+    """Emits a call that joins inputs; the run ends where they do not fit each other."""
     inputs = [array for array in arrays if array is not None]
     axis = _axis(integer_of(op, "axis") or 0, inputs[0].dims) if inputs else None
     if axis is None or len({len(array.dims) for array in inputs}) != 1:
@@ -191,13 +195,13 @@ def _join(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | N
 
 
 def _same(dims: Sequence[Dim]) -> Dim | None:
-    """Gives the one size that all of these must be; None where they differ."""
+    """Gives the one size that all of these must be; None where two are known to differ."""
     known = {dim for dim in dims if isinstance(dim, int)}
     return dims[0] if not known else known.pop() if len(known) == 1 else None
 
 
 def _part(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
-    """Gives a slice, which has no more elements than what it is cut from."""
+    """Emits a call that slices an array: the result has at most as many elements as the array."""
     x, starts, ends, axes, steps = [*arrays, None, None][:5]
     if x is None or starts is None or ends is None or len(starts.dims) != 1:
         return None
@@ -223,7 +227,9 @@ def _part(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | N
 
 
 def _cut(dim: Dim, given: Sequence[int | None]) -> Dim:
-    """Gives the size of a part, given its start, end and step as far as they are known."""
+    """Gives the size of a slice along a dimension, from start, end and step as far as they are
+    known.
+    """
     start, end, step = given
     if start == 0 and end is not None and end >= bound_of(dim) and step == 1:
         return dim
@@ -248,7 +254,7 @@ def _reshape(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] 
 
 
 def _reshaped(dims: Sequence[Dim], shape: Sequence[int], allowzero: int) -> list[Dim] | None:
-    """Gives the sizes of a result of Reshape: what is left is what was not copied."""
+    """Gives the sizes of a result of Reshape; -1 is what the copied and the given sizes leave."""
     copied = [i for i, size in enumerate(shape) if size == 0 and not allowzero]
     if copied and copied[-1] >= len(dims):
         return None
@@ -344,7 +350,7 @@ def _scatter(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] 
 
 
 def _names_slices(x: Sequence[Dim], indices: Sequence[Dim], updates: Sequence[Dim]) -> bool:
-    """Tells if there is an update of the right shape for each place that indices name."""
+    """Tells if updates have one slice of the right shape for each place that indices name."""
     depth = indices[-1] if indices else None
     if not isinstance(depth, int) or depth > len(x):
         return False
@@ -371,13 +377,14 @@ _CALLS: dict[str, Call] = {
 
 
 def _axis(axis: int, dims: Sequence[Dim]) -> int | None:
-    """Gives an axis counted from the front; None where there is no such one, which is the model's
-    fault and told when it runs."""
+    """Counts an axis from the front; None for an axis that does not exist, which is the model's
+    fault and told when it runs.
+    """
     return axis % len(dims) if -len(dims) <= axis < len(dims) else None
 
 
 def _is_number(value: SSAValue | None, type_: Attribute) -> bool:
-    """Tells if a value that may be left out is one number of this type."""
+    """Tells if an optional value is left out, or is a single number of this type."""
     if value is None:
         return True
     shape = static_shape(value.type)

@@ -1,5 +1,5 @@
-"""Loop and Scan as `tir.for`: what turns hand on lies in carried values, and what they leave in
-carried arrays that hold all of it.
+"""Lowers Loop and Scan to `tir.for`: states become carried values, and outputs that are stacked
+become carried arrays with room for all turns.
 
 A Loop that may end early is a `tir.for … while`. It leaves arrays of open shape, of which the
 largest is known where the number of turns has a bound.
@@ -48,8 +48,9 @@ ENDLESS = 2**62
 
 
 def loop_of(emit: Emitter, op: ForeignOp) -> tuple[tir.ForOp, Sequence[Bounded]] | None:
-    """Gives a Loop or Scan as a loop, into which its graph's ops have moved, and its results; None
-    where it stays as it is."""
+    """Lowers a Loop or Scan to a loop, into which the ops of its graph are moved; gives it and its
+    results. None where it stays as it is.
+    """
     kind = op.op_type.data if op.is_control_flow else ""
     if kind not in ("Loop", "Scan") or not _is_worth_it(op):
         return None
@@ -73,7 +74,9 @@ def _is_passive(op: Operation) -> bool:
 
 @dataclass(frozen=True)
 class _Along:
-    """An array of which each turn takes or gives a slice: the axis, and whether from its end."""
+    """An array of which each turn takes or gives one slice: along which axis, and whether from its
+    end on.
+    """
 
     axis: int
     backwards: bool
@@ -100,8 +103,9 @@ class _Plan:
 
     @property
     def skipped(self) -> int:
-        """Counts the graph's inputs that are no values of the model: the iteration's number and
-        condition. Of the outputs, half as many are none."""
+        """The number of the graph's inputs that are no values of the model: the iteration's number
+        and the condition. Half as many of its outputs are none, too.
+        """
         return 2 if self.op.op_type.data == "Loop" else 0
 
     @property
@@ -116,7 +120,9 @@ class _Plan:
         return self.yielded[self.skipped // 2 + len(self.states) :]
 
     def is_static(self) -> bool:
-        """Tells if C can hold all that iterations take and give, always of the same types."""
+        """Tells if C can hold all that iterations take and give, and if that always has the same
+        types.
+        """
         taken = [argument.type for argument in self.block.args][self.skipped :]
         made = [value.type for value in self.yielded][self.skipped // 2 :]
         count = len(self.states)
@@ -130,7 +136,9 @@ class _Plan:
         return all(static_shape(type_) in ((), (1,)) for type_ in controls)
 
     def dims(self, turns: Dim) -> list[Sequence[Dim]]:
-        """Gives the sizes of what is handed on and left, given how many turns there are."""
+        """Gives the sizes of the final states and of the stacked outputs, for this number of
+        turns.
+        """
         found: list[Sequence[Dim]] = [shape_of(state.type) for state in self.states]
         for value, along in zip(self.slices, self.left, strict=True):
             shape = shape_of(value.type)
@@ -142,7 +150,7 @@ class _Plan:
         return [i for i, present in enumerate(self.op.present_outputs()) if present]
 
     def fits_results(self) -> bool:
-        """Tells if the sizes are those inferred for the results, and can be held."""
+        """Tells if the sizes are those that were inferred for the results, and C can hold them."""
         dims = self.dims(Size(self.extent) if self.ends_early else self.extent)
         pairs = zip(self.op.results, self.results(), strict=True)
         return all(fits(result.type, dims[place]) for result, place in pairs)
@@ -153,7 +161,7 @@ def _is_held(type_: Attribute) -> bool:
 
 
 def _loop(op: ForeignOp) -> _Plan | None:
-    """Plans a Loop whose number of turns is known, or whose turns leave nothing."""
+    """Plans a Loop whose number of turns is known, or that stacks no outputs; None for others."""
     limit, condition, *states = op.optional_inputs()
     last = op.graphs[0].block.last_op
     if last is None or None in states:
@@ -217,8 +225,9 @@ def _move(graph: Block, body: Block) -> None:
 
 
 def _built(emit: Emitter, plan: _Plan) -> tuple[tir.ForOp, Sequence[Bounded]]:
-    """Carries whether there is a next turn, if that may be known late, the number of the turn, if
-    the graph asks for it, the states and what turns leave."""
+    """Emits the loop. It carries whether there is a next turn, if only the run tells that, the
+    number of the turn, if the graph asks for it, the states and the stacked outputs.
+    """
     op, block = plan.op, plan.block
     initial = _control(emit, plan)
     first = len(initial)
@@ -261,7 +270,7 @@ def _built(emit: Emitter, plan: _Plan) -> tuple[tir.ForOp, Sequence[Bounded]]:
 
 
 def _control(emit: Emitter, plan: _Plan) -> list[SSAValue]:
-    """Gives the carried values before the first turn."""
+    """Emits the carried values for condition and number before the first turn."""
     if not plan.skipped:
         return []
     count = emit.constant(np.zeros((), np.int64))
@@ -337,7 +346,7 @@ def _slice(emit: Emitter, value: SSAValue, along: _Along, plan: _Plan, index: SS
 def _left(
     emit: Emitter, value: SSAValue, array: SSAValue, along: _Along, plan: _Plan, index: SSAValue
 ) -> SSAValue:
-    """Gives an array with what a turn leaves."""
+    """Writes the value of one turn into the array that stacks it."""
     shape = shape_of(value.type)
     space = _space(shape)
     at = [space[f"i{i}"] for i in range(len(shape))]

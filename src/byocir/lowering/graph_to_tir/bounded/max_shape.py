@@ -1,4 +1,4 @@
-"""Operators on arrays of open shape as graph ops on the largest shape that these can have.
+"""Lowers operators on arrays of open shape to graph ops on the largest shape that these can have.
 
 Each operator is read again as the frontend reads it, now of static shapes. The graph ops that it
 becomes say which sizes their results have in a run (`GraphOp.open_dims`), and which numbers they
@@ -48,8 +48,9 @@ BROADCASTING = frozenset(
 
 
 def on_max_shape(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
-    """Gives the results of an operator as graph ops compute them; None where they cannot, as where
-    the frontend tells a result from the largest shape."""
+    """Emits graph ops that compute the results of an operator; None where they cannot, as where the
+    frontend would tell a result from the shape alone, which is the largest here.
+    """
     given = list(arrays)
     if op.op_type.data in BROADCASTING:
         stretched = _stretched(emit, given)
@@ -77,7 +78,7 @@ def on_max_shape(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bound
 
 
 def _source(walk: Walk, array: Bounded | None) -> Value | None:
-    """Gives the frontend's form of an array: constants as arrays, others as values."""
+    """Gives an array in the form that the frontend reads: constants as arrays, others as values."""
     if array is None:
         return None
     value = array.held()
@@ -92,8 +93,9 @@ def _source(walk: Walk, array: Bounded | None) -> Value | None:
 
 
 def _stretched(emit: Emitter, arrays: Sequence[Bounded | None]) -> list[Bounded | None] | None:
-    """Gives the same arrays, with one size in each dimension: those of which a run may tell that
-    they are 1 are repeated. None where they fit in no run."""
+    """Repeats arrays so that all have one size in each dimension, where a run may tell that one has
+    size 1. None where they do not fit each other in any run.
+    """
     rank = max((len(array.dims) for array in arrays if array is not None), default=0)
     targets: list[Dim] = []
     for axis in range(-rank, 0):
@@ -106,7 +108,9 @@ def _stretched(emit: Emitter, arrays: Sequence[Bounded | None]) -> list[Bounded 
 
 
 def _joint(emit: Emitter, dims: Sequence[Dim]) -> Dim | None:
-    """Gives the size to which some that differ broadcast."""
+    """Gives the size to which some sizes broadcast, computed in the run where they are not all
+    known.
+    """
     if len(dims) < 2:
         return dims[0] if dims else 1
     numbers = [dim for dim in dims if isinstance(dim, int)]
@@ -118,8 +122,9 @@ def _joint(emit: Emitter, dims: Sequence[Dim]) -> Dim | None:
 
 
 def _stretch(emit: Emitter, array: Bounded, targets: Sequence[Dim]) -> Bounded:
-    """Gives an array with each size that is not that of the target repeated to be so, as its number
-    in a run wants it."""
+    """Repeats an array along each dimension that has another size than the target, once or as often
+    as its size in a run asks for.
+    """
     value, dims = array.held(), list(array.dims)
     for axis, target in enumerate(targets[len(targets) - len(dims) :]):
         dim = dims[axis]
@@ -140,7 +145,7 @@ def _stretch(emit: Emitter, array: Bounded, targets: Sequence[Dim]) -> Bounded:
 
 
 class Walk:
-    """Goes through graph ops in their order and knows the sizes of what they make."""
+    """Emits graph ops in their order, and tracks the sizes of what they make."""
 
     def __init__(self, emit: Emitter) -> None:
         self.emit = emit
@@ -157,13 +162,13 @@ class Walk:
         return self._replaced.get(output, output)
 
     def replace(self, old: OpResult, new: SSAValue) -> None:
-        """Puts another value in the place of a result."""
+        """Replaces a result by another value."""
         replace_uses(old, new)
         self._replaced[old] = new
         self.known[new] = self.known[old]
 
     def through(self, ops: Sequence[Operation]) -> bool:
-        """Emits the ops; tells if each has sizes in a run."""
+        """Emits the ops; tells if all their results have sizes that can be told in a run."""
         return all(map(self._add, ops))
 
     def _add(self, op: Operation) -> bool:
@@ -187,12 +192,12 @@ class Walk:
         return True
 
     def make(self, kind: type[GraphOp], *operands: SSAValue, **properties: Any) -> SSAValue:
-        """Gives the result of a new op."""
+        """Emits a new op and gives its result."""
         op = self.emit.add(kind.make(*operands, location=self.emit.location, **properties))
         return op.results[0]
 
     def _mask(self, op: Operation, mask: Mask) -> None:
-        """Makes an operand of an op a number beside the array."""
+        """Fills an operand of an op with a number outside of the array that it holds."""
         value = op.operands[mask.operand]
         dims, element = self.dims(value), element_type_of(value.type)
         for axis in mask.axes:
@@ -212,7 +217,9 @@ class Walk:
 
 
 def _mean(walk: Walk, op: g.ReduceMeanOp) -> None:
-    """Takes the mean of the elements that there are: their sum by their number, or 0 of none."""
+    """Computes the mean of the elements that the array has: their sum by their number, or 0 of
+    none.
+    """
     axes, dims, element = int_tuple(op.axes), walk.dims(op.input), element_type_of(op.input.type)
     if not any(isinstance(dims[axis], OpenSize) for axis in axes):
         return
