@@ -1,4 +1,4 @@
-"""Passes that stay on a level, and how to write more of them.
+"""Holds passes that stay on a level, and says how to write more of them.
 
 ```python
 from byocir.patterns import op, wildcard

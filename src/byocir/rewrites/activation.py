@@ -1,4 +1,5 @@
-"""Relu and clip between an op and the quantize after it, as bounds on the quantised integers.
+"""Turns relu and clip between an op and the quantize after it into bounds on the quantised
+integers.
 
 Quantising is monotone, so `quantize(clip(x, a, b)) = clip(quantize(x), quantize(a), quantize(b))`
 bit for bit, for every x but NaN; relu is the clip at 0.
@@ -22,8 +23,8 @@ Bounds = tuple[int, int]
 
 
 def through_activations(value: SSAValue) -> tuple[list[ReluOp | ClipOp], SSAValue]:
-    """Gives the relu and clip ops that end in `value`, first to last, and the value they start
-    from.
+    """Walks back through relu and clip ops: gives those that end in `value`, first to last, and the
+    value that they start from.
     """
     ops: list[ReluOp | ClipOp] = []
     while isinstance(value.owner, ReluOp | ClipOp):
@@ -33,7 +34,7 @@ def through_activations(value: SSAValue) -> tuple[list[ReluOp | ClipOp], SSAValu
 
 
 def only_quantized(value: SSAValue, ops: list[ReluOp | ClipOp]) -> bool:
-    """Tells if `value` serves nothing but these activations and quantize ops at their end."""
+    """Tells if `value` is used by nothing but these activations and quantize ops at their end."""
     chain = [value, *(op.result for op in ops)]
     return all(v.has_one_use() for v in chain[:-1]) and all(
         isinstance(use.operation, QuantizeOp) for use in chain[-1].uses
@@ -41,8 +42,9 @@ def only_quantized(value: SSAValue, ops: list[ReluOp | ClipOp]) -> bool:
 
 
 def quantized_bounds(ops: list[ReluOp | ClipOp], grid: Grid) -> Bounds | None:
-    """Gives the bounds that these activations set on integers of a per-tensor grid; None with
-    NaN."""
+    """Computes the bounds that these activations set on integers of a per-tensor grid; None if one
+    is NaN.
+    """
     lo, hi = grid.range
     for op in ops:
         low, high = _float_bounds(op)
@@ -61,26 +63,28 @@ def _float_bounds(op: ReluOp | ClipOp) -> tuple[float, float]:
 
 
 def is_relu(bounds: Bounds, grid: Grid) -> bool:
-    """Tells if bounds on integers of a per-tensor grid are those of a relu, which are narrower than
-    the grid."""
+    """Tells if bounds on integers of a per-tensor grid are those of a relu, and do bound
+    something.
+    """
     return bounds == (int(grid.zero_point), grid.range[1]) and bounds != grid.range
 
 
 def relu_before(value: SSAValue, bounds: Bounds, grid: Grid, new: NewOps) -> SSAValue:
-    """`value`, still to be rescaled to a per-tensor grid, with a relu if that is what bounds
-    are."""
+    """Adds a relu to `value`, which is still to be brought to a per-tensor grid, if bounds are
+    those of a relu.
+    """
     if not is_relu(bounds, grid) or element_type_of(value.type) == ui8:
         return value
     return new.add(ReluOp.make(value)).result
 
 
 def clip_after(value: SSAValue, bounds: Bounds, grid: Grid, new: NewOps) -> SSAValue:
-    """`value`, on the grid, clipped to the bounds that `relu_before` has not set."""
+    """Clips `value`, which is on the grid, to the bounds, unless `relu_before` has set them."""
     return value if is_relu(bounds, grid) else clipped(value, bounds, new)
 
 
 def clipped(value: SSAValue, bounds: Bounds, new: NewOps) -> SSAValue:
-    """Gives integers, clipped to bounds that their type does not set."""
+    """Clips integers to the bounds that their type does not set already."""
     element = element_type_of(value.type)
     properties: dict[str, Any] = {
         name: ArrayAttr.of(np.array(bound, dtype_of(element)))

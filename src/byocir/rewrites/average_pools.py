@@ -1,4 +1,4 @@
-"""Average pools of integers: a part of fix-point.
+"""Turns average pools into integer ops: a part of fix-point.
 
 A float pool adds dequantised values, divides and is quantised: where the exact mean is a tie, which
 a quarter of all sums of a 2x2 window on one scale are, the rounding errors of those floats decide.
@@ -38,8 +38,9 @@ def average_pool_to_integer(
 
 
 def _padded(x: Bound, data: Bound, pool: Bound, new: NewOps) -> tuple[SSAValue, dict[str, Any]]:
-    """Gives the input of a pool, with its zero point wherever windows reach past it, and the
-    properties with which the sum of integers then slides."""
+    """Surrounds the input of a pool by its zero point wherever windows reach past it; gives it, and
+    the properties with which the sum of integers then slides.
+    """
     assert isinstance(pool.op, AveragePoolOp)
     names = ("kernel_shape", "strides", "pads", "dilations", "ceil_mode")
     window = {name: pool.attrs[name] for name in names}

@@ -1,4 +1,4 @@
-"""bufferize: functions on tensors become functions on memory.
+"""bufferize: puts functions on tensors onto memory.
 
 Does: arguments and results become memrefs, inputs first, then the outputs, which the function
 fills. Each tensor that passes between ops gets a `tir.alloc`. A block updates its initial value in
@@ -64,21 +64,23 @@ class BufferizePass(ModulePass):
 
 class Updates:
     """Tells which blocks update what they start from in place, and makes the copies for the others;
-    `vta-bufferize` has its own."""
+    `vta-bufferize` has a subclass of its own.
+    """
 
     def are_in_place(self, op: Operation, start: SSAValue, liveness: Liveness) -> bool:
         """Tells if an op may write its result over a value that it starts from."""
         return liveness.may_overwrite(op, start)
 
     def copied(self, source: SSAValue, target: SSAValue, op: Operation) -> Sequence[Operation]:
-        """Gives the ops that copy a buffer for an op, which then updates the copy."""
+        """Makes the ops that copy a buffer for an op, which then updates the copy."""
         shape = shape_of(source.type)
         return [] if 0 in shape else [tir.CopyOp.of(source, target, shape, location=op.location)]
 
 
 def bufferize(function: FuncOp, routines: Routines, updates: Updates | None = None) -> None:
-    """Puts the values of one function into memory. Composites that are in it stay, on memrefs:
-    inputs, then what they write. Raises ByocirError B340."""
+    """Puts the values of one function into memory. Composites in it stay, on memrefs: inputs, then
+    what they write. Raises ByocirError B340.
+    """
     types = function.function_type
     _check(function)
     ports = [_memref(type_) for type_ in (*types.inputs, *types.outputs)]
@@ -116,8 +118,9 @@ def _is_static(type_: Attribute) -> bool:
 
 
 def _check(function: FuncOp) -> None:
-    """Raises ByocirError B340 where not all values are tensors of static shape or in memory, with
-    where those come from that are not."""
+    """Raises ByocirError B340 unless all values are tensors of static shape, or are in memory; it
+    says where others come from.
+    """
     inputs, outputs = function.function_type.inputs, function.function_type.outputs
     ports = [*(type_ for type_ in inputs if not isinstance(type_, MemRefType)), *outputs]
     wrong = [str(type_) for type_ in ports if not _is_static(type_)]
@@ -160,15 +163,16 @@ def inline_composites(function: FuncOp) -> None:
 
 
 class Routines:
-    """Declarations of what `tir.extern` calls, on memory, one for each routine, numbers and types.
-    Their attributes are the op's: `byocir.evaluate.structure` knows what they compute."""
+    """Declares what `tir.extern` calls, on memory, once for each routine, numbers and types. The
+    declarations have the op's attributes: `byocir.evaluate.structure` knows what they compute.
+    """
 
     def __init__(self, module: ModuleOp) -> None:
         self._module = module
         self._made: dict[tuple[Attribute, ...], str] = {}
 
     def declared(self, op: tir.ExternOp) -> str:
-        """Gives the name of the function to call."""
+        """Gives the name of the function to call, which is declared if it is new."""
         ports = [_memref(value.type) for value in (*op.inputs, *op.outputs)]
         key = (op.routine, op.numbers, *ports)
         if key not in self._made:
@@ -181,13 +185,14 @@ class Routines:
 
 
 def _starts(use: Use) -> bool:
-    """Tells if an op begins with the value, of which it needs a copy anyway."""
+    """Tells if an op starts from the value, of which it needs a copy anyway."""
     return starts_block(use) or isinstance(use.operation, tir.ForOp)
 
 
 class _Body:
-    """The block of a function or composite on tensors while its ops move, one by one, to one on
-    memory."""
+    """The block of a function or composite on tensors while its ops move, one by one, to a block on
+    memory.
+    """
 
     def __init__(
         self, old: Block, ports: Sequence[Attribute], routines: Routines, updates: Updates
@@ -253,7 +258,7 @@ class _Body:
     def _started(
         self, op: tir.EmptyOp | tir.FillOp, value: SSAValue, origin: Operation
     ) -> SSAValue:
-        """Gives a fresh buffer for a value, holding what an op gives."""
+        """Makes a buffer for a value, filled with the number of a fill."""
         made = self._alloc(value, origin)
         if isinstance(op, tir.FillOp):
             self._add(tir.FillOp.of(op.value, made, op.location))
@@ -294,7 +299,7 @@ class _Body:
         self.buffers.update(zip(op.results, carried, strict=True))
 
     def _updated(self, start: SSAValue, result: SSAValue, op: tir.BlockOp | tir.ForOp) -> SSAValue:
-        """Gives the buffer that an op writes for a result, holding its initial value."""
+        """Gives the buffer that an op writes for a result, with the initial value in it."""
         if isinstance(start.owner, tir.EmptyOp | tir.FillOp):
             return self._started(start.owner, result, op)
         source = self.buffers[start]
@@ -327,7 +332,7 @@ class _Body:
         self.buffers.update(zip(op.outputs, outs, strict=True))
 
     def _return(self, op: ReturnOp | byoc.YieldOp) -> None:
-        """Results are computed where the caller wants them, or copied there."""
+        """Makes ops write results where the caller wants them, or copies them there."""
         ports = self.new.args[len(self.old.args) :]
         moved: dict[SSAValue, SSAValue] = {}
         for value, port in zip(op.operands, ports, strict=True):

@@ -44,8 +44,9 @@ _Seen = dict[_Key, np.ndarray]
 
 @dataclass(frozen=True)
 class ChangedElement:
-    """The first element that is not what it was: where, and both values (of arrays of different
-    shapes: the shapes)."""
+    """The first element that changed: where it is, and both values (of arrays of different shapes:
+    the shapes).
+    """
 
     place: tuple[int, ...]
     before: str
@@ -53,7 +54,9 @@ class ChangedElement:
 
 
 class PassChanged(CheckFailed):
-    """A pass that changed what a module computes: which, at which output, ops and element."""
+    """Says that a pass changed what a module computes: which pass, and at which output, ops and
+    element.
+    """
 
     def __init__(
         self, pass_name: str, output: str, difference: ChangedElement, ops: str, seed: int
@@ -71,8 +74,10 @@ class PassChanged(CheckFailed):
 
 @dataclass
 class CheckEach:
-    """An `after_pass` callback that raises PassChanged (B224), naming the pass, the op and the
-    element, at the first pass that changes a result. `begin` is told the module before any pass."""
+    """Raises PassChanged (B224), as an `after_pass` callback, at the first pass that changes a
+    result; it names the pass, the op and the element. `begin` has to see the module before any
+    pass.
+    """
 
     seed: int = 0
     feeds: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
@@ -105,11 +110,11 @@ class CheckEach:
         self.outputs, self._seen = outputs, seen
 
     def value_of(self, key: _Key) -> np.ndarray | None:
-        """Looks up the value of one type that the ops of some nodes computed before the pass."""
+        """Looks up what ops of some nodes computed before the pass, by nodes and type."""
         return self._seen.get(key)
 
     def _culprit(self, seen: _Seen) -> str:
-        """Gives the first op whose nodes computed something else before the pass."""
+        """Finds the first op whose nodes computed something else before the pass."""
         for (nodes, type_), array in seen.items():
             before = self._seen.get((nodes, type_))
             if before is not None and first_difference(array, before) is not None:
@@ -118,14 +123,16 @@ class CheckEach:
 
     def _check_steps(self, pass_: ModulePass, module: ModuleOp) -> None:
         """Raises PassChanged for a quantised value that moved by more than a step, though its ops
-        were given what they were given before."""
+        were given the same values as before.
+        """
         _run(module, self.feeds, _Steps(self, pass_, _last_ops(module)))
 
 
 class _Steps:
-    """An observer of a run after such a pass: compares quantised values with those before, and puts
-    those in their place. A value that has none to compare with may be a step off, and so what
-    is computed from it says nothing."""
+    """Observes a run after a pass that may change values: compares quantised values with those
+    before the pass, and puts the earlier ones in their place. A value without an earlier one may be
+    a step off, so that nothing is concluded from values that are computed from it.
+    """
 
     def __init__(self, check: CheckEach, pass_: ModulePass, keys: Mapping[Operation, _Key]) -> None:
         self._check, self._pass, self._keys = check, pass_, keys
@@ -166,7 +173,7 @@ def _is_quantised(array: np.ndarray) -> bool:
 
 
 def _last_ops(module: ModuleOp) -> dict[Operation, _Key]:
-    """Gives the last op of @main for each set of nodes and each type."""
+    """Finds the last op of @main for each set of nodes and each type."""
     found: dict[_Key, Operation] = {}
     for op in Interpreter(module).function(MAIN).body.block.ops:
         if len(op.results) == 1 and names(op.location):
@@ -175,8 +182,8 @@ def _last_ops(module: ModuleOp) -> dict[Operation, _Key]:
 
 
 def _observe(module: ModuleOp, feeds: Mapping[str, np.ndarray]) -> tuple[Arrays, _Seen]:
-    """Gives the outputs, and the last value of each type that the ops of each set of nodes
-    computed.
+    """Runs a module; gives its outputs, and the last value of each type that the ops of each set of
+    nodes computed.
     """
     seen: _Seen = {}
 
@@ -190,7 +197,9 @@ def _observe(module: ModuleOp, feeds: Mapping[str, np.ndarray]) -> tuple[Arrays,
 
 
 def _run(module: ModuleOp, feeds: Mapping[str, np.ndarray], observe: Observer) -> Arrays:
-    """Gives the results of @main by name and, on memory, what its arguments hold in the end."""
+    """Runs a module; gives the results of @main by name and, on memory, what its arguments hold in
+    the end.
+    """
     interpreter = Interpreter(module, observe=observe)
     entry = interpreter.function(MAIN)
     types = list(entry.function_type.inputs)
@@ -212,15 +221,16 @@ def _is_memref(type_: Attribute) -> bool:
 
 
 def _fresh(type_: Attribute, array: np.ndarray | None) -> np.ndarray:
-    """Memory with what is given in it, else zeros."""
+    """Makes memory that holds what is given, else zeros."""
     if array is not None:
         return array.copy()
     return np.zeros(shape_of(type_), dtype_of(element_type_of(type_)))
 
 
 def pairs(before: Arrays, after: Arrays) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """Gives outputs that belong together: by name, and those without, the last ones of each, in
-    order, for outputs follow inputs where both are arguments."""
+    """Pairs outputs of before and after a pass: by name, and of those without a partner the last
+    ones of each side, in order, as outputs follow inputs where both are arguments.
+    """
     found = [(name, array, after[name]) for name, array in before.items() if name in after]
     left = [(name, array) for name, array in before.items() if name not in after]
     new = [array for name, array in after.items() if name not in before]
@@ -249,7 +259,7 @@ def _is_far(array: np.ndarray, before: np.ndarray, relative: float) -> np.ndarra
 
 
 def first_difference(array: np.ndarray, before: np.ndarray) -> ChangedElement | None:
-    """Gives the first element that is not what it was; None when there is none."""
+    """Finds the first element that changed; None when there is none."""
     if array.shape != before.shape:
         return ChangedElement((), str(before.shape), str(array.shape))
     if array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16:

@@ -1,4 +1,4 @@
-"""clean-up: nothing superfluous left.
+"""clean-up: erases what is unused, merges what is equal, and drops what does nothing.
 
 Does: erases pure ops that nothing uses; merges equal pure ops of a block (constants are equal if
 their contents are); drops ops that return their input, requantize ops that take off again what one
@@ -116,15 +116,16 @@ def _merge_equal(block: Block) -> None:
 
 
 class _Known:
-    """Keeps the ops of a block so far, to find the first one that is equal to another. Most have a
-    first operand that no other op of their class has: what else they are is not looked at."""
+    """Finds, for an op of a block, the first earlier op that is equal. Most ops have a first
+    operand that no other op of their class has; the rest of those is never compared.
+    """
 
     def __init__(self) -> None:
         self._alone: dict[Hashable, Operation | None] = {}
         self._by_content: dict[Hashable, Operation] = {}
 
     def equal(self, op: Operation) -> Operation:
-        """Gives the first op that is equal to this one, which may be this one."""
+        """Gives the first op that is equal to this one; that may be this one itself."""
         beginning = (type(op), op.operands[0] if op.operands else None)
         if beginning not in self._alone:
             self._alone[beginning] = op
@@ -140,7 +141,9 @@ def _may_merge(op: Operation) -> bool:
 
 
 def _is_term(op: Operation) -> bool:
-    """Tells if patterns match an op together with the one that uses it, which has its own."""
+    """Tells if patterns match an op together with its one user, so that each user should have one
+    of its own.
+    """
     return type(op) is DequantizeOp or (type(op) is RequantizeOp and op.to == i32)
 
 
@@ -157,9 +160,10 @@ def _content(op: Operation) -> Hashable:
 
 
 class DropIdentity(Pattern):
-    """An op that returns its input: a shape op or an expand to the same shape, a cast to the same
-    type, a transpose that keeps the order, a clip without bounds, a concat of one tensor, a split
-    into one, a slice of all, a pad or tile by nothing."""
+    """Drops an op that returns its input: a shape op or an expand to the same shape, a cast to the
+    same type, a transpose that keeps the order, a clip without bounds, a concat of one tensor, a
+    split into one, a slice of all, a pad or tile by nothing.
+    """
 
     roots = (
         *_RESHAPES,
@@ -194,8 +198,9 @@ def _is_identity(op: Operation) -> bool:
 
 
 class DropUndone(Pattern):
-    """A requantize that takes off what another added gives what that one was given: bytes without
-    their zero point that get it back, or whose sign changes twice."""
+    """Drops two requantizes of which the second takes off what the first added: bytes without their
+    zero point that get it back, or whose sign changes twice.
+    """
 
     roots = (RequantizeOp,)
 
@@ -213,8 +218,9 @@ class DropUndone(Pattern):
 
 
 def added_by(op: RequantizeOp) -> int | None:
-    """Gives the number that a requantize adds and does nothing else, but for saturating; None where
-    it multiplies, too."""
+    """Gives the number that a requantize adds, if it does nothing else but saturate; None where it
+    multiplies, too.
+    """
     scale = constant_array(op.scales[0])
     if not isinstance(op.rounding, FixedAttr) or op.rounding.shift.data:
         return None
@@ -223,7 +229,7 @@ def added_by(op: RequantizeOp) -> int | None:
 
 
 def _any_reshape(value: ValuePattern) -> ValuePattern:
-    """Gives a shape op of any kind."""
+    """Matches a shape op of any kind."""
     return either(*(op_pattern(kind.name, value) for kind in _RESHAPES))
 
 

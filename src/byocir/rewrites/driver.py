@@ -1,4 +1,4 @@
-"""A greedy rewrite driver for ops on tensors.
+"""Rewrites ops on tensors greedily.
 
 Applies patterns until none fits any more. Requires pure ops inside single-block regions (graphs).
 Guarantees: no location is lost (a new op without one gets the fused locations of all ops that its
@@ -44,19 +44,19 @@ _OpT = TypeVar("_OpT", bound=Operation)
 
 
 class NewOps:
-    """The ops a rewrite makes, in order; they are inserted before its root."""
+    """Collects the ops that a rewrite makes, in order; they are inserted before its root."""
 
     def __init__(self, at_tensor_level: bool = False) -> None:
         self.ops: list[Operation] = []
         self._constant = tir.ConstantOp if at_tensor_level else ConstantOp
 
     def add(self, op: _OpT) -> _OpT:
-        """Takes this op into the rewrite. Without a location it stands for all replaced ops."""
+        """Adds an op to the rewrite. Without a location it gets those of all replaced ops."""
         self.ops.append(op)
         return op
 
     def constant(self, values: np.ndarray | Array) -> SSAValue:
-        """Adds a constant with these values, an op of the level of the op that is rewritten."""
+        """Adds a constant with these values, at the level of the op that is rewritten."""
         array = values if isinstance(values, Array) else Array.of(values)
         return self.add(self._constant.of(array)).result
 
@@ -66,8 +66,9 @@ class NewOps:
         *operands: SSAValue | Bound,
         location: LocationAttr | None = None,
     ) -> SSAValue:
-        """Adds an op as `op`, with one result and the same properties, on other operands. Raises
-        ValueError for a name that is bound to a value alone."""
+        """Adds an op like `op`, with one result and the same properties, on other operands. Raises
+        ValueError for a name that is bound to a value alone.
+        """
         made = cast(GraphOp, op.op if isinstance(op, Bound) else op)
         if not isinstance(cast(Any, made), GraphOp):
             raise ValueError("expected an op to make again, found a value without one")
@@ -77,7 +78,7 @@ class NewOps:
 
 
 class Pattern(ABC):
-    """One rewrite of a root op and the ops that feed it."""
+    """Rewrites one root op and the ops that feed it."""
 
     roots: tuple[type[Operation], ...] = ()
     """The op classes that can be the root; subclasses of these are not tried."""
@@ -89,17 +90,18 @@ class Pattern(ABC):
 
     @property
     def name(self) -> str:
-        """The name that messages use."""
+        """The name of the rewrite in messages."""
         return type(self).__name__
 
     @abstractmethod
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
-        """Gives the values that replace the results of `op`, made from ops added to `new`, or None
-        when the pattern does not fit (then the ops in `new` are dropped)."""
+        """Gives the values that replace the results of `op`, made from ops added to `new`; None
+        when the pattern does not fit (the ops in `new` are then dropped).
+        """
 
 
 def rewrite_module(module: ModuleOp, patterns: Sequence[Pattern]) -> bool:
-    """Applies patterns to every block of a module until none fits; whether any did.
+    """Applies patterns to every block of a module until none fits; tells if any did.
 
     Patterns for one root are tried in the order given. Raises ByocirError B290 when they do not
     come to an end.
@@ -108,7 +110,7 @@ def rewrite_module(module: ModuleOp, patterns: Sequence[Pattern]) -> bool:
 
 
 def rewrite_blocks(blocks: Iterable[Block], patterns: Sequence[Pattern]) -> bool:
-    """Gives the same for these blocks alone."""
+    """Applies patterns to these blocks until none fits; tells if any did."""
     by_root: dict[str, list[Pattern]] = {}
     for pattern in patterns:
         for root in pattern.root_names:
@@ -152,7 +154,7 @@ def _endless(applied: Counter[str]) -> ByocirError:
 
 
 def _apply(pattern: Pattern, op: Operation) -> list[Operation] | None:
-    """Tries one pattern; the ops whose surroundings changed if it fitted."""
+    """Tries one pattern; gives the ops whose surroundings changed, None if it does not fit."""
     new = NewOps(type(op) is tir.BlockOp)
     results = pattern.rewrite(op, new)
     if results is None:
@@ -179,8 +181,9 @@ def _keep_location(
     results: Sequence[SSAValue],
     users: Sequence[Operation],
 ) -> None:
-    """Gives the locations of erased ops to the new ops without one; names that end up nowhere, and
-    that no op has which uses the results, go to the ops that compute the results instead."""
+    """Gives the locations of erased ops to new ops without one. Names that no new op and no user of
+    the results would have then go to the ops that compute the results.
+    """
     unlocated = [op for op in made if op.location == UNKNOWN_LOC]
     if unlocated:
         location = join(gone)
@@ -199,8 +202,9 @@ def _without_home(
     kept: Container[int],
     homes: Sequence[Operation],
 ) -> list[str]:
-    """Gives the names of erased ops that none of these ops has. Locations that are kept as they
-    were, by identity, need not be read."""
+    """Lists the names of erased ops that none of these ops has. Locations that were kept as they
+    are, by identity, need not be read.
+    """
     lost = [location for location in gone if id(location) not in kept]
     left = dict.fromkeys(name for location in lost for name in names(location))
     for op in homes:
@@ -212,9 +216,10 @@ def _without_home(
 
 
 def erase_dead(op: Operation) -> list[LocationAttr]:
-    """Erases an op whose results are unused, and the pure ops that only fed it; their locations,
-    producers first. Those of constants among the latter are left out: a constant is located where
-    it is used, and one that many ops share would bring all their names along."""
+    """Erases an op whose results are unused, and the pure ops that only fed it. Gives their
+    locations, producers first, without those of constants: a constant is located where it is used,
+    and one that many ops share would bring all their names along.
+    """
     locations = [op.location]
     stack = [op]
     while stack:

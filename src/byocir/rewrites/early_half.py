@@ -1,4 +1,4 @@
-"""Adds the half that rounds up to sums before they are multiplied: a part of fix-point.
+"""Adds the half that rounds up to sums before they are multiplied: this is a part of fix-point.
 
 `(x * m + half) >> shift` becomes `(x + n) * m >> shift`, with n the nearest integer to half / m. A
 bias that is there anyway takes n along, and a zero point, too.
@@ -30,9 +30,10 @@ of values the nearest integer is another one."""
 
 
 def early_half(multipliers: np.ndarray, shift: int, zero: int) -> np.ndarray | None:
-    """Gives the numbers (int64, of the shape of the multipliers) that add half a step, and a zero
-    point, to sums that are multiplied by these (int32) and shifted; None where the half would be
-    too far off, or a number for all channels does as well."""
+    """Computes the numbers (int64, of the shape of the multipliers) that, added to sums before they
+    are multiplied by these (int32) and shifted, add half a step and a zero point. None where the
+    half would be too far off, or where one number for all channels does it as well.
+    """
     if not shift or np.min(multipliers) < 1 or np.all(multipliers == 1):
         return None
     wanted = (1 << shift >> 1) + (zero << shift)
@@ -44,9 +45,10 @@ def early_half(multipliers: np.ndarray, shift: int, zero: int) -> np.ndarray | N
 def with_early_half(
     op: RequantizeOp, multipliers: np.ndarray, shift: int, reach: np.ndarray | None, new: NewOps
 ) -> SSAValue | None:
-    """Gives the integers of a requantize by these multipliers (int32, broadcast to its input) and
-    shift, of sums of products that lie within `reach`; None where that takes other sums than these,
-    or leaves i32."""
+    """Makes the integers of a requantize by these multipliers (int32, broadcast to its input) and
+    this shift, of sums of products that lie within `reach`. None where others use the sums, or they
+    would leave i32.
+    """
     zero, sums, before = op.zero_point.value.data, op.input, op.input.owner
     added = early_half(multipliers, shift, zero)
     if added is None or reach is None or np.max(reach + np.abs(added)) > INT32_MAX:
@@ -68,8 +70,9 @@ def _only_user(value: SSAValue) -> Operation | None:
 
 
 def _with_bias(sums: SSAValue, added: np.ndarray, new: NewOps) -> SSAValue | None:
-    """Gives sums of products plus a number for each channel; None where others use them or their
-    bias is unknown."""
+    """Adds a number for each channel to sums of products, through their bias; None where others use
+    the sums, or the bias is unknown.
+    """
     owner = sums.owner
     if _only_user(sums) is None:
         return None

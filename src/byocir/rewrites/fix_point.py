@@ -1,4 +1,4 @@
-"""fix-point: requantize in integers alone, or by one float.
+"""fix-point: turns requantize into arithmetic on integers alone, or by one float.
 
 Does: `graph.requantize` with `#graph.float_half_even` becomes one with `#graph.fixed`: a multiplier
 and a shift in place of two f32 scales (numbers: `byocir.dialects.graph.fixed_point`). With
@@ -117,14 +117,15 @@ class FixPointPass(ModulePass):
 
 
 def _behind(rounding: T) -> T | Rounding:
-    """Gives the rounding where no half is added before the multiplier."""
+    """Gives the rounding to use where no half is added before the multiplier."""
     return "half_up" if rounding == "floor" else rounding
 
 
 @dataclass(frozen=True)
 class FloatScalesToOne(Pattern):
-    """A requantize with two f32 scales becomes one with an integer multiplier and a shift, or with
-    one f32 scale."""
+    """Turns a requantize with two f32 scales into one with an integer multiplier and a shift, or
+    with one f32 scale.
+    """
 
     rounding: Rounding | FloatScale
     roots = (RequantizeOp,)

@@ -1,4 +1,5 @@
-"""fold-batch-norm: a normalisation by constants behind a convolution or matrix product is no op.
+"""fold-batch-norm: folds a normalisation by constants into the convolution or matrix product before
+it.
 
 Does: scales the weight of a conv, conv_transpose or matmul whose only use is a batch_norm, by
 `scale / sqrt(variance + epsilon)` for each output channel, and takes what remains into the bias.
@@ -36,7 +37,7 @@ from byocir.rewrites.rewrite_pass import RewritePass
 
 
 def _numbers(name: str, dimensions: int | None = None) -> Pattern:
-    """Gives a constant whose numbers are at hand."""
+    """Matches a constant whose numbers are at hand."""
     more = () if dimensions is None else (rank(dimensions),)
     return constant(name, where=(present(), *more))
 
@@ -48,7 +49,7 @@ def _batch_norm(value: Pattern) -> Pattern:
 
 @dataclass(frozen=True)
 class _Affine:
-    """`x * factor + shift` for each channel, in f64."""
+    """A batch norm as `x * factor + shift` for each channel, in f64."""
 
     factor: np.ndarray
     shift: np.ndarray
@@ -62,7 +63,7 @@ class _Affine:
         return _Affine(factor, shift - mean * factor)
 
     def bias(self, old: Bound | None, dtype: np.dtype) -> np.ndarray:
-        """Gives the bias behind it, in this dtype, for one of `old` before it."""
+        """Computes the bias behind the batch norm, in this dtype, from the `old` one before it."""
         before = np.zeros_like(self.shift) if old is None else old.numbers.astype(np.float64)
         return (before * self.factor + self.shift).astype(dtype)
 
@@ -86,7 +87,7 @@ def fold_batch_norm_into_conv(
 def _along_outputs(
     conv: ConvOp | ConvTransposeOp, weight: np.ndarray, factor: np.ndarray
 ) -> np.ndarray:
-    """Gives a factor for each output channel, in a shape that broadcasts to the weight's."""
+    """Reshapes factors, one for each output channel, so that they broadcast to the weight."""
     spatial = [1] * (weight.ndim - 2)
     if isinstance(conv, ConvOp):
         return factor.reshape(-1, 1, *spatial)

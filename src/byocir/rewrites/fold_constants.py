@@ -1,4 +1,4 @@
-"""fold-constants: ops whose operands are all constants become constants.
+"""fold-constants: replaces ops whose operands are all constants by constants.
 
 Does: evaluates such ops with byocir's own numpy rules, and a target's own operators by their
 definitions, where they say that they are exact. What has no elements is a constant, too,
@@ -59,7 +59,7 @@ class OfOperators(Pattern):
 
 @dataclass(frozen=True)
 class EvaluateConstantOp(OfOperators):
-    """An op on constants becomes its value."""
+    """Replaces an op on constants by its value."""
 
     max_growth: int
 
@@ -83,7 +83,7 @@ class EvaluateConstantOp(OfOperators):
 
 
 class ReplaceEmptyOp(OfOperators):
-    """An op whose results have no elements becomes arrays without any."""
+    """Replaces an op whose results have no elements by arrays without elements."""
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         types = [result.type for result in op.results]

@@ -1,4 +1,4 @@
-"""Quantisation grids: what scale and zero point of a quantize or dequantize op say."""
+"""Describes quantisation grids: what scale and zero point of a quantize or dequantize op mean."""
 
 from __future__ import annotations
 
@@ -64,12 +64,14 @@ class Grid:
 
     @property
     def farthest(self) -> int:
-        """The greatest distance of an integer from the zero point, of a grid with one."""
+        """The greatest distance of an integer from the zero point, for a grid with one zero
+        point.
+        """
         low, high = self.range
         return max(high - int(self.zero_point), int(self.zero_point) - low)
 
     def same_as(self, other: Grid | None) -> bool:
-        """Tells if equal integers of both grids stand for equal numbers."""
+        """Tells if equal integers on both grids stand for equal numbers."""
         return (
             other is not None
             and (self.element, self.axis) == (other.element, other.axis)
@@ -90,28 +92,28 @@ class Grid:
 
 
 def shown(grid: Grid | None) -> object:
-    """Gives a grid as rules show it; its text is made where somebody wants to read it."""
+    """Shows a grid as rules do; the text is made only where somebody reads it."""
     return "scales that are not f32, or not between 2^-100 and 2^100" if grid is None else grid
 
 
 def _shown(numbers: np.ndarray) -> str:
-    """Gives one number, or from where to where many go."""
+    """Words one number, or the range of several."""
     low, high = (f"{float(end):.6g}" for end in (numbers.min(), numbers.max()))
     return low if low == high else f"{low} to {high}"
 
 
 def quantize(value: Pattern, name: str, leaf: Callable[[], Pattern] = constant) -> Pattern:
-    """Gives a quantize op on a value; what its scale and zero point may be is a `leaf`."""
+    """Matches a quantize op on a value; scale and zero point must match `leaf`."""
     return op("graph.quantize", value, leaf(), leaf()) @ name
 
 
 def dequantize(value: Pattern, name: str, leaf: Callable[[], Pattern] = constant) -> Pattern:
-    """Gives a dequantize op on a value; what its scale and zero point may be is a `leaf`."""
+    """Matches a dequantize op on a value; scale and zero point must match `leaf`."""
     return op("graph.dequantize", value, leaf(), leaf()) @ name
 
 
 def anything() -> Pattern:
-    """Gives a scale or zero point that is a constant, or computed."""
+    """Matches a scale or zero point that is a constant, or computed."""
     return constant() | wildcard()
 
 
@@ -122,15 +124,16 @@ def grid_at(bound: Bound) -> Grid | None:
 
 
 def known_grid(bound: Bound) -> Grid:
-    """Gives the same where a rule has seen that there is one."""
+    """Gives the grid at a name, where a rule has made sure that there is one."""
     grid = grid_at(bound)
     assert grid is not None
     return grid
 
 
 def grid_of(op: QuantizeOp | DequantizeOp) -> Grid | None:
-    """Gives the grid of a quantize or dequantize op in f32 whose scale and zero point are
-    constants, or None. Raises ByocirError when their values were not supplied."""
+    """Reads the grid of a quantize or dequantize op in f32 whose scale and zero point are
+    constants; None for others. Raises ByocirError when their values were not supplied.
+    """
     scale, zero_point = constant_array(op.scale), constant_array(op.zero_point)
     if scale is None or zero_point is None:
         return None

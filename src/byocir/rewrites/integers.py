@@ -1,4 +1,4 @@
-"""The way from floats between dequantize and quantize to integers, for all passes that take it."""
+"""Rewrites floats between dequantize and quantize to integers, for all passes that do so."""
 
 from __future__ import annotations
 
@@ -108,9 +108,10 @@ def one_scale(name: str, called: str) -> Replace:
 def brought_to_grid(
     quantize: Bound, wide: SSAValue, to_grid: ToGrid, new: NewOps, *, zero_moved: bool = False
 ) -> SSAValue:
-    """Gives the 8-bit integers of a chain whose start stands for the integers `wide`, which
-    `to_grid` brings to the grid of its end. A relu comes before, unless `wide` is what it is for no
-    longer 0 there (`zero_moved`)."""
+    """Makes the 8-bit integers of a chain that starts from the integers `wide`, which `to_grid`
+    brings to the grid at its end. A relu comes first, unless zero in `wide` no longer stands for 0
+    (`zero_moved`).
+    """
     grid, (activations, _) = known_grid(quantize), _before(quantize)
     bounds = quantized_bounds(activations, grid)
     assert bounds is not None
@@ -120,7 +121,7 @@ def brought_to_grid(
 
 
 def requantized(quantize: Bound, integers: Integers, new: NewOps) -> SSAValue:
-    """Gives the 8-bit integers of a chain whose start stands for these integers."""
+    """Makes the 8-bit integers of a chain that starts from these integers."""
 
     def back(wide: SSAValue) -> SSAValue:
         return _requantize(replace(integers, value=wide), known_grid(quantize), new)

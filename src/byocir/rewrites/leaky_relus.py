@@ -1,4 +1,4 @@
-"""Leaky relus and prelus of bytes in integers: a part of fix-point.
+"""Turns leaky relus and prelus of bytes into integer ops: a part of fix-point.
 
 With t, the bytes without their zero point, `leaky_relu` is `t * a + min(t, 0) * (b - a)`, where a
 is the scale of t and b that times the slope, both on a grid so fine that nothing is rounded but the
@@ -55,8 +55,9 @@ def leaky_relu_to_sum(
 def _parameters(
     data: Bound, activation: Bound, quantize: Bound
 ) -> tuple[tuple[np.ndarray, np.ndarray], int] | None:
-    """Gives the multipliers of the integers and of those below 0, int32, and the shift of their
-    sum; None where no shift keeps it in i32."""
+    """Computes the multipliers (int32) of the integers and of those below 0, and the shift of their
+    sum; None where no shift keeps the sum in i32.
+    """
     slopes, before, after = _slopes(activation), grid_at(data), grid_at(quantize)
     assert slopes is not None
     assert before is not None
@@ -91,7 +92,9 @@ def sum_fits(data: Bound, activation: Bound, quantize: Bound) -> tuple[bool, str
 
 
 def _slopes(activation: Bound) -> np.ndarray | None:
-    """Gives the slopes below 0, f32, that broadcast to the input; None where they are not known."""
+    """Reads the slopes below 0, f32, which broadcast to the input; None where they are not
+    known.
+    """
     op = activation.op
     if isinstance(op, LeakyReluOp):
         return np.array(op.alpha.value.data, np.float32)

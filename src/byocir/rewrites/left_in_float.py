@@ -1,4 +1,4 @@
-"""Records why ops between dequantize and quantize stayed in float, in the module's trail.
+"""Records in the module's trail why ops between dequantize and quantize stayed in float.
 
 A record names no target, for no target has seen these ops yet; its nodes are those of the ops that
 the nearest rewrite matched, so that whatever a target misses for it later is told the cause.
@@ -55,8 +55,9 @@ def scale_is_known(m: Match) -> tuple[bool, object]:
 def tell_left_in_float(
     module: ModuleOp, pass_name: str, rewrites: Sequence[MatchedRewrite]
 ) -> None:
-    """Records for each quantize op that these rewrites left how far the nearest came and which
-    rules failed; for an op on dequantised values that nothing quantises, that."""
+    """Records, for each quantize op that these rewrites left, how far the nearest of them came and
+    which rules failed; for an op on dequantised values that nothing quantises, records that.
+    """
     ops = list(module.walk())
     found = [miss for op in ops if isinstance(op, QuantizeOp) for miss in _nearest(op, rewrites)]
     told = {matched for miss in found for matched in miss.matched}
@@ -80,7 +81,7 @@ def _tell(module: ModuleOp, pass_name: str, found: Sequence[Attempt]) -> None:
 
 
 def _nearest(op: Operation, rewrites: Sequence[MatchedRewrite]) -> Iterator[Attempt]:
-    """Gives the nearest attempt at a quantize op, if it tells something."""
+    """Yields the nearest attempt at a quantize op, if it says something."""
     attempts = [each.attempt(op) for each in rewrites if each.may_take(op)]
     telling = [each for each in attempts if each.match is not None or not _is_plain(each)]
     if telling:
@@ -104,6 +105,6 @@ def _of_computed_scale(op: Operation) -> Iterator[Attempt]:
 
 
 def _named(attempt: Attempt, pass_name: str) -> Attempt:
-    """Gives the attempt, called by the pass."""
+    """Renames an attempt's pattern after the pass."""
     called = attempt.composite.renamed(f"{pass_name}.{attempt.composite.name}")
     return replace(attempt, composite=called)

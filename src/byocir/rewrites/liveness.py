@@ -19,8 +19,9 @@ _B = TypeVar("_B")
 
 
 class Liveness:
-    """The values that are still needed, in blocks and in those inside them, as long as their ops
-    stay what they are. `postponed` ops run where others stand."""
+    """Knows which values are still needed, in blocks and in those inside them, as long as their ops
+    stay as they are. `postponed` ops run where others stand.
+    """
 
     def __init__(
         self, *blocks: Block, postponed: Mapping[Operation, Operation] | None = None
@@ -31,8 +32,9 @@ class Liveness:
         self._order.update(late)
 
     def needed_after(self, value: SSAValue, op: Operation) -> bool:
-        """Tells if a value is used when an op is done. An op in a loop that uses what is from
-        outside of it does so again in the next iteration."""
+        """Tells if a value is used once an op is done. An op in a loop that uses a value from
+        outside of it does so again in the next iteration.
+        """
         home = value.owner if isinstance(value.owner, Block) else value.owner.parent
         if home is not op.parent:
             return True
@@ -41,8 +43,9 @@ class Liveness:
     def may_overwrite(
         self, op: Operation, value: SSAValue, reads: Sequence[SSAValue] | None = None
     ) -> bool:
-        """Tells if an op may write its result over a value that it starts from: it is not needed
-        afterwards, and it is only one of `reads`, by default the op's operands."""
+        """Tells if an op may write its result over a value that it starts from: the value is not
+        needed afterwards, and the op reads it only once, by `reads` or else its operands.
+        """
         used = op.operands if reads is None else reads
         return list(used).count(value) == 1 and not self.needed_after(value, op)
 
@@ -55,8 +58,9 @@ def starts_block(use: Use) -> bool:
 
 
 def last_uses(block: Block) -> dict[Operation, list[AllocOp]]:
-    """Gives the buffers that are allocated in a block, by the op of the block that uses them last,
-    itself or inside."""
+    """Lists, for each op of a block, the buffers allocated in the block that it, or an op inside
+    it, uses last.
+    """
     order = {op: i for i, op in enumerate(block.ops)}
     ends: dict[Operation, list[AllocOp]] = {}
     for op in block.ops:
@@ -75,7 +79,8 @@ def hand_on(
     move: Callable[[_B, _B], object],
 ) -> None:
     """Moves what an iteration yields to where the next one finds it, as if all at once: `save`
-    gives a copy of a source that another move overwrites."""
+    copies a source that another move overwrites.
+    """
     moves = [(s, t) for s, t in zip(sources, targets, strict=True) if s is not t]
     written = [target for _, target in moves]
     kept = [save(source) if source in written else source for source, _ in moves]

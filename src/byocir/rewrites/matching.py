@@ -1,4 +1,5 @@
-"""Rewrites by the pattern language: the patterns that targets use, with what replaces a match.
+"""Defines rewrites by the pattern language: patterns as targets use them, with what replaces a
+match.
 
 ```python
 @rewrites(op("graph.relu", op("graph.relu", wildcard("x")) @ "inner"))
@@ -43,8 +44,9 @@ Replace = Callable[..., Any]
 
 
 class Rewritten(Composite):
-    """The composite of a rewrite: a match need not become one node, so only a rewrite that says
-    `one_use` minds that inner values are used outside."""
+    """The composite of a rewrite. Its match need not become one node, so inner values may be used
+    outside, unless the rewrite says `one_use`.
+    """
 
     def __init__(self, name: str, pattern: Pattern, one_use: bool) -> None:
         super().__init__(name, (pattern,), zero_points=True)
@@ -54,8 +56,8 @@ class Rewritten(Composite):
         return super().illegality(state, root) if self.one_use else ""
 
     def matches(self, root: Operation) -> Iterator[Match]:
-        """Gives the matches at an op that all rules let pass; the first rule that fails ends a
-        match.
+        """Yields the matches at an op that all rules accept; a match is given up at the first rule
+        that fails.
         """
         for state in self.states(root, Progress()):
             match = Match(state, root)
@@ -67,7 +69,7 @@ class Rewritten(Composite):
 
 
 class MatchedRewrite(RewritePattern):
-    """A rewrite of what a pattern matches, the first way that `replace` accepts."""
+    """Rewrites what a pattern matches, in the first way that `replace` accepts."""
 
     def __init__(self, pattern: Pattern, replace: Replace, one_use: bool = False) -> None:
         self.replace = replace
@@ -97,9 +99,10 @@ class MatchedRewrite(RewritePattern):
         fails: Iterable[Any] = (),
     ) -> Callable[[Replace], Replace]: ...
     def where(self, check: Replace | None = None, /, **hints: Any) -> Any:
-        """Decorator: a rule that a match must meet. It asks for names as the rewrite does and gives
-        whether it holds and what was seen; its docstring is the rule users read. `fix`, `vary`,
-        `holds` and `fails` are as in `Composite.rule`."""
+        """Decorator: adds a rule that a match must meet. The rule asks for names as the rewrite
+        does, and gives whether it holds and what was seen; its docstring is the rule users read.
+        `fix`, `vary`, `holds` and `fails` are as in `Composite.rule`.
+        """
 
         def add(check: Replace) -> Replace:
             self.composite.rule(**hints)(by_name(check))
@@ -117,8 +120,9 @@ class MatchedRewrite(RewritePattern):
         return None
 
     def may_take(self, op: Operation) -> bool:
-        """Gives a quick look: whether an op, and what feeds it, are of kinds that the pattern
-        has."""
+        """Tells, at a quick look, whether an op, and what feeds it, are of kinds that the pattern
+        has.
+        """
         return may_fit(op, self._ways)
 
     def attempt(self, op: Operation) -> Attempt:
@@ -140,8 +144,8 @@ class MatchedRewrite(RewritePattern):
         return None if made is None else self._checked(made, match.root)
 
     def _checked(self, made: Any, root: Operation) -> list[SSAValue]:
-        """Gives the values that were given; raises ByocirError B292 for others than what they
-        replace.
+        """Checks that the new values have the types of those that they replace; raises ByocirError
+        B292.
         """
         several = isinstance(made, list | tuple)
         given = list(cast("Sequence[Any]", made)) if several else [made]
@@ -169,9 +173,10 @@ def _value(given: Any) -> Any:
 
 
 def by_name(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives the function as one of a match, and of the ops that may be added: each parameter is
-    what the pattern binds to its name, the match itself (`m`) or the new ops (`new`). Calling it
-    raises ByocirError B293 for a name that is not bound and has no default."""
+    """Makes of a function one that takes a match, and the ops that may be added: each parameter
+    gets what the pattern binds to its name, the match itself (`m`) or the new ops (`new`). Calling
+    it raises ByocirError B293 for a name that is not bound and has no default.
+    """
     parameters = list(signature(function).parameters.values())
 
     @wraps(function)

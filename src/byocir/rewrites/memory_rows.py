@@ -1,4 +1,4 @@
-"""Rows of a memory for what is alive at once, on VTA as on described machines.
+"""Finds rows of a memory for what is alive at once, on VTA as on described machines.
 
 The largest come first, each as low as those that are alive with it allow. What is placed lies in
 one bank of its memory.
@@ -31,8 +31,9 @@ Placed = tuple[int, Life]
 
 @dataclass(frozen=True)
 class Full:
-    """A memory is too small: the lives with these numbers are needed at one step, and take so many
-    rows."""
+    """Says that a memory is too small: the lives with these numbers are needed at one step, and
+    take so many rows.
+    """
 
     alive: tuple[int, ...]
     wanted: int
@@ -41,8 +42,9 @@ class Full:
 def arranged(
     rows: int, lives: Sequence[Life], banks: int = 1, before: Sequence[Placed] = ()
 ) -> list[int] | Full:
-    """Gives the first row of each life in a memory of so many rows, beside those that have
-    theirs."""
+    """Finds the first row of each life in a memory of so many rows, beside lives that have theirs
+    already.
+    """
     placed, found = _Placed(), [0] * len(lives)
     for row, life in before:
         placed.add(row, life)
@@ -62,8 +64,9 @@ def spread(
     banks: int = 1,
     before: Sequence[Placed] = (),
 ) -> list[int] | Full:
-    """Gives rows that are not taken again for as many steps as there is room for, so that what
-    comes next can be made beside what is there: `longer` keeps a life for so many more."""
+    """Finds rows that are not reused for as many steps as there is room for, so that what comes
+    next can be made beside what is there: `longer` makes a life last so many steps more.
+    """
     for slack in range(MOST, 0, -1):
         kept = [(row, longer(life, slack)) for row, life in before]
         found = arranged(rows, [longer(life, slack) for life in lives], banks, kept)
@@ -73,7 +76,7 @@ def spread(
 
 
 class _Placed:
-    """Lives that have rows, by when they are: most are short."""
+    """Keeps lives that have rows, in spans of time, as most of them are short."""
 
     _SPAN = 64
 
@@ -88,13 +91,13 @@ class _Placed:
             self._at.setdefault(span, []).append((row, life))
 
     def beside(self, life: Life) -> list[Placed]:
-        """Gives the lives that overlap one in time, each with its row."""
+        """Lists the lives that overlap one in time, each with its row."""
         found = [each for span in self._spans(life) for each in self._at.get(span, ())]
         return [(row, other) for row, other in found if other.meets(life)]
 
 
 def _lowest(rows: int, bank: int, life: Life, beside: Sequence[Placed]) -> int | None:
-    """Gives the lowest row at which a life fits between those that it meets."""
+    """Finds the lowest row at which a life fits between those that it meets."""
     row = 0
     for low, other in sorted(beside, key=lambda each: each[0]):
         row = _in_bank(row, life.rows, bank)
@@ -106,12 +109,12 @@ def _lowest(rows: int, bank: int, life: Life, beside: Sequence[Placed]) -> int |
 
 
 def _in_bank(row: int, rows: int, bank: int) -> int:
-    """Gives the first row from here on at which so many lie in one bank."""
+    """Finds the first row from here on at which so many rows lie in one bank."""
     return row if row % bank + rows <= bank else (row // bank + 1) * bank
 
 
 def _full(lives: Sequence[Life], life: Life) -> Full:
-    """Finds the worst moment of a life that found no place."""
+    """Finds the step at which a life without a place needs the most rows together with others."""
     moments = sorted({max(other.first, life.first) for other in lives if other.meets(life)})
     alive = [[i for i, o in enumerate(lives) if o.first <= at <= o.last] for at in moments]
     worst = max(alive, key=lambda numbers: sum(lives[i].rows for i in numbers))

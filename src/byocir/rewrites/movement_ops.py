@@ -1,4 +1,4 @@
-"""Ops that move elements: what they do is the same whatever the elements stand for."""
+"""Lists ops that move elements: they do the same whatever the elements stand for."""
 
 from __future__ import annotations
 
@@ -36,6 +36,6 @@ MOVING_OPS: tuple[type[GraphOp], ...] = (
 
 
 def is_nearest(op: ResizeOp) -> bool:
-    """Tells whether a resize copies elements of its input."""
+    """Tells whether a resize only copies elements of its input."""
     crops = op.coordinate_transformation_mode.data == "tf_crop_and_resize"
     return op.mode.data == "nearest" and not crops

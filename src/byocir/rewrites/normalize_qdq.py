@@ -1,4 +1,4 @@
-"""normalize-qdq: quantize and dequantize ops where integer ops can be found between them.
+"""normalize-qdq: moves quantize and dequantize ops to where integer ops can be found between them.
 
 Does: moves dequantize down and quantize up across what only moves elements (reshape, flatten,
 squeeze, unsqueeze, transpose, expand, tile, pad, depth_to_space, space_to_depth, resize to the
@@ -102,7 +102,7 @@ def _give_each_use_its_own(op: DequantizeOp) -> None:
 
 
 def _again(like: Bound, value: SSAValue, axis: int, new: NewOps) -> SSAValue:
-    """Gives the same quantize or dequantize op on another value."""
+    """Adds the same quantize or dequantize op on another value."""
     op = _qdq(like)
     made = type(op).make(value, op.scale, op.zero_point, axis=axis, location=op.location)
     return new.add(made).result
@@ -118,19 +118,21 @@ def _is_scalar(op: QuantizeOp | DequantizeOp) -> bool:
 
 
 def _keeps_axis(shape: Bound, by: Bound) -> bool:
-    """Tells if the axis of a quantize or dequantize op is one before and after a shape op."""
+    """Tells if the axis of a quantize or dequantize op is a single dimension before and after a
+    shape op.
+    """
     return _is_scalar(_qdq(by)) or isinstance(shape.op, TransposeOp)
 
 
 def _axis_after(shape: Bound, source: Bound) -> int:
-    """Gives the axis of `source` in the result of a shape op."""
+    """Finds the dimension of a shape op's result that the axis of `source` becomes."""
     axis = source.attrs["axis"]
     is_scalar = _is_scalar(_qdq(source))
     return axis if is_scalar else shape.attrs["perm"].index(axis)
 
 
 def _axis_before(shape: Bound, last: Bound) -> int:
-    """Gives the axis of `last` in the input of a shape op."""
+    """Finds the dimension of a shape op's input that the axis of `last` comes from."""
     axis = last.attrs["axis"]
     return axis if _is_scalar(_qdq(last)) else shape.attrs["perm"][axis]
 
@@ -150,8 +152,9 @@ def both_are_on_one_8_bit_grid(inner: Bound, outer: Bound) -> tuple[bool, str]:
 
 
 class DropQuantizationBeforeActivation(Pattern):
-    """`quantize(relu(dequantize(quantize(x))))` on one 8-bit grid is `quantize(relu(x))`, and so
-    for clip: both sides clip the quantised `x` to the same integers."""
+    """Replaces `quantize(relu(dequantize(quantize(x))))` on one 8-bit grid by `quantize(relu(x))`,
+    and likewise for clip: both clip the quantised `x` to the same integers.
+    """
 
     roots = (QuantizeOp,)
 
@@ -174,13 +177,13 @@ class DropQuantizationBeforeActivation(Pattern):
 
 
 def _shape_op(value: AnyPattern) -> AnyPattern:
-    """Gives a shape op of any kind, another that only moves elements, or a max_pool."""
+    """Matches a shape op of any kind, another op that only moves elements, or a max_pool."""
     moves = [op_pattern(kind.name, value) for kind in (*MOVING_OPS, MaxPoolOp)]
     return either(*moves, op_pattern(GatherOp.name, value, wildcard())) @ "shape"
 
 
 def _on_integers(shape: Bound, x: SSAValue, grid: Bound, new: NewOps) -> SSAValue:
-    """Gives a shape op on the integers of a grid."""
+    """Adds a shape op on the integers of a grid."""
     op = shape.op
     assert isinstance(op, GraphOp)
     if not isinstance(op, PadOp) or op.mode.data != "constant":
@@ -194,7 +197,7 @@ def _on_integers(shape: Bound, x: SSAValue, grid: Bound, new: NewOps) -> SSAValu
 
 
 def _fill(pad: PadOp, by: Bound) -> int | None:
-    """Gives the integer that stands for what a pad adds."""
+    """Gives the integer that stands for the number that a pad adds; None if there is none."""
     grid = grid_at(by)
     number = 0.0 if pad.value is None else float(pad.value.data.values())
     return None if grid is None or np.isnan(number) else grid.quantize(number)
@@ -226,7 +229,7 @@ def a_pool_of_the_integers_finds_the_same(shape: Bound, source: Bound) -> tuple[
 
 
 class MoveDequantizeAfterConcat(Pattern):
-    """`concat(dequantize(x), dequantize(y))` on one grid is `dequantize(concat(x, y))`."""
+    """Replaces `concat(dequantize(x), dequantize(y))` on one grid by `dequantize(concat(x, y))`."""
 
     roots = (ConcatOp,)
 
@@ -247,7 +250,7 @@ class MoveDequantizeAfterConcat(Pattern):
 
 
 class MoveDequantizeAfterSplit(Pattern):
-    """`split(dequantize(x))` is `dequantize` of each part of `split(x)`."""
+    """Replaces `split(dequantize(x))` by `dequantize` of each part of `split(x)`."""
 
     roots = (SplitOp,)
 
@@ -331,7 +334,7 @@ def a_pool_of_the_result_finds_the_same(shape: Bound, last: Bound) -> tuple[bool
 
 
 class MoveQuantizeBeforeConcat(Pattern):
-    """`quantize(concat(x, y))` is `concat(quantize(x), quantize(y))`."""
+    """Replaces `quantize(concat(x, y))` by `concat(quantize(x), quantize(y))`."""
 
     roots = (QuantizeOp,)
 

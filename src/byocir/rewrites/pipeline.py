@@ -85,7 +85,7 @@ def _make_pass(spec: ArgSpec, available: Mapping[str, PassThunk]) -> ModulePass:
 
 
 class _Broken(Exception):
-    """A pipeline failed that did not keep what it began with."""
+    """Says that a pipeline failed which did not keep the module that it began with."""
 
 
 @dataclass
@@ -110,9 +110,10 @@ class PassRunner:
 
 
 def with_care(attempt: Callable[[PassRunner], T], after_pass: AfterPass | None = None) -> T:
-    """Runs an attempt, which begins from the same module each time. The first goes without
-    copies of modules, which take time and keep large constants alive. If a pass fails there, the
-    second says which one, and where its reproducer is."""
+    """Runs an attempt, which begins from the same module each time. The first time it runs without
+    copies of modules, which take time and keep large constants alive. If a pass fails, it runs
+    again with copies, to find which pass it was and where its reproducer is.
+    """
     try:
         return attempt(PassRunner(after_pass, keeps_start=after_pass is not None))
     except _Broken:
@@ -167,7 +168,9 @@ def run_passes(
 def run_pass(
     pass_: ModulePass, context: Context, module: ModuleOp, verifier: Verifier | None
 ) -> float:
-    """Runs a pass and lets the verifier see what it left; gives the seconds that the pass took."""
+    """Runs a pass and lets the verifier check what it left; gives the seconds that the pass
+    took.
+    """
     began = perf_counter()
     with gc_paused():  # what passes make mostly stays
         pass_.apply(context, module)
@@ -180,8 +183,9 @@ def run_pass(
 def _blamed(
     error: Exception, start: ModuleOp, context: Context, passes: Sequence[ModulePass]
 ) -> tuple[Exception, Sequence[ModulePass]]:
-    """Finds the first thing that went wrong, and the passes until then: one that left a broken
-    module comes before one that stumbled over it."""
+    """Finds the first error, and the passes up to it: a pass that left a broken module is to blame,
+    not one that stumbled over it later.
+    """
     module, verifier = start.clone(), Verifier()
     for index, pass_ in enumerate(passes):
         try:
@@ -197,7 +201,9 @@ def _blamed(
 def _internal_error(
     error: Exception, start: ModuleOp, context: Context, passes: Sequence[ModulePass]
 ) -> ByocirInternalError:
-    """Replays all passes but the last, so that no pass that succeeds pays for a copy."""
+    """Makes the error of a failed pass, with a reproducer. It replays all passes but the last, so
+    that passes which succeed need no copy.
+    """
     is_told = isinstance(error, OwnMistake)
     problem = error.message if is_told else f"{type(error).__name__}: {error}"
     before = start.clone()

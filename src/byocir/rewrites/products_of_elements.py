@@ -1,4 +1,5 @@
-"""Products of quantised arrays element by element, and quotients by constants: a part of fix-point.
+"""Turns products of quantised arrays element by element, and quotients by constants, into integer
+ops: a part of fix-point.
 
 Without their zero points two bytes have nine bits each, so their product always fits in i32, and
 its scale is the product of theirs. A factor that is known and above 0 joins the scale instead: then
@@ -57,14 +58,14 @@ def quotient_by_constant(
 
 
 def _centred(x: Bound, by: Bound, factor: np.ndarray, new: NewOps) -> Integers:
-    """Gives bytes without their zero point, and the scale of those times a factor."""
+    """Gives bytes without their zero point, with their scale times a factor."""
     grid = known_grid(by)
     value = without_zero_point(x.value, int(grid.zero_point), new)
     return Integers(value, np.multiply(grid.scale, factor, dtype=np.float32), ONE)
 
 
 def _numbers_above_zero(x: Bound, by: Bound) -> np.ndarray | None:
-    """Dequantizes the bytes of a constant, if they are known and all above 0; else None."""
+    """Dequantizes the bytes of a constant, if they are known and all above 0; else gives None."""
     grid, array = known_grid(by), constant_array(x.value)
     if array is None or not array.present:
         return None

@@ -1,4 +1,4 @@
-"""qdq-to-integer: float ops between dequantize and quantize become integer ops and requantize.
+"""qdq-to-integer: turns float ops between dequantize and quantize into integer ops and requantize.
 
 Does: conv, matmul (with or without an added bias) and plain changes of grid, each with any relu and
 clip behind it, become ops on 8-bit integers that accumulate in i32, then `graph.requantize` with
@@ -225,8 +225,9 @@ def _is_byte(bound: Bound) -> bool:
 
 
 def scale_of_sums(m: Match) -> np.ndarray | None:
-    """Gives the scale of the sums of a contraction, a scalar or one for each output; None where the
-    grids of its operands do not give one."""
+    """Computes the scale of the sums of a contraction, a scalar or one for each output; None where
+    the grids of its operands do not give one.
+    """
     data, weight = grid_at(m["data"]), grid_at(m["weight"])
     if data is None or weight is None or not data.per_tensor:
         return None
@@ -240,8 +241,9 @@ def scale_of_sums(m: Match) -> np.ndarray | None:
 
 
 def _largest_column(m: Match) -> int:
-    """Gives the largest sum of magnitudes over what a contraction adds up; an upper bound of it
-    where the weight is no constant or its values were not supplied."""
+    """Computes the largest sum of magnitudes over what a contraction adds up; an upper bound where
+    the weight is no constant or its values were not supplied.
+    """
     weight, inner, shifted = m["w"], summed_axes(m), shifted_weight(m)
     if shifted is None:
         return _farthest(weight.value) * math.prod(weight.type.shape[axis] for axis in inner)

@@ -1,4 +1,4 @@
-"""Blocks that read through the padding of what they read."""
+"""Makes blocks read through the padding of what they read."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from byocir.rewrites.schedule.blocks import Parts
 
 
 def read_through_pads(op: BlockOp, *, cuts: bool = False) -> None:
-    """Lets a block read an array, and a number outside of it, where it reads a copy of that array
-    with the number around it; with `cuts` also where the copy is but of a part. A copy that nothing
-    else reads goes."""
+    """Makes a block that reads a copy of an array with a number around it read the array itself,
+    and that number outside of it; with `cuts` also where the copy is of a part only. A copy that
+    nothing else reads is erased.
+    """
     for position, value in enumerate(op.ins):
         padding = _padding(value)
         if padding is None or op.pad_values[position] is not None:
@@ -29,8 +30,9 @@ def read_through_pads(op: BlockOp, *, cuts: bool = False) -> None:
 
 
 def _padding(value: SSAValue) -> BlockOp | None:
-    """Gives the block that makes a value by nothing but padding: it moves each element by as
-    much."""
+    """Finds the block that makes a value by nothing but padding, moving all elements by the same
+    offsets; None if there is none.
+    """
     op = value.owner
     if not isinstance(op, BlockOp) or not op.in_value_form or len(op.ins) != 1 or op.bases:
         return None
@@ -49,7 +51,7 @@ def _padding(value: SSAValue) -> BlockOp | None:
 
 
 def _read_through(op: BlockOp, position: int, padding: BlockOp) -> None:
-    """Lets a block read what was padded."""
+    """Makes a block read the array that was padded."""
     parts = Parts.of(op)
     at = list(parts.maps[position].results)
     index = [expr.replace_dims_and_symbols(at, []) for expr in padding.in_maps[0].results]

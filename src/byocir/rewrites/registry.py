@@ -1,4 +1,5 @@
-"""Every pass of byocir by name, and where it is defined. Nothing is imported until it is used.
+"""Lists every pass of byocir by name, and where it is defined. Nothing is imported until it is
+used.
 
 The names are text, not imports, because passes of higher layers (lowering) belong in the list, too.
 """
@@ -87,7 +88,7 @@ PASSES: dict[str, str] = {
 
 
 def all_passes() -> dict[str, PassThunk]:
-    """Pass name to a function that imports the pass."""
+    """Gives, by pass name, a function that imports the pass."""
     return {name: _thunk(place) for name, place in PASSES.items()}
 
 

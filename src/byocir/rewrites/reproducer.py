@@ -1,4 +1,4 @@
-"""Errors of byocir itself, and the files that let someone else see them happen."""
+"""Reports errors of byocir itself, in files that let someone else see them happen."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from byocir.vendor.user_code import given_file
 
 
 def write_crash(error: BaseException, command: Sequence[str]) -> Path:
-    """Writes what is known of an error outside of passes: versions, the command and where it was
-    raised, to a new folder for temporary files."""
+    """Writes what is known of an error outside of passes (versions, the command and where it was
+    raised) to a new folder for temporary files.
+    """
     path = Path(tempfile.mkdtemp(prefix="byocir-")) / "crash.txt"
     trace = "".join(traceback.format_exception(error))
     path.write_text(f"{_versions()}\n{shlex.join(command)}\n\n{trace}", encoding="utf-8")
@@ -32,7 +33,8 @@ def write_crash(error: BaseException, command: Sequence[str]) -> Path:
 
 
 class ByocirInternalError(Exception):
-    """A pass failed on a valid module: an error in byocir or a target, not in what the user gave.
+    """Says that a pass failed on a valid module: that is an error in byocir or a target, not in
+    what the user gave.
 
     `pass_name` is the pass, `reproducer` a file with the module before it and the command to run.
     """
@@ -71,7 +73,7 @@ def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], problem: st
 
 
 def _targets_of_files(module: ModuleOp, pipeline: str) -> list[str]:
-    """Gives the targets from files that a module or a pipeline names, as a user gives them."""
+    """Lists the targets from files that a module or a pipeline names, as a user gives them."""
     listed = targets_of(module) if TARGETS in module.attributes else []
     specs = {attribute.target_name.data: find(attribute).spec() for attribute in listed}
     found = [name for name in names() if name in specs or name in pipeline]

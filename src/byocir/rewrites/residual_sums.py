@@ -1,4 +1,4 @@
-"""Residual adds and differences of integers: a part of fix-point.
+"""Turns residual adds and differences into integer ops: a part of fix-point.
 
 Both terms are brought to one grid that is so fine that none of them is rounded, added there, and
 rounded once. Where two bytes are close enough to the ratio of the scales, the terms are multiplied
@@ -45,8 +45,9 @@ LARGEST_BYTE = 127
 
 @cache
 def residual_add_to_integer(rounding: Rounding | FloatScale) -> MatchedRewrite:
-    """Gives a quantised sum of two dequantised tensors, or a difference, becomes an i32 sum on a
-    common fine grid."""
+    """Makes the rewrite that turns a quantised sum, or difference, of two dequantised tensors into
+    an i32 sum: on a common fine grid or, with float scales, on the grid of the result.
+    """
     one_term, other = dequantize(wildcard("a"), "lhs"), dequantize(wildcard("b"), "rhs")
     either = op("graph.add", one_term, other) | op("graph.sub", one_term, other)
 
@@ -86,8 +87,8 @@ def terms_fit(m: Match) -> tuple[bool, str]:
 def _on_fine_grid(
     m: Match, a: Bound, b: Bound, quantize: Bound, new: NewOps, rounding: Rounding
 ) -> SSAValue:
-    """Gives the sum of two terms on a grid so fine that neither is rounded, brought to the
-    result's.
+    """Makes the sum of two terms on a grid so fine that neither is rounded, and brings it to the
+    result's grid.
     """
     parameters, element = _parameters(m, rounding), known_grid(quantize).element
     assert parameters is not None
@@ -115,7 +116,7 @@ def _on_fine_grid(
 
 
 def _on_grid_of_result(m: Match, a: Bound, b: Bound, quantize: Bound, new: NewOps) -> SSAValue:
-    """Gives the sum of two terms that were each rounded on the grid of the result."""
+    """Makes the sum of two terms that are each rounded on the grid of the result."""
     grid = known_grid(quantize)
     terms: list[SSAValue] = []
     for x, name in ((a, "lhs"), (b, "rhs")):
@@ -133,15 +134,16 @@ def _on_grid_of_result(m: Match, a: Bound, b: Bound, quantize: Bound, new: NewOp
 def scaled(
     value: SSAValue, scale: np.ndarray | np.float64, to: Attribute, new: NewOps, zero: int = 0
 ) -> SSAValue:
-    """Multiplies integers by an f32, rounded half to even, and a zero point added."""
+    """Multiplies integers by an f32, rounding half to even, and adds a zero point."""
     factor, rounding = new.constant(np.asarray(scale, np.float32)), FloatHalfEvenAttr()
     made = RequantizeOp.make(value, factor, rounding=rounding, to=to, zero_point=zero)
     return new.add(made).result
 
 
 def _parameters(m: Match, rounding: Rounding) -> tuple[np.ndarray, np.ndarray, int] | None:
-    """Gives the multipliers (int32) of two terms and of their sum, and its shift; None when the sum
-    leaves i32 whatever the shift."""
+    """Computes the multipliers (int32) of two terms and of their sum, and its shift; None when the
+    sum leaves i32 whatever the shift.
+    """
     terms, grid = [known_grid(m[name]) for name in ("lhs", "rhs")], known_grid(m["quantize"])
     scales = np.array([term.scale for term in terms], np.float64) / np.float64(grid.scale)
     farthest = [term.farthest for term in terms]
@@ -156,9 +158,10 @@ def _parameters(m: Match, rounding: Rounding) -> tuple[np.ndarray, np.ndarray, i
 def byte_parameters(
     scales: np.ndarray, farthest: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray, int] | None:
-    """Gives multipliers of two terms that are bytes, that of their sum, of 15 bits (all int32), and
-    its shift; None where they are not SHORT_ENOUGH, or where a sum leaves i32. With so few bits
-    ties are no longer rare."""
+    """Computes the multipliers of two terms that are bytes, and that of their sum, of 15 bits (all
+    int32), and its shift; None where they are not SHORT_ENOUGH, or where a sum leaves i32. With so
+    few bits ties are no longer rare.
+    """
     larger = int(np.argmax(scales))
     factors = np.rint(np.arange(1, LARGEST_BYTE + 1)[:, None] * (scales / scales[larger]))
     wanted = scales[larger] / factors[:, larger]
@@ -177,9 +180,9 @@ def byte_parameters(
 def sum_parameters(
     scales: np.ndarray, farthest: Sequence[int], grid: Grid
 ) -> tuple[np.ndarray, int] | None:
-    """Gives multipliers (int32) of terms and their shift, as large as the sum and the shift back
-    allow: `sum(|multiplier * farthest|) + 2^(shift - 1) < 2^31`, which also bounds a term before
-    its zero point is taken off. None when even shift 0 is not.
+    """Computes multipliers (int32) of terms, and their shift, as large as the sum and the shift
+    back allow: `sum(|multiplier * farthest|) + 2^(shift - 1) < 2^31`, which also bounds a term
+    before its zero point is taken off. None when even shift 0 is too large.
 
     `scales` are those of the terms over that of the sum; further dimensions are those that they
     vary along. `farthest` is for each term the greatest magnitude of its integers.
@@ -202,7 +205,7 @@ def in_fixed_point(
     new: NewOps,
     zero: int = 0,
 ) -> SSAValue:
-    """Multiplies integers, rounded, and a zero point added."""
+    """Multiplies integers in fixed point, rounding, and adds a zero point."""
     scale = new.constant(multiplier)
     made = RequantizeOp.make(value, scale, rounding=rounding, to=to, zero_point=zero)
     return new.add(made).result

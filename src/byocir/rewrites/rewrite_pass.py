@@ -1,4 +1,4 @@
-"""Rewrites as a pass.
+"""Makes a pass of rewrites.
 
 ```python
 class DropRelus(RewritePass):
@@ -37,7 +37,7 @@ from byocir.vendor.user_code import import_file, imported_from
 
 @dataclass(frozen=True)
 class RewritePass(ModulePass):
-    """Applies `rewrites` until none fits. Those of one root are tried in their order."""
+    """Applies `rewrites` until none fits. Those with one root are tried in their order."""
 
     name = "rewrite"
     rewrites: ClassVar[Sequence[Pattern]] = ()
@@ -46,13 +46,14 @@ class RewritePass(ModulePass):
         rewrite_blocks(self.blocks(op), self.rewrites)
 
     def blocks(self, module: ModuleOp) -> Sequence[Block]:
-        """Gives the blocks that the pass looks at: all, unless it says otherwise."""
+        """Lists the blocks that the pass looks at: all, unless a subclass says otherwise."""
         return blocks_of(module)
 
 
 def passes_in(path: str | Path) -> dict[str, Callable[[], type[ModulePass]]]:
-    """Gives the passes that a Python file defines, by name, as functions that give their classes.
-    The file is imported: give only files that you trust. Raises ByocirError B294."""
+    """Lists the passes that a Python file defines, by name, as functions that give their classes.
+    The file is imported: give only files that you trust. Raises ByocirError B294.
+    """
     module = import_file(Path(path), "B294")
     found = [
         value

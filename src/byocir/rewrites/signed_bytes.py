@@ -1,4 +1,4 @@
-"""signed-bytes, unsigned-bytes: arrays of bytes of one sign become arrays of the other.
+"""signed-bytes, unsigned-bytes: turn arrays of bytes of one sign into arrays of the other.
 
 `signed-bytes` does: quantize ops to u8 quantise to i8 with a zero point that is 128 less, and
 dequantize ops read it so; between them max pools and what moves elements (shape ops, concat, slice,
@@ -80,19 +80,22 @@ class UnsignedBytesPass(ModulePass):
 
 @dataclass(frozen=True)
 class Change:
-    """The change of arrays from bytes of type `old` to those of `new`, which are `offset` more."""
+    """The change of arrays from bytes of type `old` to those of type `new`, which are greater by
+    `offset`.
+    """
 
     old: Attribute
     new: Attribute
     offset: int
 
     def of(self, values: np.ndarray) -> np.ndarray:
-        """Gives numbers of the old type as those of the new one."""
+        """Converts numbers of the old type to the new one."""
         return (values.astype(np.int16) + self.offset).astype(dtype_of(self.new))
 
     def zero_of(self, zero_point: SSAValue, new: NewOps) -> SSAValue | None:
-        """Gives the zero point of the new grid; None where that of the grid is not of the old type,
-        not known, or, for unsigned bytes, would be one."""
+        """Makes the zero point of the new grid. None where the old one is of another type or not
+        known, or where the new one of unsigned bytes would not be 0.
+        """
         known = constant_array(zero_point)
         if known is None or not known.present or known.dtype != dtype_of(self.old):
             return None
@@ -111,7 +114,7 @@ def _patterns(change: Change) -> list[Pattern]:
 
 @dataclass(frozen=True)
 class QuantizeToOther(Pattern):
-    """`quantize(x)` to u8 is `quantize(x)` to i8 and 128 more, or the other way."""
+    """Replaces `quantize(x)` to u8 by `quantize(x)` to i8 and 128 more, or the other way round."""
 
     change: Change
     roots = (QuantizeOp,)
@@ -129,7 +132,9 @@ class QuantizeToOther(Pattern):
 
 @dataclass(frozen=True)
 class DequantizeFromOther(Pattern):
-    """`dequantize(x)` of u8 is that of 128 less, or that of i8 of 128 more, if this is at hand."""
+    """Replaces `dequantize(x)` of u8 by that of i8, 128 less; or that of i8 by that of u8, if bytes
+    of the other sign are at hand.
+    """
 
     change: Change
     roots = (DequantizeOp,)
@@ -153,8 +158,9 @@ class DequantizeFromOther(Pattern):
 
 @dataclass(frozen=True)
 class MoveChangeOfSignDown(Pattern):
-    """A shape op, or another that only moves or compares, of bytes with 128 added is 128 more than
-    that of the bytes; as much for 128 taken off."""
+    """Moves a change of sign, 128 more or less, behind a shape op, or another op that only moves or
+    compares bytes.
+    """
 
     change: Change
     roots = _SAME_FOR_BOTH
@@ -181,7 +187,7 @@ def _moves(op: Operation) -> bool:
 
 
 def _is_dequantized(value: SSAValue) -> bool:
-    """Tells if all that reads a value dequantises it, perhaps after it was moved alone."""
+    """Tells if every reader of a value dequantises it, perhaps after only moving it."""
     for use in value.uses:
         op = use.operation
         if isinstance(op, DequantizeOp) and use.index == 0:
@@ -193,8 +199,8 @@ def _is_dequantized(value: SSAValue) -> bool:
 
 
 def _changed_properties(op: GraphOp, change: Change) -> dict[str, Any]:
-    """Gives the properties with which an op on bytes works on those of the other sign: a pad adds
-    such, too.
+    """Gives the properties with which an op works on bytes of the other sign: the number that a pad
+    adds changes, too.
     """
     properties = dict[str, Any](op.properties)
     if isinstance(op, PadOp) and op.mode.data == "constant":
@@ -204,14 +210,16 @@ def _changed_properties(op: GraphOp, change: Change) -> dict[str, Any]:
 
 
 def changed_sign(value: SSAValue, to: Attribute, new: NewOps) -> SSAValue:
-    """Gives the bytes of one sign as those of the other."""
+    """Converts bytes of one sign to the other."""
     zero, one = (-OFFSET if to == i8 else OFFSET), new.constant(np.array(1, np.int32))
     op = RequantizeOp.make(value, one, rounding=FixedAttr.of(0), to=to, zero_point=zero)
     return new.add(op).result
 
 
 def _changed_from(value: SSAValue, to: Attribute) -> SSAValue | None:
-    """Gives the bytes whose change of sign makes a value of this type; None for other values."""
+    """Finds the bytes that were converted to a value of this type by a change of sign; None for
+    other values.
+    """
     op = value.owner
     if not isinstance(op, RequantizeOp) or op.to != to:
         return None

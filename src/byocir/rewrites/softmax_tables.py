@@ -1,4 +1,4 @@
-"""Softmax of bytes by a table: a part of fix-point, for targets that have tables.
+"""Computes softmax of bytes by a table: a part of fix-point, for targets that have tables.
 
 `softmax(x)` is `e / sum(e)` where e is `exp(x - max(x))`. Of bytes on one grid the difference is
 one of 256, so the exponentials are a table of integers, and their sum is exact. One division is
@@ -58,12 +58,14 @@ def softmax_to_table(
 
 
 def _table(scale: float, bits: int) -> np.ndarray:
-    """`exp(-n * scale)` for each byte n, in integers (int32) of so many bits behind the point."""
+    """Tabulates `exp(-n * scale)` for each byte n, as integers (int32) with so many bits behind the
+    point.
+    """
     return np.rint(np.exp(-np.arange(256) * scale) * 2.0**bits).astype(np.int32)
 
 
 def _bits(x: Bound, softmax: Bound) -> int:
-    """Counts the bits of a table's entries: as many as the sum of all has room for in i32."""
+    """Chooses the bits of a table's entries: as many as the sum of all has room for in i32."""
     count = x.type.shape[_axis(softmax)]
     return min(MOST_BITS, 30 - math.ceil(math.log2(max(count, 1))))
 

@@ -1,4 +1,4 @@
-"""Bounds sums of products by their weights, biases and inputs: a part of fix-point."""
+"""Bounds sums of products by their weights, biases and inputs: this is a part of fix-point."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Ends = tuple[np.ndarray, np.ndarray]
 
 
 def reach_of(value: SSAValue) -> np.ndarray | None:
-    """Gives the greatest magnitude of a sum of products before what clamps it, for each output
-    channel (int64, broadcast to the value); None for other values and where numbers are not
-    known."""
+    """Computes the greatest magnitude of a sum of products, before it is clamped, for each output
+    channel (int64, broadcast to the value); None for other values and where numbers are not known.
+    """
     while isinstance(value.owner, ReluOp | ClipOp):
         value = value.owner.operands[0]
     ends = _ends(value)
@@ -45,7 +45,7 @@ def _ends(value: SSAValue) -> Ends | None:
 
 
 def _reduced(x: SSAValue, weights: np.ndarray) -> Ends:
-    """Gives the ends of sums over all dimensions of the weights but the first."""
+    """Bounds the sums over all dimensions of the weights but the first."""
     rows = weights.reshape(len(weights), -1)
     above, below = np.maximum(rows, 0).sum(1), np.minimum(rows, 0).sum(1)
     low, high = _range_of(x)
@@ -53,7 +53,7 @@ def _reduced(x: SSAValue, weights: np.ndarray) -> Ends:
 
 
 def _range_of(value: SSAValue) -> Interval:
-    """Gives the bytes that a value may have, and the zeros beside its channels."""
+    """Bounds the bytes of a value, with the zeros that stand where it has no channels."""
     owner, whole = value.owner, integer_range(element_type_of(value.type))
     if isinstance(owner, MaxPoolOp):
         return _range_of(owner.operands[0])

@@ -1,4 +1,4 @@
-"""tabulate-bytes: functions of one byte become tables.
+"""tabulate-bytes: turns functions of one byte into tables.
 
 Does: what is computed between dequantize and quantize from one array of bytes, element by element
 (sigmoid, tanh, gelu, hard swish, leaky relu, `x * sigmoid(x)`, …), becomes a `graph.gather` from a
@@ -58,7 +58,7 @@ class TabulateBytesPass(ModulePass):
 
 
 class FunctionOfBytesToTable(Pattern):
-    """`quantize(f(dequantize(x)))` is a table at x."""
+    """Replaces `quantize(f(dequantize(x)))` by a look-up of x in a table."""
 
     roots = (QuantizeOp,)
 
@@ -75,20 +75,21 @@ class FunctionOfBytesToTable(Pattern):
 
 
 def look_up(table: np.ndarray, index: SSAValue, new: NewOps) -> SSAValue:
-    """Gives the entries of a table of 256 at bytes."""
+    """Looks bytes up in a table of 256 entries."""
     wide = new.add(CastOp.make(index, to=i32)).result
     return new.add(GatherOp.make(new.constant(table), wide, axis=0)).result
 
 
 def every_byte(element: Attribute) -> np.ndarray:
-    """Gives all bytes in the order of a table: those below 0 come last."""
+    """Lists all bytes in the order of a table: those below 0 come last."""
     return np.arange(256, dtype=np.uint8).view(dtype_of(element))
 
 
 def _function_before(quantize: QuantizeOp) -> tuple[SSAValue, list[GraphOp]] | None:
-    """Gives the array of bytes that a quantize op depends on element by element, and the ops from
-    there to it, in order; None where there are several, or what is between has another form or
-    use."""
+    """Finds the array of bytes on which a quantize op depends element by element, and the ops from
+    there to it, in order. None where there are several such arrays, or where what is between has
+    another form or use.
+    """
     ops = _elementwise_before(quantize)
     if ops is None or not all(map(_is_on_bytes, ops)) or _is_used_outside(ops):
         return None
@@ -100,8 +101,9 @@ def _function_before(quantize: QuantizeOp) -> tuple[SSAValue, list[GraphOp]] | N
 
 
 def _elementwise_before(quantize: QuantizeOp) -> dict[GraphOp, None] | None:
-    """Gives the ops on all ways from dequantize ops to a quantize op, these included; None where
-    one of them does not work element by element."""
+    """Lists the ops on all ways from dequantize ops to a quantize op, these included; None where
+    one of them does not work element by element.
+    """
     ops: dict[GraphOp, None] = {quantize: None}
     pending = [quantize.input]
     while pending:
@@ -118,7 +120,7 @@ def _elementwise_before(quantize: QuantizeOp) -> dict[GraphOp, None] | None:
 
 
 def _in_order(last: GraphOp, ops: Container[Operation]) -> list[GraphOp]:
-    """Gives these ops, each behind those that make its operands."""
+    """Sorts ops, each behind those that make its operands."""
     ordered: dict[GraphOp, None] = {}
     pending = [last]
     while pending:
@@ -133,7 +135,7 @@ def _in_order(last: GraphOp, ops: Container[Operation]) -> list[GraphOp]:
 
 
 def _is_on_bytes(op: GraphOp) -> bool:
-    """Tells whether the grid of a quantize or dequantize op, if it is one, is of bytes."""
+    """Tells whether an op is no quantize or dequantize op, or one with a grid of bytes."""
     if not isinstance(op, QuantizeOp | DequantizeOp):
         return True
     grid = grid_of(op)
@@ -151,7 +153,7 @@ def _is_used_outside(ops: dict[GraphOp, None]) -> bool:
 
 
 def _entries(op: GraphOp, known: dict[SSAValue, np.ndarray]) -> np.ndarray:
-    """Evaluates an op on the table entries of its operands."""
+    """Computes the table entries of an op from those of its operands."""
     arrays = [_operand(value, known) for value in op.operands]
     operands = [ConstantOp.of(array).result for array in arrays]
     made = type(op).make(*operands, **cast("dict[str, Any]", op.properties))

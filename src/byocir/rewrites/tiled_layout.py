@@ -1,4 +1,5 @@
-"""Arrays and iterators in tiles: how the elements of a plain array lie in a packed one, and back.
+"""Cuts arrays and iterators into tiles: it says how the elements of a plain array lie in a packed
+one, and back.
 
 The schedule primitive `pack` and `vta-pack` lay arrays out so. `pack-weights`, for the host, tiles
 iterators alone: it orders a constant by those of the loops that read it, whatever its dimensions
@@ -21,9 +22,10 @@ from byocir.dialects.types import Shape
 
 @dataclass(frozen=True)
 class TiledLayout:
-    """A shape of which some dimensions are cut into `tiles` of these sizes. Of a dimension of size
+    """A shape some of whose dimensions are cut into `tiles` of these sizes. Of a dimension of size
     n in tiles of t there are ceil(n / t); the places in the tiles are the last dimensions, in the
-    order of `tiles`: [8, 30] with tiles {1: 4} is [8, 8, 4]."""
+    order of `tiles`: [8, 30] with tiles {1: 4} is [8, 8, 4].
+    """
 
     shape: Shape
     tiles: Mapping[int, int]
@@ -64,7 +66,7 @@ class TiledLayout:
         return [*index, *places]
 
     def pack(self, values: np.ndarray) -> np.ndarray:
-        """Gives an array of the plain shape, packed; zeros fill the last tiles."""
+        """Packs an array of the plain shape; zeros fill the last tiles."""
         margins = [
             (0, count * self.tiles.get(d, 1) - n)
             for d, (n, count) in enumerate(zip(self.shape, self.counts, strict=True))
@@ -81,9 +83,9 @@ class TiledLayout:
 def tiled_iterators(
     iterators: Sequence[IteratorAttr], tiles: Mapping[int, tuple[str, str, int]]
 ) -> tuple[list[IteratorAttr], list[AffineExpr]]:
-    """Gives iterators of which those at these positions are cut into tiles: two neighbours of these
-    names stand for each, over the tiles and over the places in one of this size. Also what the old
-    iterators are in the new ones:
+    """Cuts the iterators at these positions into tiles: two neighbours with these names replace
+    each, one over the tiles and one over the places in a tile of this size. Gives the new
+    iterators, and the old ones in terms of them:
 
     ```
     [m: 8, n: 30], {1: ("n", "ni", 4)}  →  [m: 8, n: 8, ni: 4], [m, n * 4 + ni]

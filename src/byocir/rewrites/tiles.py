@@ -1,4 +1,4 @@
-"""Sizes of tiles in arrays: what all choices need and cost, at once.
+"""Computes with sizes of tiles in arrays: what all choices need and cost, at once.
 
 Each iterator whose size is open has an axis of its own, along which its sizes lie. What depends on
 few iterators is an array over their axes alone; numpy spreads it over the others where it meets
@@ -27,8 +27,9 @@ MOST_CHOICES = 200_000
 
 
 def spread(sizes: Sequence[Sequence[int]]) -> list[Ints]:
-    """Gives the sizes of each iterator along an axis of its own. Where there are more than
-    `MOST_CHOICES` choices, the longest lists lose every other size but the first and the last."""
+    """Arranges the sizes of each iterator along an axis of its own. Where there are more than
+    `MOST_CHOICES` choices, the longest lists lose every other size but the first and the last.
+    """
     lists = [list(each) for each in sizes]
     while prod(map(len, lists)) > MOST_CHOICES:
         longest = max(range(len(lists)), key=lambda i: len(lists[i]))
@@ -43,32 +44,35 @@ def spread(sizes: Sequence[Sequence[int]]) -> list[Ints]:
 
 
 def shape_over(arrays: Iterable[NDArray[Any]]) -> tuple[int, ...]:
-    """Gives the shape of what depends on all of these."""
+    """Gives the joint shape of arrays, over all the choices that any of them depends on."""
     return np.broadcast_shapes(*(array.shape for array in arrays))
 
 
 def at(array: NDArray[Number], choices: tuple[Ints, ...]) -> NDArray[Number]:
-    """Gives the elements of an array for choices, of which the places along each axis are given."""
+    """Takes from an array the elements for some choices, given by their places along each axis."""
     own = zip(choices[len(choices) - array.ndim :], array.shape, strict=True)
     places = tuple(places * (size > 1) for places, size in own)
     return array[places] if places else np.broadcast_to(array, choices[0].shape if choices else ())
 
 
 def sides(index: Sequence[Linear[int]], sizes: Sequence[Ints]) -> list[Ints]:
-    """Gives the sizes of the box that an index reaches over a tile, for each of its dimensions:
-    what `byocir.rewrites.schedule.access.reach` tells of one tile."""
+    """Computes the sizes of the box that an index reaches over a tile, for each of its dimensions:
+    as `byocir.rewrites.schedule.access.reach` does for one tile.
+    """
     one = np.ones((), np.int64)
     return [sum((abs(c) * (sizes[i] - 1) for i, c in form.terms), start=one) for form in index]
 
 
 def product(numbers: Iterable[Ints]) -> Ints:
-    """Gives the product of arrays; 1 if there are none."""
+    """Multiplies arrays; 1 if there are none."""
     return prod(numbers, start=np.ones((), np.int64))
 
 
 def fills(loops: Iterable[tuple[Ints, bool]]) -> Ints:
-    """Counts how often a buffer is filled that moves with some of the loops around it, given by
-    their iterations, the outermost first: loops behind the last one that moves it fill it once."""
+    """Counts how often a buffer is filled that moves with some of the loops around it. Loops are
+    given by their iterations, the outermost first; those inside the last one that moves it fill it
+    once.
+    """
     entered = times = np.ones((), np.int64)
     for count, moves in loops:
         entered = entered * count

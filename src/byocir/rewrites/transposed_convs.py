@@ -1,4 +1,4 @@
-"""Transposed convolutions of bytes as convolutions: a part of fix-point.
+"""Turns transposed convolutions of bytes into convolutions: a part of fix-point.
 
 With strides of s, the results at the places p, s + p, 2 s + p, … of a dimension meet each s-th
 position of the kernel alone, and all of them the same ones: they are a convolution. So each of
@@ -91,9 +91,10 @@ them idle."""
 
 @dataclass(frozen=True)
 class _Window:
-    """The window that results of one phase have along a dimension: positions of the kernel, in the
-    order of the elements that they read, which are `apart`; the first result reads `first` first,
-    and the last one reads `last` last."""
+    """The window along a dimension for results of one phase: positions of the kernel, in the order
+    of the elements that they read, which are `apart`. The first result reads element `first` first,
+    and the last one reads `last` last.
+    """
 
     kernel: tuple[int, ...]
     first: int
@@ -110,7 +111,9 @@ NOTHING = -1
 
 
 def _widened(windows: list[_Window]) -> list[_Window]:
-    """Windows that all read what one of them does; the same where what they read is not dense."""
+    """Widens windows so that all read the same elements, with positions of no weight; they stay as
+    they are where what they read is not dense.
+    """
     if any(window.apart > 1 for window in windows):
         return windows
     first, last = min(w.first for w in windows), max(w.last for w in windows)
@@ -128,7 +131,7 @@ def _widened(windows: list[_Window]) -> list[_Window]:
 
 
 class _Transposed:
-    """A transposed convolution whose integers are known but for its input."""
+    """A transposed convolution whose integers are known but for those of its input."""
 
     def __init__(self, m: Match) -> None:
         conv = m["conv"].op
@@ -173,14 +176,16 @@ class _Transposed:
         return list(product(*windows))
 
     def phases_are_one(self, phases: Sequence[tuple[_Window, ...]]) -> bool:
-        """Tells whether all phases read the same elements. Those of groups stay apart, for machines
-        that take groups of as many outputs as inputs, as depthwise convolutions have them."""
+        """Tells whether one convolution can compute all phases, as they read the same elements.
+        Phases of groups stay apart, for machines that need as many outputs as inputs in a group, as
+        in depthwise convolutions.
+        """
         return self.groups == 1 and len({tuple(w.reads for w in phase) for phase in phases}) == 1
 
     def computed(
         self, phases: Sequence[tuple[_Window, ...]], quantize: Bound, new: NewOps
     ) -> SSAValue:
-        """Gives the bytes of phases that read alike, [N, groups, phases, outputs, …]."""
+        """Computes the bytes of phases that read alike, [N, groups, phases, outputs, …]."""
         zero = known_grid(self.m["data"]).zero_point
         weight = np.stack([self._met(phase) for phase in phases], axis=1)
         image, pads = self._image(phases[0], new)
@@ -205,7 +210,7 @@ class _Transposed:
         return new.add(ReshapeOp.make(made, shape=shape)).result
 
     def _met(self, phase: tuple[_Window, ...]) -> np.ndarray:
-        """Gives the weights that a phase meets; one of zero where it meets none."""
+        """Selects the weights that a phase meets; a single zero where it meets none."""
         part = self.weight
         for axis, window in enumerate(phase):
             positions = np.array(window.kernel or (NOTHING,))
@@ -228,7 +233,9 @@ class _Transposed:
         return _part(self.x, (0, 0, *starts), (*shape_of(self.x.type)[:2], *sizes), new), pads
 
     def _bias(self, weight: np.ndarray, zero: int, new: NewOps) -> SSAValue | None:
-        """Gives the bias less what the input's zero point brings into the sums; None for zeros."""
+        """Computes the bias less what the input's zero point brings into the sums; None for
+        zeros.
+        """
         if not zero and "b" not in self.m:
             return None
         own = self.m["b"].numbers.astype(np.int64) if "b" in self.m else np.zeros(1, np.int64)
@@ -247,7 +254,7 @@ class _Transposed:
         return spread.reshape(-1, *[1] * len(self.strides))
 
     def side_by_side(self, parts: Sequence[SSAValue], new: NewOps) -> SSAValue:
-        """Gives the result: bytes of all phases, [N, groups, phases, outputs, …], one by one."""
+        """Interleaves the results of all phases, [N, groups, phases, outputs, …], to the result."""
         rank = len(self.strides)
         value = new.add(ConcatOp.make(*parts, axis=2)).result if len(parts) > 1 else parts[0]
         batch, groups, _, outputs, *counts = shape_of(value.type)

@@ -1,4 +1,4 @@
-"""Orders what units that run side by side do, by tokens between them.
+"""Orders, by tokens, what units that run side by side do.
 
 Each unit runs its instructions in order. Two instructions of different units that touch the same
 element, one of them writing, must run in program order. A single pass finds few tokens that say so:
@@ -24,8 +24,9 @@ NEVER = -1
 
 @dataclass
 class OrderedStep:
-    """An instruction of the ordered stream: its unit, its number in the program (None for one that
-    is inserted to carry tokens), and the units that it exchanges tokens with."""
+    """An instruction of the ordered stream: its unit, its number in the program (None if it was
+    inserted to carry tokens), and the units with which it exchanges tokens.
+    """
 
     unit: int
     source: int | None
@@ -34,7 +35,7 @@ class OrderedStep:
 
 
 class UnorderedError(Exception):
-    """Two steps that must be in order, between whose units there are no tokens."""
+    """Says that two steps must be in order, between whose units there are no tokens."""
 
     def __init__(self, first: OrderedStep) -> None:
         super().__init__()
@@ -43,9 +44,10 @@ class UnorderedError(Exception):
 
 class Ordering:
     """Orders a program, whose instructions are given one by one, by tokens between these pairs of
-    units (who pushes, who pops); `steps` is the program with its tokens. What other pairs need goes
-    by way of the unit `relay`, if there is one, which also runs instructions that only carry
-    tokens."""
+    units (who pushes, who pops); `steps` is the program with its tokens. An order between other
+    units goes by way of the unit `relay`, if there is one; instructions that only carry tokens run
+    on it, too.
+    """
 
     def __init__(
         self, units: int, pairs: Collection[tuple[int, int]], relay: int | None = None
@@ -59,10 +61,11 @@ class Ordering:
         self._last_pop = dict.fromkeys(pairs, NEVER)
 
     def add(self, unit: int, before: Mapping[int, int], *, last: bool = False) -> None:
-        """Appends an instruction that must come after others: `before` has the numbers of the
-        latest ones of other units (`byocir.machine_sim.conflicting`), and the `last` one comes
-        after all. An instruction that only carries tokens comes in front of it if one is needed.
-        Raises UnorderedError where no tokens lead from one unit to another."""
+        """Appends an instruction that must come after others. `before` has the numbers of the
+        latest of these in other units (`byocir.machine_sim.conflicting`); the `last` instruction
+        comes after all. An instruction that only carries tokens is put in front of it if one is
+        needed. Raises UnorderedError where no tokens lead from one unit to another.
+        """
         needs = {other: self._steps_of[number] for other, number in before.items()}
         if last:
             needs = {other: steps[-1] for other, steps in enumerate(self._of_unit) if steps}
@@ -76,7 +79,7 @@ class Ordering:
         self._steps_of.append(self._append(unit, len(self._steps_of), needs))
 
     def _append(self, unit: int, source: int | None, needs: dict[int, int]) -> int:
-        """Appends a step that waits for these steps of other units; gives its number."""
+        """Appends a step that waits for these steps of other units; gives the step's number."""
         step, known = len(self.steps), self._known[unit]
         self.steps.append(OrderedStep(unit, source))
         for producer, need in sorted(needs.items(), key=lambda each: -each[1]):
@@ -88,7 +91,9 @@ class Ordering:
         return step
 
     def _wait(self, producer: int, pushing: int, consumer: int, popping: int) -> None:
-        """Realises one order by a token, and takes over what the pushing step knows."""
+        """Makes one step wait for another by a token; it then knows all that the pushing step
+        knows.
+        """
         if (producer, consumer) not in self._pairs:
             raise UnorderedError(self.steps[pushing])
         self.steps[pushing].pushes.append(consumer)
@@ -100,7 +105,7 @@ class Ordering:
         clock[:] = map(max, clock, self._clocks[step])
 
     def _relayed(self, relay: int, producer: int, need: int) -> int:
-        """Gives a step of the relay that comes after the step `need` of `producer`.
+        """Finds a step of the relay that comes after the step `need` of `producer`.
 
         The earliest one that waits for it anyway. Otherwise one is made to wait: the first after
         the producer's latest step, where it costs the relay least; else the last after `need`; else

@@ -1,4 +1,4 @@
-"""Contractions of bytes that need more than eight bits without their zero points: a part of
+"""Handles contractions of bytes that need more than eight bits without their zero points: a part of
 fix-point.
 
 A weight less its zero point may have nine bits: it becomes i16, which a machine of bytes takes as
@@ -42,7 +42,7 @@ from byocir.rewrites.zero_points import output_axis, shifted_weight
 
 
 def _with_wide_weights(narrow: MatchedRewrite) -> MatchedRewrite:
-    """Gives the same rewrite where weights have nine bits without their zero points."""
+    """Makes of a rewrite the one for weights that need nine bits without their zero points."""
     made = MatchedRewrite(narrow.composite.patterns[0], narrow.replace)
     kept = [rule for rule in narrow.composite.rules if rule.name != weight_has_8_bits.__name__]
     made.composite.rules += kept
@@ -84,7 +84,7 @@ def product_of_two(m: Match, x: Bound, w: Bound, quantize: Bound, new: NewOps) -
 
 
 def _signed(x: Bound, grid: Grid, new: NewOps) -> tuple[SSAValue, int]:
-    """Gives bytes as signed ones, and the zero point that they then have."""
+    """Gives bytes as signed ones, and the zero point that they have then."""
     zero = int(grid.zero_point)
     return (
         (x.value, zero) if grid.element == i8 else (changed_sign(x.value, i8, new), zero - OFFSET)

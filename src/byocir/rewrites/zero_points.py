@@ -1,4 +1,4 @@
-"""Zero points of contractions on their way to integers: a part of qdq-to-integer.
+"""Handles zero points of contractions on their way to integers: a part of qdq-to-integer.
 
 With the weights w known, `sum (x - z) * w` is `sum x * w - z * sum w`. What is taken off is a
 number for each output, which joins the bias. A convolution reads z where it is padded, for that is
@@ -23,7 +23,7 @@ from byocir.rewrites.grid import constant_array, grid_at, known_grid
 
 
 def output_axis(m: Match) -> int | None:
-    """Gives the axis of a weight that counts outputs; None for a vector, which has one."""
+    """Gives the axis of a weight that counts outputs; None for a vector, which has one output."""
     if "conv" in m:
         return 1 if isinstance(m["conv"].op, ConvTransposeOp) else 0
     rank = m["w"].type.rank
@@ -31,7 +31,7 @@ def output_axis(m: Match) -> int | None:
 
 
 def summed_axes(m: Match) -> tuple[int, ...]:
-    """Gives the axes of a weight that a contraction adds up."""
+    """Gives the axes of a weight over which a contraction sums."""
     rank = m["w"].type.rank
     if "conv" not in m:
         return (max(rank - 2, 0),)
@@ -39,8 +39,9 @@ def summed_axes(m: Match) -> tuple[int, ...]:
 
 
 def shifted_weight(m: Match) -> np.ndarray | None:
-    """Gives a weight without its zero points, in its own type or else as int8, or as int16 where
-    some need nine bits; None where it is no constant or its values were not supplied."""
+    """Computes a weight less its zero points: in its own type, else as int8, else as int16, where
+    some need nine bits. None where it is no constant or its values were not supplied.
+    """
     grid, array = grid_at(m["weight"]), constant_array(m["w"].value)
     if grid is None or array is None or not array.present:
         return None
@@ -57,7 +58,7 @@ def shifted_weight(m: Match) -> np.ndarray | None:
 
 
 def integer_weight(m: Match, new: NewOps) -> SSAValue:
-    """Gives the weight without its zero points."""
+    """Gives the weight without its zero points, as a constant where they are not 0."""
     if known_grid(m["weight"]).symmetric:
         return m["w"].value
     shifted = shifted_weight(m)
@@ -66,9 +67,7 @@ def integer_weight(m: Match, new: NewOps) -> SSAValue:
 
 
 def folded_bias(m: Match, new: NewOps) -> SSAValue | None:
-    """Gives the bias with what the input's zero point brings into the sums taken off; None for
-    zeros.
-    """
+    """Makes the bias without what the input's zero point brings into the sums; None for zeros."""
     zero, has_bias = int(known_grid(m["data"]).zero_point), "b" in m
     if zero == 0:
         return m["b"].value if has_bias else None
@@ -81,8 +80,9 @@ def folded_bias(m: Match, new: NewOps) -> SSAValue | None:
 
 
 def padded(m: Match, new: NewOps) -> tuple[SSAValue, dict[str, Any]]:
-    """Gives the input of a convolution, with its zero point around it where it is padded, and the
-    properties with which the convolution then slides."""
+    """Surrounds the input of a convolution by its zero point where it is padded; gives it, and the
+    properties with which the convolution then slides.
+    """
     zero, x, conv = known_grid(m["data"]).zero_point, m["x"], m["conv"].op
     assert isinstance(conv, ConvOp)
     pads, window = int_tuple(conv.pads), dict[str, Any](conv.properties)
@@ -92,7 +92,7 @@ def padded(m: Match, new: NewOps) -> tuple[SSAValue, dict[str, Any]]:
 
 
 def surrounded(x: SSAValue, pads: Sequence[int], number: np.ndarray, new: NewOps) -> SSAValue:
-    """Gives an array [N, C, …] with a number around its spatial dimensions."""
+    """Surrounds the spatial dimensions of an array [N, C, …] by a number."""
     spatial = len(pads) // 2
     around = [0, 0, *pads[:spatial], 0, 0, *pads[spatial:]]
     fill = ArrayAttr.of(number.astype(dtype_of(element_type_of(x.type))))
@@ -100,7 +100,7 @@ def surrounded(x: SSAValue, pads: Sequence[int], number: np.ndarray, new: NewOps
 
 
 def without_zero_point(value: SSAValue, zero: int, new: NewOps) -> SSAValue:
-    """8-bit integers with their zero point taken off, as i32 ones."""
+    """Takes the zero point off 8-bit integers, which become i32."""
     one, exact = new.constant(np.array(1, np.int32)), FixedAttr.of(0)
     op = RequantizeOp.make(value, one, rounding=exact, to=i32, zero_point=-zero)
     return new.add(op).result

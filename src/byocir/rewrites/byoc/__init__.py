@@ -1,4 +1,4 @@
-"""The hand-off: which target takes which ops, written once and run at both levels.
+"""The hand-off decides which target takes which ops. It is written once, and run at both levels.
 
 ```
 set-targets         names the targets of the module, in order of preference

@@ -1,4 +1,4 @@
-"""Gives the host what it computes for less than the targets that took it, all in all.
+"""Gives back to the host what it computes for less, all in all, than the targets that took it.
 
 The host competes where a module names an objective and its host tells costs. One match alone says
 little: what goes from a target to the host, or back, costs as well. So all matches of a function
@@ -35,8 +35,9 @@ UNITS = 10**18
 
 @dataclass(frozen=True)
 class TakenMatch:
-    """A match that a target has taken, `is_fixed` because a user placed it there; what is noted of
-    it, and the place of its record."""
+    """A match that a target has taken, its note, and the place of its record. It `is_fixed` if a
+    user placed it there.
+    """
 
     attempt: Attempt
     offer: Offer
@@ -47,15 +48,16 @@ class TakenMatch:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision between a target and the host, as a sentence."""
+    """The decision between a target and the host, with a sentence that explains it."""
 
     on_host: bool
     reason: str
 
 
 def against_host(placed: Sequence[TakenMatch], host: Offer, objective: str) -> dict[int, Verdict]:
-    """Decides on matches of one function, by their position; those of which a cost is unknown are
-    left out."""
+    """Decides on the matches of one function, by their position; matches with an unknown cost are
+    left out.
+    """
     found: dict[int, tuple[Bid, Bid]] = {}
     for i, each in enumerate(placed):
         if not each.is_fixed:
@@ -93,8 +95,9 @@ _CROSSING: Mapping[str, Callable[[int], float]] = {
 
 
 class _Network:
-    """The matches of a function as nodes of a cut, targets on the source's side, and the values
-    between them."""
+    """A graph whose minimum cut divides the matches of a function: targets are on the source's
+    side, the host on the sink's, and edges are the values between matches.
+    """
 
     def __init__(self, placed: Sequence[TakenMatch], objective: str) -> None:
         self._placed = placed
@@ -103,12 +106,13 @@ class _Network:
         self._values = dict.fromkeys(v for each in placed for v in crossing(each.attempt.matched))
 
     def most_crossing(self, i: int) -> float:
-        """Gives the cost of all that goes into a match and comes out of it, if all of it
-        crosses."""
+        """Adds up the costs of all values that go into a match and come out of it, as if each of
+        them crossed.
+        """
         return sum(self._price(value) for value in crossing(self._placed[i].attempt.matched))
 
     def on_host(self, costs: Mapping[int, tuple[float, float]]) -> set[int]:
-        """Gives the matches that cost less on the host, of those with costs there and here."""
+        """Finds the matches that cost less on the host, among those with costs on both sides."""
         edges: list[Edge] = []
         for i in range(len(self._placed)):
             if i in costs:
@@ -128,9 +132,10 @@ class _Network:
         return {node - 2 for node in sink_side(count, edges) if 2 <= node < 2 + len(self._placed)}
 
     def _edges_of(self, value: SSAValue, spare: int, always: int) -> list[Edge]:
-        """Gives the edges of a value: it goes out of a target once if the host or another target
-        reads it, and into each target once that does not make it itself. `spare` and the next node
-        stand for both."""
+        """Yields the edges of a value. It leaves a target once if the host or another target reads
+        it, and enters each target once that does not make it itself; the node `spare` stands for
+        the former, the next one for the latter.
+        """
         price = _units(self._price(value))
         maker = self._node_of(value.owner)
         target = self._target(maker)
@@ -156,14 +161,16 @@ class _Network:
         return HOST if node == SINK else self._placed[node - 2].offer.target
 
     def _price(self, value: SSAValue) -> float:
-        """Gives the cost of a value that crosses. The function's own inputs and outputs are passed
-        on where they lie: whoever reads them, or makes them, brings them into its own order."""
+        """Gives the cost of a value that crosses. The function's own inputs and outputs are handed
+        on where they lie: whoever reads or makes them brings them into an order of their own.
+        """
         return self._crossing(0 if _is_port(value) else size_of(value.type) or 0)
 
 
 def _is_port(value: SSAValue) -> bool:
-    """Tells if a value is an input of a function, or its outputs alone. What a loop's body or a
-    branch is given, or gives, is none of it."""
+    """Tells if a value is an input of a function, or nothing but its output. Values that a loop's
+    body or a branch is given, or gives, are not.
+    """
     if isinstance(value, BlockArgument):
         return isinstance(value.owner.parent_op(), FuncOp)
     return all(isinstance(use.operation, ReturnOp) for use in value.uses)

@@ -32,7 +32,7 @@ BY_ORDER = "the order of targets decided"
 
 
 class Bidder(Protocol):
-    """Tells what composites cost: a target, or the host."""
+    """Says what composites cost: a target, or the host."""
 
     name: ClassVar[str]
 
@@ -43,8 +43,9 @@ class Bidder(Protocol):
 
 @dataclass(frozen=True)
 class Offer:
-    """The composites that a target can take at one level, with their measured costs; none of the
-    host, which computes what targets do not."""
+    """The composites that a target can take at one level, with their measured costs. That of the
+    host has no composites: it computes what targets do not take.
+    """
 
     target: str
     bidder: Bidder
@@ -58,12 +59,13 @@ class Offer:
         return found
 
     def bid(self, attempts: Sequence[Attempt], objective: str) -> Bid:
-        """Adds up the costs of these matches; None where one is unknown."""
+        """Adds up the costs of these matches; the cost is None where one is unknown."""
         return self._bid([(a, a.composite.name) for a in attempts], objective)
 
     def as_host(self, attempt: Attempt, objective: str) -> Bid:
-        """Gives the cost of what a target would take, on the host, whose offer this is: its work is
-        measured and told under its own name."""
+        """Gives the cost, on the host whose offer this is, of a match of a target: its work is
+        measured and recorded under the host's name.
+        """
         return self._bid([(attempt, self.target)], objective)
 
     def _bid(self, works: Sequence[tuple[Attempt, str]], objective: str) -> Bid:
@@ -94,8 +96,9 @@ class Offer:
 
 @dataclass(frozen=True)
 class Bid:
-    """The matches with which a target covers some ops, and what they cost: None where the target
-    does not say."""
+    """The matches with which a target covers some ops, and their cost: None where the target does
+    not tell it.
+    """
 
     offer: Offer
     attempts: Sequence[Attempt]
@@ -105,8 +108,9 @@ class Bid:
 
 
 def bids(attempt: Attempt, offers: Sequence[Offer], objective: str, blocked: Blocked) -> list[Bid]:
-    """Bids of the first offer for its match, and of later ones that cover the same ops, in
-    order."""
+    """Lists the bid of the first offer for its match, and those of later offers that cover the same
+    ops, in order.
+    """
     found = [offers[0].bid([attempt], objective)]
     for offer in offers[1:]:
         attempts = _cover(attempt.matched, offer, blocked)
@@ -116,15 +120,18 @@ def bids(attempt: Attempt, offers: Sequence[Offer], objective: str, blocked: Blo
 
 
 def cheapest(found: Sequence[Bid]) -> Bid:
-    """Gives the bid that wins: the first at a tie, and where the first tells no cost."""
+    """Chooses the bid that wins: the least cost, and the first bid at a tie or where the first
+    tells no cost.
+    """
     if found[0].cost is None:
         return found[0]
     return min(found, key=lambda bid: inf if bid.cost is None else bid.cost)
 
 
 def _cover(ops: Sequence[Operation], offer: Offer, blocked: Blocked) -> list[Attempt]:
-    """Matches of one target that cover these ops exactly, its composites in order at each op; empty
-    when they do not."""
+    """Finds matches of one target that cover exactly these ops, trying its composites in order at
+    each op; empty when there are none.
+    """
     left = dict.fromkeys(ops)  # users come before what they use: matches list roots first
 
     def outside(state: State) -> str:
@@ -145,7 +152,7 @@ def _cover(ops: Sequence[Operation], offer: Offer, blocked: Blocked) -> list[Att
 
 
 def told(best: Bid, found: Sequence[Bid], objective: str) -> str:
-    """Gives the decision among these bids as a sentence; empty where there was only one."""
+    """Words the decision among these bids; empty where there was only one."""
     silent = [bid.offer.target for bid in found if bid.cost is None]
     if len(found) < 2:
         return ""

@@ -1,4 +1,4 @@
-"""Costs that were measured: they count before what targets estimate.
+"""Reads measured costs of composites, which count before what targets estimate.
 
 A table in JSON (`costs.schema.json`) has an entry for each composite on certain ops:
 
@@ -43,7 +43,7 @@ SCHEMA_VERSION = 2
 
 @dataclass(frozen=True)
 class CostTable:
-    """Measured costs by objective, of composites on certain work."""
+    """Measured costs by objective, of composites with certain ops."""
 
     entries: Mapping[Work, Mapping[str, float]] = field(
         default_factory=dict[Work, Mapping[str, float]]
@@ -54,7 +54,9 @@ class CostTable:
         return self.entries.get(work_of(composite, ops), {}) if self.entries else {}
 
     def to_json(self) -> str:
-        """Gives the table as text, as `read_costs` reads it; the same table gives the same text."""
+        """Writes the table as text, as `read_costs` reads it; the same table gives the same
+        text.
+        """
         rows = [
             {"composite": composite, "ops": [*ops], **dict(sorted(costs.items()))}
             for (composite, ops), costs in sorted(self.entries.items())
@@ -67,13 +69,14 @@ NONE = CostTable()
 
 
 def work_of(composite: str, ops: Iterable[Operation]) -> Work:
-    """Gives the name of a composite with the matched ops as text."""
+    """Identifies a match by the composite's name and its ops as text."""
     return composite, tuple(sorted(text_of(op) for op in ops if not is_constant(op)))
 
 
 def read_costs(text: str, where: str = "") -> CostTable:
-    """Reads the table that a text holds; raises ByocirError B249, with the entry, for one that does
-    not have the form."""
+    """Reads a table from text; raises ByocirError B249, with the entry, for one that does not have
+    the form.
+    """
     entries: dict[Work, Mapping[str, float]] = {}
     for row, work, place in _FORM.entries(_FORM.read(text, where), where):
         _FORM.expect(work not in entries, "each composite on the same ops once", work[0], place)
@@ -108,6 +111,6 @@ def set_costs(module: ModuleOp, table: CostTable) -> None:
 
 
 def costs_of(module: ModuleOp) -> CostTable:
-    """Gives the table that a module carries; raises ByocirError B249 for one without the form."""
+    """Reads the table that a module carries; raises ByocirError B249 for one without the form."""
     attribute = module.attributes.get(COSTS)
     return read_costs(attribute.data) if isinstance(attribute, StringAttr) else NONE

@@ -18,22 +18,25 @@ from byocir.dialects.types import element_type_of, holds_numbers, nbytes, static
 
 
 class MatchedOps(tuple[Operation, ...]):
-    """The ops of a match, the last one first, with the figures that reports have of them."""
+    """The ops of a match, the last one first, with the figures that reports have for them."""
 
     @cached_property
     def macs(self) -> int:
-        """Multiply-accumulates."""
+        """The multiply-accumulates of the ops."""
         return macs_of(self)
 
     @cached_property
     def bytes(self) -> int:
-        """Bytes of what crosses where these ops alone are handed over, constants aside; arrays of
-        open sizes are left out."""
+        """The bytes that cross if these ops alone are handed over, without constants and arrays of
+        open sizes.
+        """
         return sum(size_of(value.type) or 0 for value in crossing(self))
 
 
 def crossing(ops: Iterable[Operation]) -> list[SSAValue]:
-    """Finds what ops read from outside, constants aside, and what they give to others."""
+    """Lists the values that ops read from outside, constants aside, and those that they give to
+    others.
+    """
     inside = dict.fromkeys(ops)
     given = {result: None for op in inside for result in op.results}
     read = dict.fromkeys(v for op in inside for v in op.operands if v not in given)
@@ -42,7 +45,7 @@ def crossing(ops: Iterable[Operation]) -> list[SSAValue]:
 
 
 def size_of(type_: Attribute) -> int | None:
-    """Gives the bytes of a tensor or buffer; None where they depend on the inputs, as those of
+    """Counts the bytes of a tensor or buffer; None where they depend on the inputs, as those of
     strings do.
     """
     if not isinstance(type_, MemRefType) and static_shape(type_) is None:
@@ -59,7 +62,7 @@ def _is_used_outside(value: SSAValue, inside: Container[Operation]) -> bool:
 
 
 def macs_of(ops: Iterable[Operation]) -> int:
-    """Multiply-accumulates of these ops and of what is inside them."""
+    """Counts the multiply-accumulates of these ops and of those inside them."""
     return sum(_macs(inner) for op in ops for inner in op.walk())
 
 

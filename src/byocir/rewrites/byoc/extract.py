@@ -1,4 +1,4 @@
-"""Moving ops of a block into a composite or region."""
+"""Moves ops of a block into a composite or region."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ def extract_composite(
     attempt: Attempt, position: Mapping[Operation, int], group: str = ""
 ) -> Operation:
     """Replaces a match by a composite of a group at the root's place. The match's ops are moved
-    into it, in the order of their positions, its constants copied; constants that nothing else uses
-    go."""
+    into it, in the order of their positions; its constants are copied, and erased where nothing
+    else uses them.
+    """
     match = attempt.match
     assert match is not None
     ops = sorted(match.ops, key=position.__getitem__)
@@ -49,12 +50,12 @@ def extract_composite(
 
 
 def _with_graphs(op: Operation) -> Iterable[Operation]:
-    """Gives an op and, of an ONNX operator, those in its graphs."""
+    """Lists an op and, for an ONNX operator, the ops in its graphs."""
     return op.walk() if isinstance(op, ForeignOp) else (op,)
 
 
 def _captured_constants(ops: Sequence[Operation]) -> list[Operation]:
-    """Constants that bodies use from outside, such as the number of a scalar expression."""
+    """Lists constants that bodies use from outside, such as the number of a scalar expression."""
     captured = (value for op in ops if op.regions for value in free_values(op))
     outside = [v.owner for v in captured if isinstance(v.owner, Operation) and v.owner not in ops]
     return [op for op in outside if is_constant(op) and op.name == "arith.constant"]
@@ -64,8 +65,9 @@ def enclose(
     ops: Sequence[Operation], build: Build, *, constants: Sequence[Operation] = ()
 ) -> Operation:
     """Moves ops of one block, in their order, into the body of a new op that stands where the last
-    of them stood. Inputs and outputs of the new op are each listed once; an output is a value that
-    is used outside, and everything of the last op if nothing is."""
+    of them stood. Inputs and outputs of the new op are each listed once. Its outputs are the values
+    that are used outside; if there are none, all results of the last op.
+    """
     block, place = ops[-1].parent, ops[-1].next_op
     assert block is not None
     inside, copied = set(ops), {r for c in constants for r in c.results}
@@ -93,7 +95,7 @@ def enclose(
 def _moved(
     ops: Sequence[Operation], inputs: Sequence[SSAValue], constants: Sequence[Operation]
 ) -> Block:
-    """Gives a body that takes these inputs, with copies of the constants and the ops themselves."""
+    """Makes a body that takes these inputs, with copies of the constants and the ops themselves."""
     body = enclosing_body([v.type for v in inputs])
     replacements: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=True))
     for constant in constants:

@@ -26,7 +26,7 @@ Colour = int | None
 def group_nodes(
     count: int, edges: Sequence[Edge], colours: Sequence[Colour], merge: Sequence[Merge]
 ) -> QuotientGraph:
-    """Groups nodes of one colour; `merge` says how, for each colour."""
+    """Groups nodes of one colour in the way that `merge` says for each colour."""
     quotient = QuotientGraph(count, edges)
     if "connected" in merge:
         # In waves, what a group waits for stands before its other inputs already.
@@ -39,15 +39,16 @@ def group_nodes(
 
 
 def _of_kind(kind: Merge, colours: Sequence[Colour], merge: Sequence[Merge]) -> list[Colour]:
-    """Gives the colours that are merged this way, None for all others."""
+    """Gives the colours that are merged in this way, and None for all others."""
     return [c if c is not None and merge[c] == kind else None for c in colours]
 
 
 def _gather(
     quotient: QuotientGraph, count: int, edges: Sequence[Edge], colours: Sequence[Colour]
 ) -> QuotientGraph:
-    """Merges the nodes of each wave, then a wave with the one before of its colour if nothing is
-    between them."""
+    """Merges the nodes of each wave, then each wave with the one before of its colour, if nothing
+    is between them.
+    """
     groups: list[list[int]] = []
     for run in _waves(quotient, colours):
         parts = [quotient.members(group) for group in run]
@@ -68,7 +69,9 @@ def _gather(
 
 
 def _waves(quotient: QuotientGraph, colours: Sequence[Colour]) -> list[list[int]]:
-    """Gives all groups, in runs of one colour (or None) that can go one after the other."""
+    """Lists all groups in waves: runs of groups of one colour (or None) that can go one after the
+    other.
+    """
     order = quotient.order()
     waiting = {group: len(quotient.before(group)) for group in order}
     depth = _changes(quotient, colours, order)
@@ -91,7 +94,9 @@ def _waves(quotient: QuotientGraph, colours: Sequence[Colour]) -> list[list[int]
 
 
 def _next_colour(ready: Mapping[Colour, deque[int]], depth: Mapping[int, int]) -> Colour:
-    """Gives the host as long as it can go on, else the colour that most changes are waiting for."""
+    """Chooses the colour of the next wave: the host's as long as it can go on, else the one with
+    the most waves still to come after it.
+    """
     if ready.get(None):
         return None
     free = sorted(colour for colour, queue in ready.items() if queue and colour is not None)
@@ -101,7 +106,7 @@ def _next_colour(ready: Mapping[Colour, deque[int]], depth: Mapping[int, int]) -
 def _changes(
     quotient: QuotientGraph, colours: Sequence[Colour], order: Sequence[int]
 ) -> dict[int, int]:
-    """Counts the waves that the paths from a group need at least, its own included."""
+    """Counts, for each group, the fewest waves that the paths from it on need, its own included."""
     depth: dict[int, int] = {}
     for group in reversed(order):
         colour = colours[group]
@@ -113,7 +118,9 @@ def _changes(
 
 
 def components(members: Sequence[int], neighbours: Mapping[int, Sequence[int]]) -> list[list[int]]:
-    """Gives the parts of a group that edges among its members connect, by the lowest member."""
+    """Splits a group into the parts that edges among its members connect, ordered by their lowest
+    member.
+    """
     inside, parts = set(members), list[list[int]]()
     for start in sorted(members):
         if start not in inside:
@@ -134,8 +141,9 @@ MOST_CUTS = 4
 
 @dataclass(frozen=True)
 class GroupCut:
-    """The reason why a group is apart from an earlier one of its colour: a path from `leaves` (of
-    the earlier) through `first` … `last`, all outside both, to `enters` (of the later)."""
+    """Says why a group is apart from an earlier one of its colour: a path leads from `leaves` (of
+    the earlier) through `first` … `last`, all outside both, to `enters` (of the later).
+    """
 
     leaves: int
     first: int
@@ -186,7 +194,7 @@ def _nearest(known: _Upstream, other: _Upstream) -> None:
 
 
 def _told(entering: Sequence[tuple[Edge, tuple[int, Edge] | None]]) -> list[GroupCut]:
-    """Gives one cut for each node from which a path of the nearest group comes in."""
+    """Lists cuts, one for each last node of a path that comes from the nearest group."""
     nearest = max((entry[0] for _, entry in entering if entry is not None), default=None)
     told: dict[int, GroupCut] = {}
     for (last, enters), entry in entering:

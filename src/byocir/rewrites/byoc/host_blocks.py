@@ -16,22 +16,22 @@ from byocir.dialects.walk import ops_in
 
 
 def host_functions(module: ModuleOp) -> Iterator[FuncOp]:
-    """Gives the functions that no target has taken."""
+    """Lists the functions that no target has taken."""
     for function in list(module.body.block.ops):
         if isinstance(function, FuncOp) and TARGET not in function.attributes:
             yield function
 
 
 def host_blocks(module: ModuleOp) -> Iterator[Block]:
-    """Gives the blocks of what the host runs, outer ones first."""
+    """Yields the blocks of the ops that the host runs, outer ones first."""
     for function in host_functions(module):
         yield from blocks_in(function)
 
 
 def blocks_in(op: Operation) -> Iterator[Block]:
-    """Gives the blocks of an op, and those of control flow and loops on tensors inside, outer ones
-    first. What a target has taken is not looked into, nor are graphs of operators that are no
-    control flow: these run whole. Loops in memory are scheduled: what is in them has its place.
+    """Yields the blocks of an op, and those of control flow and loops on tensors inside, outer ones
+    first. Ops that a target has taken are not looked into, nor are graphs of operators that are no
+    control flow, as these run whole. Loops in memory are left alone, too: they are scheduled.
     """
     for region in op.regions:
         for block in region.blocks:
@@ -42,7 +42,7 @@ def blocks_in(op: Operation) -> Iterator[Block]:
 
 
 def _runs_blocks(op: Operation) -> bool:
-    """Tells if an op runs blocks of its own, whose ops may go elsewhere one by one."""
+    """Tells if an op runs blocks whose ops may be handed over one by one."""
     if type(op) is ForOp:
         return bool(op.initial)
     return type(op) is ForeignOp and op.is_control_flow

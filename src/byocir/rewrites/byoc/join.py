@@ -1,4 +1,4 @@
-"""One region in place of several."""
+"""Joins several regions to one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from byocir.dialects.uses import replace_uses
 
 @dataclass
 class Replaced:
-    """Ops that others stand in for, and what stands for their results. Uses change all at once:
-    a call may have thousands of operands, and setting one copies them all."""
+    """Collects ops to erase, and the values that replace their results. All uses change at once: a
+    call may have thousands of operands, and setting one copies them all.
+    """
 
     gone: list[Operation] = field(default_factory=list[Operation])
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def replace(self, value: SSAValue, by: SSAValue) -> None:
-        """Has one value stand for another, under its name."""
+        """Notes that one value replaces another, and takes over its name."""
         by.name_hint = by.name_hint or value.name_hint
         self.values[value] = by
 
@@ -42,9 +43,10 @@ class Replaced:
 
 def join_regions(regions: Sequence[RegionOp], replaced: Replaced) -> RegionOp:
     """Joins regions of one target and group that stand next to each other, in order. Inputs and
-    outputs of the new one are each listed once; an output is a value that is used outside, and
-    everything of the last region if nothing is. The regions and their results are added to what is
-    replaced."""
+    outputs of the new one are each listed once. Its outputs are the values that are used outside;
+    if there are none, all results of the last region. The regions and their results are added to
+    what is replaced.
+    """
     inputs = list(dict.fromkeys(value for region in regions for value in region.inputs))
     own = {result for region in regions for result in region.outputs}
     inputs = [value for value in inputs if value not in own]
@@ -73,7 +75,7 @@ def join_regions(regions: Sequence[RegionOp], replaced: Replaced) -> RegionOp:
 
 
 def _move(region: RegionOp, body: Block, inner: dict[SSAValue, SSAValue]) -> None:
-    """Moves a region's composites, and notes what stands for its results inside."""
+    """Moves a region's composites, and notes the values that replace its results inside."""
     block = region.body.block
     terminator = block.last_op
     assert isinstance(terminator, YieldOp)

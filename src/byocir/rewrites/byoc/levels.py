@@ -1,4 +1,4 @@
-"""Keeps the levels at which a module has still to be matched.
+"""Keeps in a module the levels at which it is still to be matched.
 
 `byoc.levels` is set where targets are named, and each level leaves it as `match-composites` runs.
 So a module that was saved on the way says what is left to do, and one that is done says `[]`.
@@ -16,12 +16,12 @@ from byocir.dialects.byoc import LEVELS, LEVELS_LEFT
 
 
 def set_levels(module: ModuleOp, levels: Sequence[str] = LEVELS) -> None:
-    """Says at which levels work is to be handed over."""
+    """Writes into a module at which levels work is to be handed over."""
     module.attributes[LEVELS_LEFT] = ArrayAttr([StringAttr(level) for level in levels])
 
 
 def levels_left(module: ModuleOp) -> list[str] | None:
-    """Gives the levels at which a module has still to be matched, None where it does not say."""
+    """Reads the levels at which a module is still to be matched; None where it does not say."""
     attribute = module.attributes.get(LEVELS_LEFT)
     if not isinstance(attribute, ArrayAttr):
         return None
@@ -31,7 +31,7 @@ def levels_left(module: ModuleOp) -> list[str] | None:
 
 
 def leave_level(module: ModuleOp, level: str) -> None:
-    """Says that a level was matched."""
+    """Notes that a level was matched."""
     left = levels_left(module)
     if left is not None:
         set_levels(module, [each for each in left if each != level])

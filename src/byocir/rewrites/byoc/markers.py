@@ -1,4 +1,4 @@
-"""Marks what is placed by hand: what lies between `byoc.begin` and `byoc.end` is a target's.
+"""Marks ops that are placed by hand: all between `byoc.begin` and `byoc.end` is a target's.
 
 | code | what is wrong |
 | --- | --- |
@@ -21,21 +21,22 @@ from byocir.patterns.legality import describe
 
 
 class HandPlacement(NamedTuple):
-    """The place of ops by hand: a target or "host", and the group whose regions have no other ops;
-    the empty group is all that is in none."""
+    """Places ops by hand: on a target or "host", and in a group whose regions have no other ops;
+    the empty group is that of all ops without one.
+    """
 
     target: str = ""
     group: str = ""
 
     def put_on(self, op: Operation) -> None:
-        """Says on an op that this is its place."""
+        """Writes the place on an op."""
         op.attributes[PLACE] = StringAttr(self.target)
         if self.group:
             op.attributes[GROUP] = StringAttr(self.group)
 
     @staticmethod
     def of(op: Operation) -> HandPlacement:
-        """Reads the place that is put on an op; empty if none is."""
+        """Reads the place that is written on an op; it is empty if there is none."""
         if PLACE not in op.attributes:
             return HandPlacement()
         texts = (op.attributes.get(PLACE), op.attributes.get(GROUP))
@@ -43,7 +44,7 @@ class HandPlacement(NamedTuple):
 
     @staticmethod
     def clear(op: Operation) -> None:
-        """Takes the place off an op."""
+        """Removes the place from an op."""
         op.attributes.pop(PLACE, None)
         op.attributes.pop(GROUP, None)
 
@@ -52,8 +53,9 @@ class HandPlacement(NamedTuple):
 
 
 def mark_ops(ops: Sequence[Operation], target: str, group: str = "") -> None:
-    """Puts markers around ops of one block: they go to the target, and with a group share regions
-    with each other alone. Passes of a target at the point "before-match" partition by it."""
+    """Puts markers around ops of one block: they go to the target, and those of a group share
+    regions with each other alone. Passes of a target at the point "before-match" partition by it.
+    """
     inside = set(ops)
     properties: dict[str, Attribute] = {"target": StringAttr(target)}
     if group:
@@ -71,7 +73,7 @@ def mark_ops(ops: Sequence[Operation], target: str, group: str = "") -> None:
 
 
 def _begin(value: SSAValue, op: Operation, properties: Mapping[str, Attribute]) -> SSAValue:
-    """Puts a marker between a value and an op, the first that uses it inside."""
+    """Puts a marker between a value and the op that first uses it inside."""
     kind, block = [value.type], op.parent
     begin = BeginOp.create(operands=[value], result_types=kind, properties=dict(properties))
     assert block is not None
@@ -94,7 +96,7 @@ def _mark_end(
 
 
 def marked_ops(block: Block) -> dict[Operation, HandPlacement]:
-    """Gives the ops between markers and the place of each; raises ByocirError B240."""
+    """Gives each op between markers with its place; raises ByocirError B240."""
     marked: dict[Operation, HandPlacement] = {}
     for end in block.ops:
         if isinstance(end, EndOp):
@@ -120,7 +122,9 @@ def _place_of(marker: BeginOp | EndOp) -> HandPlacement:
 
 
 def _enclosed(end: EndOp) -> Iterator[Operation]:
-    """Gives the ops from which the end's value comes, back to the begins. Constants need none."""
+    """Lists the ops from which the value at an end is made, back to the begins. Constants need no
+    begin.
+    """
     place = _place_of(end)
     pending: list[tuple[SSAValue, Operation]] = [(end.input, end)]
     seen: set[Operation] = set()

@@ -1,4 +1,4 @@
-"""`match-composites`: wraps what the module's targets can take into `byoc.composite`s.
+"""`match-composites`: wraps into `byoc.composite`s what the module's targets can take.
 
 Requires: `byoc.targets`. Targets are asked in order of preference and each target's composites in
 the order of its list; an op taken once is taken for good, and one that `place-nodes` placed goes
@@ -73,7 +73,7 @@ class MatchCompositesPass(ModulePass):
 
 @dataclass
 class _Claims:
-    """The ops taken so far, by target, and the decisions."""
+    """Keeps the ops that were taken so far, by target, and the decisions."""
 
     taken: dict[Operation, str] = field(default_factory=dict[Operation, str])
     groups: dict[Operation, tuple[Operation, ...]] = field(
@@ -101,12 +101,14 @@ class _Claims:
             around = around.parent_op()
 
     def tell(self, attempt: Attempt, target: str, note: str = "") -> None:
-        """Puts an attempt on record."""
+        """Records an attempt."""
         self.told.update((op, target) for op in attempt.matched)
         self.decisions.append(record(attempt, target, note))
 
     def blocked(self, target: str, state: State) -> str:
-        """Says why a target cannot have a match: others claimed an op, or a user placed it."""
+        """Says why a target cannot have a match: another one claimed an op of it, or a user placed
+        one elsewhere.
+        """
         places = {op: place_of(op) for op in state.ops}
         for op, place in places.items():
             if place.target not in ("", target):
@@ -125,7 +127,7 @@ class _Claims:
         return ""
 
     def choose(self, attempt: Attempt, offers: Sequence[Offer], objective: str) -> None:
-        """Decides for the first offer, or for a later one that costs less."""
+        """Decides for the first offer, or for a later one that costs less, and records it."""
         if not objective:
             self.decide(attempt, offers[0])
             return
@@ -156,7 +158,7 @@ class _Claims:
             self.groups.update(dict.fromkeys(attempt.matched, attempt.matched))
 
     def give_back(self, host: Offer, objective: str) -> None:
-        """Leaves to the host what it does for less, and notes the costs of both."""
+        """Gives back to the host the matches that it does for less, and notes the costs of both."""
         verdicts = against_host(self.placed, host, objective)
         for i, verdict in verdicts.items():
             each = self.placed[i]
@@ -172,7 +174,7 @@ class _Claims:
 
 
 def place_of(op: Operation) -> HandPlacement:
-    """Reads the place of an op by hand, its own or that of the control flow around it."""
+    """Reads where an op is placed by hand: by itself, or with the control flow around it."""
     place = HandPlacement.of(op)
     around = op.parent_op()
     while not place.target and around is not None:
@@ -187,7 +189,8 @@ def match_blocks(
     blocks: Sequence[Block], offers: Sequence[Offer], objective: str = "", host: Offer | None = None
 ) -> list[DecisionAttr]:
     """Wraps the matches in the blocks of one function, outer blocks before those inside; gives the
-    decisions made. A `host` competes for the objective."""
+    decisions. A `host` competes for the objective.
+    """
     claims = _Claims()
     for op in (op for block in blocks for op in ops_in(block)):
         if type(op) is CallOp:  # of an earlier hand-off
@@ -254,8 +257,9 @@ def _offer(target: TargetAttr, level: str, costs: CostTable) -> Offer:
 
 
 def _record_misses(block: Block, offers: Sequence[Offer], claims: _Claims) -> None:
-    """Records for the ops that stay how far every pattern with such an op inside would have
-    come."""
+    """Records, for each op that stays, how far every pattern with such an op inside would have
+    come.
+    """
     for op in ops_in(block):
         if op in claims.taken or is_constant(op) or is_terminator(op):
             continue

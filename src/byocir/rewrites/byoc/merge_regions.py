@@ -1,4 +1,4 @@
-"""`merge-regions`: gathers the regions of a target into as few calls as can be.
+"""`merge-regions`: gathers the regions of a target into as few calls as possible.
 
 Requires: regions as `assign-targets` makes them. Two regions of a target and of one group, or of
 none, merge if and only if no path between them passes through a node outside both (see `grouping`);
@@ -61,7 +61,9 @@ class MergeRegionsPass(ModulePass):
 
 @dataclass
 class _Graph:
-    """A block as numbers: its ops, what must come before what, and whose each op is."""
+    """Describes a block by numbers: its ops, which must come before which, and to which target each
+    belongs.
+    """
 
     ops: list[Operation]
     edges: list[Edge] = field(init=False)
@@ -91,7 +93,9 @@ class _Graph:
         return near
 
     def broken_rules(self, members: Sequence[int]) -> str:
-        """Gives the rules of the policy that nodes of one target break as one region."""
+        """Words the rules of the policy that nodes of one target would break as one region; empty
+        if none.
+        """
         colour = self.colours[members[0]] if members else None
         if colour is None or not self.policies[colour].rules:
             return ""
@@ -113,7 +117,9 @@ def _policy(target: TargetProtocol) -> RegionPolicy:
 
 
 def merge_regions(block: Block) -> dict[CompositeOp, str]:
-    """Merges the regions of one block; gives the composites that go back to the host, and why."""
+    """Merges the regions of one block; gives the composites that go back to the host, with the
+    reasons.
+    """
     ops = list(block.ops)
     if not any(isinstance(op, RegionOp) for op in ops):
         return {}
@@ -144,7 +150,7 @@ def merge_regions(block: Block) -> dict[CompositeOp, str]:
 
 
 def _gathered(regions: Sequence[RegionOp]) -> GatheredRegion:
-    """Describes the region that some regions would be as one."""
+    """Describes the one region that some regions would become."""
     composites, members = _composites(regions), set[Operation](regions)
     given = dict.fromkeys(value for region in regions for value in region.inputs)
     made = [result for region in regions for result in region.outputs]
@@ -158,8 +164,9 @@ def _gathered(regions: Sequence[RegionOp]) -> GatheredRegion:
 
 
 def _apart_where_rules_break(graph: _Graph, quotient: QuotientGraph) -> QuotientGraph:
-    """Gives the groups, but those that break a rule in parts that no edge connects. No cycle comes
-    of that: it would have been one of the groups."""
+    """Splits each group that breaks a rule into the parts that edges connect. That makes no cycle,
+    for a cycle would have been within one of the groups.
+    """
     if not any(policy.rules for policy in graph.policies):
         return quotient
     near, groups = graph.neighbours(), list[list[int]]()
@@ -175,8 +182,8 @@ def _composites(regions: Iterable[RegionOp]) -> list[CompositeOp]:
 
 
 def _not_worth_a_call(graph: _Graph, quotient: QuotientGraph) -> dict[int, str]:
-    """Gives the regions to give back: glue that serves nothing, what is too small, what breaks a
-    rule.
+    """Lists the regions to give back, with reasons: glue that serves nothing, what is too small,
+    what breaks a rule.
     """
     glue = [frozenset(c.name for c in composites_of(t) if c.glue) for t in graph.targets]
     near = graph.neighbours()
@@ -217,8 +224,9 @@ def _too_small(composites: Sequence[CompositeOp], policy: RegionPolicy) -> str:
 def _without(
     quotient: QuotientGraph, count: int, edges: Sequence[Edge], gone: Mapping[int, str]
 ) -> QuotientGraph:
-    """Gives the groups without these nodes, which stand alone. A group's nodes that go are not
-    connected to those that stay, so they can stand in front of them."""
+    """Takes nodes out of their groups; each then stands alone. No edge connects them to nodes that
+    stay, so they can stand in front of these.
+    """
     groups: list[list[int]] = []
     for group in quotient.order():
         members = quotient.members(group)
@@ -229,7 +237,9 @@ def _without(
 
 
 def _record_cuts(graph: _Graph, quotient: QuotientGraph) -> None:
-    """Notes what keeps groups apart on one region of each group, so that joining finds it."""
+    """Writes on one region of each group what keeps the group apart from others, so that joining
+    finds it.
+    """
     gathering = [p.merge != "none" for p in graph.policies]
     colours = [c if c is not None and gathering[c] else None for c in graph.colours]
     for group, cuts in find_cuts(quotient, graph.edges, colours).items():
@@ -255,8 +265,9 @@ def _region_named(region: RegionOp) -> str:
 
 
 def _order(quotient: QuotientGraph) -> list[int]:
-    """Gives all nodes, the members of a group next to each other, the block's last op still
-    last."""
+    """Orders all nodes so that the members of a group stand next to each other, and the block's
+    last op is still last.
+    """
     groups = quotient.groups
     index = {quotient.group(members[0]): i for i, members in enumerate(groups)}
     needed = [{index[g] for g in quotient.before(quotient.group(m[0]))} for m in groups]

@@ -1,4 +1,4 @@
-"""Divides things between two sides for the least cost: a minimum cut by maximum flow.
+"""Divides things between two sides for the least cost: it finds a minimum cut by maximum flow.
 
 E. A. Dinic, "Algorithm for solution of a problem of maximum flow in networks with power
 estimation", Soviet Math. Dokl. 11, 1970.
@@ -16,8 +16,9 @@ Edge = tuple[int, int, int]
 
 
 def sink_side(count: int, edges: Iterable[Edge]) -> set[int]:
-    """Finds a cut of the least cost between nodes 0 to `count` - 1; of several the one with the
-    fewest nodes on the sink's side, which it gives."""
+    """Finds a cut of the least cost through nodes 0 to `count` - 1, and gives the nodes on the
+    sink's side; of several cuts, the one where these are fewest.
+    """
     flow = _Flow(count)
     for start, end, capacity in edges:
         flow.add(start, end, capacity)
@@ -27,7 +28,9 @@ def sink_side(count: int, edges: Iterable[Edge]) -> set[int]:
 
 
 class _Flow:
-    """A flow that grows until it blocks all ways: edges in pairs, each with what is left of it."""
+    """A flow that grows until it blocks all ways. Edges come in pairs, each with the capacity that
+    is left.
+    """
 
     def __init__(self, count: int) -> None:
         self._ends: list[int] = []
@@ -55,7 +58,7 @@ class _Flow:
         return self._levels[SINK] >= 0
 
     def block(self) -> None:
-        """Sends what fits along all shortest ways."""
+        """Sends as much as fits along all shortest ways."""
         tried = [0] * len(self._edges)
         path: list[int] = []
         while True:
@@ -74,7 +77,9 @@ class _Flow:
                 return
 
     def _next(self, node: int, tried: list[int]) -> int | None:
-        """Gives the first edge of a node that leads on; what led nowhere is counted as tried."""
+        """Gives the next edge of a node that leads on; edges that led nowhere are not tried
+        again.
+        """
         edges = self._edges[node]
         while tried[node] < len(edges):
             edge = edges[tried[node]]
@@ -84,7 +89,7 @@ class _Flow:
         return None
 
     def reaching_sink(self) -> set[int]:
-        """Gives the nodes from which more could flow into the sink."""
+        """Lists the nodes from which more could flow into the sink."""
         found, queue = {SINK}, [SINK]
         for node in queue:
             for edge in self._edges[node]:

@@ -1,4 +1,4 @@
-"""Ops as text, by what decides how long they take: the keys of measured costs.
+"""Writes ops as text, by what decides how long they take: these are the keys of measured costs.
 
 `NAME {ATTRIBUTES} (OPERAND TYPES) -> RESULT TYPES {BODY}`: attributes by name, and none or no body
 without braces; of a body its ops with their result types. Numbers that are only computed with are
@@ -23,7 +23,7 @@ _LEFT_OUT = frozenset(("zero_point", "reason", "graph_names", "operandSegmentSiz
 
 
 def text_of(op: Operation) -> str:
-    """Gives an op as text; equal for ops that take the same time."""
+    """Writes an op as text, which is equal for ops that take the same time."""
     operands, results = (
         ", ".join(str(value.type) for value in values) for values in (op.operands, op.results)
     )
@@ -67,7 +67,7 @@ def _text(attribute: Attribute) -> str:
 
 
 def _body(op: Operation) -> list[str]:
-    """Gives the ops of regions, constants and terminators aside, in their order."""
+    """Lists the ops of an op's regions in their order, without constants and terminators."""
     inner = [each for region in op.regions for each in region.walk()]
     kept = [e for e in inner if not is_constant(e) and not is_terminator(e)]
     return [" ".join([each.name, *(str(r.type) for r in each.results)]) for each in kept]

@@ -73,15 +73,19 @@ def _regions(module: ModuleOp) -> Iterator[tuple[FuncOp, RegionOp]]:
 
 
 def _fuse_locations(regions: Sequence[RegionOp]) -> None:
-    """Gives each op of the first region the locations of those it stands for in the others."""
+    """Gives each op of the first region the locations of the ops that it stands for in the
+    others.
+    """
     if len(regions) > 1:
         for ops in zip(*(region.body.walk() for region in regions), strict=True):
             ops[0].location = fuse(*ops)
 
 
 def content(region: RegionOp) -> Hashable:
-    """Makes a key of all that a region computes, of its target and group, but not of the names and
-    origins of its values. Every op in order, with the blocks inside it, fixes the tree."""
+    """Makes a key of all that a region computes, of its target and its group, but not of the names
+    and origins of its values. The sequence of ops, with the shape of the blocks inside each, fixes
+    the tree.
+    """
     numbers: dict[SSAValue, int] = {}
     ops: list[Hashable] = [region.target, region.group, *_blocks(region.body, numbers)]
     for op in region.body.walk():
@@ -102,7 +106,7 @@ def content(region: RegionOp) -> Hashable:
 
 
 def _blocks(region: Region, numbers: dict[SSAValue, int]) -> Iterator[Hashable]:
-    """Gives the types of arguments and number of ops of each block; numbers the arguments."""
+    """Numbers the arguments of each block; yields their types and the number of the block's ops."""
     for block in region.blocks:
         for arg in block.args:
             numbers[arg] = len(numbers)
@@ -122,7 +126,7 @@ def _call(region: RegionOp, symbol: str) -> CallOp:
 
 
 def _fresh(target: str, symbols: set[str], numbers: dict[str, int]) -> str:
-    """Gives a symbol that is not taken; `numbers` holds where to go on for each target."""
+    """Makes a symbol that is not taken; `numbers` says where to go on for each target."""
     number = numbers.get(target, 0)
     while f"{target}_{number}" in symbols:
         number += 1
@@ -131,7 +135,7 @@ def _fresh(target: str, symbols: set[str], numbers: dict[str, int]) -> str:
 
 
 def _outline(regions: Sequence[RegionOp], symbol: str, replaced: Replaced) -> FuncOp:
-    """Gives one function for regions that compute the same, and a call of it in place of each."""
+    """Makes one function of regions that compute the same, and replaces each of them by a call."""
     first = regions[0]
     calls = [_call(region, symbol) for region in regions]
     _fuse_locations(regions)
@@ -156,7 +160,7 @@ def _outline(regions: Sequence[RegionOp], symbol: str, replaced: Replaced) -> Fu
 
 
 def handed_off(region: RegionOp) -> HandedOffAttr:
-    """Records the work that a call of this region stands for."""
+    """Records the work that a call stands for in place of this region."""
     taken = [
         TakenAttr(op.pattern, op.level, ArrayAttr([named(n).desc for n in names(op.location)]))
         for op in region.body.block.ops

@@ -1,4 +1,5 @@
-"""`place-nodes` and `check-placement`: what a user places by hand wins over what patterns would do.
+"""`place-nodes` and `check-placement`: put nodes where a user wants them, whatever patterns would
+do.
 
 A placement is a list of (nodes, place) in the module attribute `byoc.placement`: `nodes` is a name
 of the model or a regular expression for whole names, `place` is a target or "host". An entry that
@@ -54,9 +55,10 @@ from byocir.rewrites.byoc.markers import HandPlacement, erase_markers, marked_op
 
 
 def set_placement(module: ModuleOp, placement: Mapping[str, str]) -> None:
-    """Places nodes by hand: name or regular expression to target or "host". Names count before
-    expressions, else the first entry does. Raises ByocirError B245 for what is no mapping
-    of strings."""
+    """Writes into a module where nodes are placed by hand, by name or regular expression: on a
+    target or "host". Names count before expressions; of several expressions the first that fits
+    counts. Raises ByocirError B245 for anything but a mapping of strings.
+    """
     found = _no_placement(placement)
     if found:
         raise ByocirError(
@@ -72,7 +74,7 @@ def _add(module: ModuleOp, entries: Iterable[PlaceAttr]) -> None:
 
 
 def _no_placement(given: object) -> str:
-    """Describes a placement that is not a mapping of strings to strings; empty if it is one."""
+    """Says how a value is no mapping of strings to strings; empty if it is one."""
     if not isinstance(given, Mapping):
         return type(given).__name__
     for nodes, place in cast("Mapping[object, object]", given).items():
@@ -143,8 +145,9 @@ def _place(module: ModuleOp, blocks: Iterable[Block], marked: Collection[Operati
 def _first(
     nodes: Sequence[str], entries: Sequence[tuple[Callable[[str], bool], PlaceAttr]]
 ) -> HandPlacement | None:
-    """Finds where nodes are placed: by the first entry that is a name of one of them, else by the
-    first whose expression fits one."""
+    """Finds where nodes are placed: by the first entry that names one of them, else by the first
+    whose expression fits one.
+    """
     fitting = [entry for matches, entry in entries if any(map(matches, nodes))]
     named = [entry for entry in fitting if entry.nodes.data in nodes]
     best = next(iter([*named, *fitting]), None)
@@ -152,8 +155,9 @@ def _first(
 
 
 def _matcher(nodes: str) -> Callable[[str], bool]:
-    """Makes a test of names: true for the one that an entry gives, or that fits it as a regular
-    expression."""
+    """Makes a test of names: is it the one that an entry has, or does it fit the entry's regular
+    expression?
+    """
     try:
         expression = re.compile(nodes)
     except (re.error, OverflowError, RecursionError) as error:
@@ -189,8 +193,9 @@ class CheckPlacementPass(ModulePass):
 
 
 def _why_not(module: ModuleOp, op: Operation, target: str) -> str:
-    """Words the reason of the target's nearest pattern for the nodes of an op and, if they stayed
-    in float, the reason for that, which stands in a decision without a target."""
+    """Says why a target has not taken an op: the reason of its nearest pattern and, if the nodes
+    stayed in float, the reason for that, which is in a decision without a target.
+    """
     mine = set(names(op.location))
     declined: dict[str, list[DecisionAttr]] = {target: [], "": []}
     for trail in (o for o in module.body.block.ops if isinstance(o, TrailOp)):
@@ -212,8 +217,9 @@ def _said(decision: DecisionAttr) -> str:
 
 
 def _known_as(module: ModuleOp, op: Operation) -> str:
-    """Gives an op as the model's user knows it: by the nodes it came from and their operators. What
-    it is by now may be an op of the compiler's own."""
+    """Words an op as the model's user knows it: by the nodes that it came from and their operators.
+    By now it may be an op of the compiler's own.
+    """
     sources = [o for o in module.body.block.ops if isinstance(o, SourceOp)]
     kinds = {node.name: node.op_type for source in sources for node in source.entries()}
     nodes = [f"{name} ({kinds[name]})" for name in names(op.location) if name in kinds]

@@ -55,8 +55,9 @@ def _place(region: RegionOp) -> None:
 
 
 def _transform(target: TargetProtocol, composites: Sequence[CompositeOp]) -> None:
-    """Records what the target stores for each constant; what is recorded stays. Raises ByocirError
-    B228 where it gives no array of numbers."""
+    """Records what the target stores for each constant, unless it was recorded before. Raises
+    ByocirError B228 where the target gives no array of numbers.
+    """
     for composite in composites:
         for op in _constants_in(composite):
             array = constant_array(op.results[0])
@@ -107,8 +108,9 @@ def _bind_in(composite: CompositeOp, value: SSAValue, constant: Operation) -> No
 
 
 def _pass(region: RegionOp, composites: Sequence[CompositeOp]) -> None:
-    """Moves the constants of composites out of the region and passes them in; the region is told
-    apart from others by what is left."""
+    """Moves the constants of composites out of a region and passes them in. Regions are then
+    compared by the code that is left.
+    """
     arguments = dict[SSAValue, SSAValue](zip(region.inputs, region.body.block.args, strict=True))
     for composite in composites:
         for constant in _constants_in(composite):
@@ -121,7 +123,9 @@ def _pass(region: RegionOp, composites: Sequence[CompositeOp]) -> None:
 
 
 def _outside(region: RegionOp, constant: Operation) -> SSAValue:
-    """Gives a constant of the same numbers before the region: one of its inputs, or a copy."""
+    """Gives a value in front of the region with the numbers of a constant: one of its inputs, or a
+    copy of the constant.
+    """
     array = constant_array(constant.results[0])
     known = next((value for value in region.inputs if constant_array(value) == array), None)
     if known is not None:

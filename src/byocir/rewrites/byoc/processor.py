@@ -1,4 +1,4 @@
-"""Estimates the cost of ops on a processor, roughly, for targets and the host that run on one.
+"""Estimates roughly what ops cost on a processor, for targets and the host that run on one.
 
 An op is called, which takes a while however small it is; then it computes at the rate of the
 kernels that do it, or is as fast as memory gives and takes its arrays, whichever is slower. The
@@ -33,10 +33,11 @@ BYTE_JOULES = 1300e-12 / 8
 
 @dataclass(frozen=True)
 class Kernels:
-    """The kernels that compute ops on a processor: seconds in which one is called, and how much
-    they multiply and accumulate in a clock of one thread, and bytes in a second that they take and
-    give, more than a cache holds and less. Kernels that fuse do all ops of a match in one call, and
-    move what that reads, weights among it, and gives."""
+    """The speed of kernels on a processor: the seconds that a call takes, the multiply-accumulates
+    of one thread in a clock, and the bytes per second that kernels read and write, for more than a
+    cache holds and for less. Kernels that fuse do all ops of a match in one call, and move only
+    what that reads, weights included, and gives.
+    """
 
     call_seconds: float
     macs_per_clock: float
@@ -45,9 +46,10 @@ class Kernels:
     fuse: bool = False
 
     def cost_of(self, ops: Sequence[Operation], threads: int) -> dict[str, float]:
-        """Gives seconds by "latency", joules by "energy" and bytes of what is read and given,
-        constants aside, by "bytes". Empty for ops of open shape, of which nobody knows how large
-        they are. More threads compute faster, and call and move as one does."""
+        """Estimates seconds as "latency", joules as "energy", and as "bytes" what is read and
+        given, constants aside. Empty for ops of open shape, whose size nobody knows. More threads
+        compute faster, but call and move as one does.
+        """
         values = [value for op in ops for value in (*op.operands, *op.results)]
         sizes = {value: size_of(value.type) for value in values}
         if any(static_shape(value.type) is None for value in values) or None in sizes.values():
@@ -70,6 +72,6 @@ class Kernels:
         }
 
     def _seconds_of(self, nbytes: int) -> float:
-        """Gives the seconds in which so many bytes are taken and given."""
+        """Estimates the seconds in which so many bytes are moved."""
         is_cached = nbytes <= CACHE_BYTES
         return nbytes / (self.cached_bytes_per_second if is_cached else self.bytes_per_second)

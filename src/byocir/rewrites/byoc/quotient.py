@@ -1,4 +1,4 @@
-"""Decides which groups of a graph may merge: the core of region merging, on integers.
+"""Decides which groups of a graph may merge: this is the core of region merging, on integers.
 
 Nodes are numbered in a topological order. Two groups may merge if and only if no path from one to
 the other passes through a node outside both; the question is asked of the current quotient graph at
@@ -25,8 +25,9 @@ class QuotientGraph:
         *,
         groups: Sequence[Sequence[int]] | None = None,
     ) -> None:
-        """`groups` are what is merged already, in a topological order of the quotient graph; by
-        default every node is alone and nodes are in order."""
+        """Begins with groups that are merged already, in a topological order of the quotient graph;
+        by default every node is alone, and nodes are in order.
+        """
         ordered = [[node] for node in range(count)] if groups is None else groups
         self._group = [0] * count
         self._members: dict[int, list[int]] = {}
@@ -49,7 +50,7 @@ class QuotientGraph:
         return sorted(sorted(members) for members in self._members.values())
 
     def group(self, node: int) -> int:
-        """Gives the group a node is in."""
+        """Gives the group that a node is in."""
         return self._group[node]
 
     def members(self, group: int) -> list[int]:
@@ -69,8 +70,9 @@ class QuotientGraph:
         return sorted(self._place, key=self._place.__getitem__)
 
     def between(self, a: int, b: int) -> int | None:
-        """Gives a third group on a path between two groups. They may merge if there is none: the
-        quotient graph stays acyclic."""
+        """Finds a third group on a path between two groups; None if there is none. Then they may
+        merge: the quotient graph stays acyclic.
+        """
         first, last = sorted((a, b), key=self._place.__getitem__)
         found = self._reach(last, self._before, range(self._place[first] + 1, self._place[last]))
         return next((group for group in found if first in self._before[group]), None)
@@ -94,12 +96,13 @@ class QuotientGraph:
         return keep
 
     def _weight(self, group: int) -> int:
-        """Gives the cost of renaming a group: its members and edges."""
+        """Estimates the cost of renaming a group by its members and edges."""
         return len(self._members[group]) + len(self._after[group]) + len(self._before[group])
 
     def _arrange(self, first: int, last: int) -> int:
-        """Moves what must come before the merged group in front of it and what must come after it
-        behind; gives the place for the group itself."""
+        """Moves all that must come before a merged group in front of it, and all that must come
+        after it behind; gives the place for the group itself.
+        """
         between = range(self._place[first] + 1, self._place[last])
         earlier = list(self._reach(last, self._before, between))
         if not earlier:
@@ -112,7 +115,7 @@ class QuotientGraph:
         return places[len(earlier)]
 
     def _reach(self, start: int, edges: Mapping[int, set[int]], places: range) -> Iterator[int]:
-        """Gives the groups at these places that edges lead to."""
+        """Yields the groups, at these places, to which edges lead from a group."""
         pending, seen = [start], {start}
         while pending:
             for group in edges[pending.pop()]:

@@ -39,8 +39,9 @@ def set_targets(module: ModuleOp, targets: list[TargetAttr]) -> None:
 
 
 def set_objective(module: ModuleOp, objective: str) -> None:
-    """Names what targets compete on: "latency", "energy", "bytes" or nothing. Raises ByocirError
-    B246 for another objective."""
+    """Writes into a module what targets compete on: "latency", "energy", "bytes" or nothing. Raises
+    ByocirError B246 for another objective.
+    """
     if objective:
         module.attributes[OBJECTIVE] = StringAttr(objective)
         objective_of(module)

@@ -1,4 +1,4 @@
-"""Single composites as modules of their own, to be compiled and judged."""
+"""Makes modules of single composites, to be compiled and judged."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from byocir.rewrites.byoc.outline_regions import OutlineRegionsPass
 
 def alone(composite: CompositeOp, schedule: str = "", around: int = 0) -> ModuleOp:
     """Makes a module whose @main calls a region of this composite, with a schedule if one is given,
-    and so many of those before and behind it. The composite is one of a region's function, and
-    stays; the attributes of module and function come along."""
+    and of so many composites before and behind it. The composite is in a region's function, and
+    stays there; the attributes of module and function are copied.
+    """
     function = composite.parent_op()
     assert isinstance(function, FuncOp)
     module, target = function.parent_op(), function.attributes[TARGET]
@@ -42,7 +43,7 @@ def alone(composite: CompositeOp, schedule: str = "", around: int = 0) -> Module
 
 
 def _region(composites: Sequence[CompositeOp], target: TargetAttr) -> RegionOp:
-    """Gives a region of copies of these composites, which gives all their results."""
+    """Makes a region of copies of these composites, which gives all their results."""
     results = [result for each in composites for result in each.outputs]
     inputs = list(dict.fromkeys(value for each in composites for value in each.inputs))
     inputs = [value for value in inputs if value not in results]

@@ -1,4 +1,4 @@
-"""The order of ops in a block: what an op needs before it, and sorting by that."""
+"""Finds what an op of a block needs before it, and sorts ops by that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from byocir.patterns.dataflow import read, written
 
 
 def free_values(op: Operation) -> Iterator[SSAValue]:
-    """Gives the values from outside that an op uses: its operands and what its regions capture."""
+    """Lists the values from outside that an op uses: its operands and those that its regions
+    capture.
+    """
     yield from op.operands
     if not op.regions or is_isolated(op):
         return
@@ -23,8 +25,9 @@ def free_values(op: Operation) -> Iterator[SSAValue]:
 
 
 def dependencies(ops: Sequence[Operation]) -> list[list[int]]:
-    """Lists for each op of a block the positions of those that must come before it: they make its
-    values or, in buffer form, touch the same memory before it and one of the two writes it."""
+    """Lists, for each op of a block, the positions of the ops that must come before it: they make
+    its values or, in buffer form, touch the same memory before it, and one of the two writes it.
+    """
     position = _positions(ops)
     needed: list[list[int]] = []
     last_write = dict[SSAValue, int]()
@@ -48,7 +51,9 @@ def _positions(ops: Sequence[Operation]) -> dict[Operation | Block, int]:
 
 
 def topological(needed: Sequence[Collection[int]]) -> list[int]:
-    """Gives the numbers of nodes, each after those it needs and else as low as can be."""
+    """Sorts nodes so that each comes after those that it needs; among several orders, low numbers
+    come first.
+    """
     waiting = [len(before) for before in needed]
     dependents: list[list[int]] = [[] for _ in needed]
     for node, before in enumerate(needed):

@@ -1,4 +1,4 @@
-"""Reads tables in JSON whose entries are about what composites are: costs, and tuned schedules."""
+"""Reads tables in JSON with entries about composites: costs, and tuned schedules."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ Work = tuple[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class TableForm:
-    """The form of one kind of table: its version, what holds its entries, what writes it, and the
-    error for a text that does not have it."""
+    """The form of one kind of table: its version, the name of its list of entries, the tool that
+    writes it, and the error for a text of another form.
+    """
 
     code: str
     table: str
@@ -25,7 +26,7 @@ class TableForm:
     tool: str
 
     def read(self, text: str, where: str) -> dict[str, Any]:
-        """Reads the object of a text, with a list of entries."""
+        """Reads the object of a text, which has a list of entries."""
         try:
             data: Any = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -38,7 +39,7 @@ class TableForm:
         return data
 
     def entries(self, data: dict[str, Any], where: str) -> Iterator[tuple[Any, Work, str]]:
-        """Yields each entry with the work that it is for, and its place."""
+        """Yields each entry with the work that it is for, and its place in the text."""
         for i, row in enumerate(data[self.rows]):
             place = f"{where}: {self.rows}[{i}]" if where else f"{self.rows}[{i}]"
             self.expect(isinstance(row, dict), "an object", row, place)

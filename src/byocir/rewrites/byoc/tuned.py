@@ -1,4 +1,4 @@
-"""Schedules that were tried and found best: a table of what `byocir tune` chose, as JSON.
+"""Keeps schedules that were tried and found best, as a table in JSON: what `byocir tune` chose.
 
 ```json
 {"schema_version": 1, "byocir": "0.1.0", "tuned": [
@@ -41,7 +41,7 @@ Key = tuple[str, Work]
 
 @dataclass(frozen=True)
 class Tuned:
-    """The schedule that was chosen, its cost and that of the target's own choice."""
+    """A schedule that was chosen, its cost, and the cost of the target's own choice."""
 
     schedule: str
     cost: float
@@ -51,13 +51,17 @@ class Tuned:
 
 @dataclass(frozen=True)
 class TunedTable:
-    """Chosen schedules, by target and what composites are; `byocir` is the version that chose."""
+    """The chosen schedules, by target and by what composites compute; `byocir` is the version that
+    chose.
+    """
 
     entries: Mapping[Key, Tuned] = field(default_factory=dict[Key, Tuned])
     byocir: str = field(default_factory=lambda: version("byocir"))
 
     def to_json(self) -> str:
-        """Gives the table as text, as `read_tuned` reads it; the same table gives the same text."""
+        """Writes the table as text, as `read_tuned` reads it; the same table gives the same
+        text.
+        """
         rows = [
             {"target": target, "composite": work[0], "ops": [*work[1]], **vars(tuned)}
             for (target, work), tuned in sorted(self.entries.items(), key=lambda each: each[0])
@@ -71,7 +75,7 @@ class TunedTable:
 
 
 def key_of(composite: CompositeOp, target: TargetAttr) -> Key:
-    """Gives the key of the entry of a composite in a partitioned module."""
+    """Makes the key under which a composite of a partitioned module has its entry."""
     inner = [op for op in composite.body.block.ops if op.next_op is not None]
     return str(target), work_of(composite.pattern.data, inner)
 
@@ -88,8 +92,7 @@ def load_tuned(path: str | Path) -> TunedTable:
 
 
 def read_tuned(text: str, where: str = "") -> TunedTable:
-    """Reads the table that a text holds; raises ByocirError B264, with the entry, for another
-    form."""
+    """Reads a table from text; raises ByocirError B264, with the entry, for another form."""
     data = _FORM.read(text, where)
     made = data.get("byocir")
     _FORM.expect(isinstance(made, str), "byocir as the version that tuned", made, where)

@@ -53,7 +53,7 @@ def verify_regions(module: ModuleOp) -> None:
 
 
 def verify_interface(op: RegionOp | CompositeOp) -> None:
-    """Raises InvalidOp unless inputs and outputs are listed once and used."""
+    """Raises InvalidOp unless inputs and outputs are each listed once, and used."""
     kind = op.name.removeprefix("byoc.")
     terminator = op.body.block.last_op
     assert terminator is not None
@@ -70,7 +70,7 @@ def verify_interface(op: RegionOp | CompositeOp) -> None:
 
 
 def _repeated(values: Sequence[SSAValue]) -> int | None:
-    """Gives the position of the first value that stands earlier, too."""
+    """Finds the position of the first value that stands earlier, too."""
     if len(set(values)) == len(values):
         return None
     seen = Counter[SSAValue]()

@@ -1,4 +1,4 @@
-"""Rewrites of blocks in value form for processors: what their C code is then made of. In order:
+"""Rewrites blocks in value form for processors, whose C code is then made of them. In order:
 
 ```
 outline-branches     a function for each graph of an If

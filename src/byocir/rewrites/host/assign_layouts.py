@@ -1,4 +1,4 @@
-"""assign-layouts: convolutions, and all that is around them, with channels last.
+"""assign-layouts: puts channels last in convolutions and all that is around them.
 
 Does: a convolution of [N, C, spatial…] becomes one of [N, spatial…, C], in which channels follow
 each other: vectors run along them, and whatever their number is. The blocks after it that keep
@@ -61,7 +61,7 @@ class AssignLayoutsPass(ModulePass):
 
 @dataclass(frozen=True)
 class Frame:
-    """The elements stored before and after an array in each spatial dimension."""
+    """A border of elements stored before and after an array in each spatial dimension."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -79,14 +79,15 @@ class Frame:
 
 @dataclass(frozen=True)
 class PlacedImage:
-    """The place of a value of [N, C, spatial…]: `value`, with channels last and a frame."""
+    """Says where a value of [N, C, spatial…] is: in `value`, with channels last and a frame."""
 
     value: SSAValue
     frame: Frame
 
     def index(self, exprs: Sequence[AffineExpr]) -> list[AffineExpr]:
-        """Turns an index of the value into one of the place: [n, c, h, w] → [n, h + b, w + b,
-        c]."""
+        """Turns an index of the value into one of its place: [n, c, h, w] → [n, h + b, w + b,
+        c].
+        """
         spatial = [e + b for e, b in zip(exprs[2:], self.frame.before, strict=True)]
         return [exprs[0], *spatial, exprs[1]]
 
@@ -96,7 +97,7 @@ def _last(shape: Shape) -> Shape:
 
 
 class _Layouts:
-    """One walk through a function, from its start to its end."""
+    """Walks once through a function, from its start to its end, and assigns layouts."""
 
     def __init__(self, function: FuncOp, least: int, writes_frames: bool) -> None:
         self.block = function.body.block
@@ -119,7 +120,9 @@ class _Layouts:
                 erase(op)
 
     def _follows(self, op: BlockOp) -> bool:
-        """Tells if a block keeps the dimensions of an input that has channels last."""
+        """Tells if a block keeps the dimensions of an input that has channels last, so that its
+        result can have them last, too.
+        """
         if not _is_plain(op) or not self._starts(op):
             return False
         out = op.out_maps[0].results
@@ -146,8 +149,9 @@ class _Layouts:
     # -- blocks
 
     def _convert(self, op: BlockOp) -> None:
-        """Rewrites the block with channels last, in its inputs of that many dimensions and its
-        result."""
+        """Rewrites a block with channels last, in its result and its inputs of as many
+        dimensions.
+        """
         emit = Emitter(op.location)
         reads = [self._read(emit, op, i) for i in range(len(op.ins))]
         frame = self._frame(op.results[0])
@@ -173,8 +177,9 @@ class _Layouts:
     def _read(
         self, emit: Emitter, op: BlockOp, position: int
     ) -> tuple[SSAValue, list[AffineExpr], Attribute | None]:
-        """Gives an input with channels last, where the block reads it, and what it reads
-        outside."""
+        """Gives an input with channels last where it has such a place, the index at which the block
+        reads it, and what it reads outside.
+        """
         value, pad = op.ins[position], op.pad_values[position]
         exprs = list(op.in_maps[position].results)
         wanted = self._is_convolution(op) and position == _image(op)
@@ -203,7 +208,7 @@ class _Layouts:
         return emit.empty(element, shape), empty
 
     def _copy(self, emit: Emitter, value: SSAValue, frame: Frame) -> PlacedImage:
-        """Gives a value, wherever it is, in a new array with channels last and this frame."""
+        """Copies a value, wherever it is, into a new array with channels last and this frame."""
         shape, element = shape_of(value.type), element_type_of(value.type)
         space = Space.over(_last(shape))
         at = space.parallel
@@ -218,8 +223,9 @@ class _Layouts:
         return PlacedImage(made, frame)
 
     def _reread(self, op: BlockOp) -> None:
-        """Lets a block that keeps its layout read values that have channels last; what it updates
-        gets its own layout back."""
+        """Makes a block that keeps its layout read values which have channels last; what it updates
+        gets its own layout back.
+        """
         for value in op.outs:
             self._restored(op, value)
         ins, maps, pads = list(op.ins), [m.results for m in op.in_maps], op.pad_values
@@ -244,7 +250,7 @@ class _Layouts:
                 self._restored(op, value)
 
     def _restored(self, op: Operation, value: SSAValue) -> None:
-        """Lets an op use a value in its own layout."""
+        """Gives an op a value back in the value's own layout."""
         placed = self.placed.get(value)
         if placed is None or value in self._copied:
             return
@@ -262,8 +268,9 @@ class _Layouts:
     # -- frames
 
     def _frame(self, value: SSAValue) -> Frame:
-        """Gives the frame that convolutions read around a value, if nothing reads other numbers
-        there."""
+        """Finds the frame that convolutions read around a value, if nothing reads another number
+        there.
+        """
         frame = Frame.none(len(shape_of(value.type)) - 2)
         numbers: set[Number] = set()
         for use in value.uses:
@@ -298,7 +305,7 @@ def _as_frame(outside: Outside, pad: Attribute | None) -> Frame:
 
 
 def _larger(one: Frame, other: Frame) -> Frame:
-    """Gives a frame of the second's number that has room for both."""
+    """Makes a frame, with the second's number, that has room for both."""
     before, after = map(max, one.before, other.before), map(max, one.after, other.after)
     return Frame(tuple(before), tuple(after), other.number)
 
@@ -321,7 +328,7 @@ def _is_plain(op: BlockOp) -> bool:
 
 
 def _can_write_frame(op: BlockOp, frame: Frame) -> bool:
-    """Tells if a block computes the same with a frame around its result."""
+    """Tells if a block still computes the same if its result has a frame around it."""
     owner = op.outs[0].owner
     return isinstance(owner, EmptyOp) or (
         isinstance(owner, FillOp) and number(owner.value).item() == frame.number
@@ -329,7 +336,7 @@ def _can_write_frame(op: BlockOp, frame: Frame) -> bool:
 
 
 def _image(op: BlockOp) -> int:
-    """Gives the operand of a convolution that its windows slide over."""
+    """Finds the operand of a convolution over which its windows slide."""
     spatial = {i for e in op.out_maps[0].results[2:] for i in e.used_dims()}
     uses = [{i for e in map_.results for i in e.used_dims()} for map_ in op.in_maps]
     return 0 if spatial & uses[0] else 1
@@ -359,8 +366,9 @@ NOWHERE = ((0, 0), (0, 0))
 
 
 def _order(op: BlockOp, maps: Sequence[Sequence[AffineExpr]], is_convolution: bool) -> list[int]:
-    """Gives the iterators in the order of the result's dimensions, then the others; of sums that
-    may be taken in any order those along the last dimension of an input innermost."""
+    """Orders the iterators as the dimensions of the result, then the others. Sums that may be taken
+    in any order have those along the last dimension of an input innermost.
+    """
     parallels: list[int] = []
     for expr in maps[-1]:
         form = linear(expr)
@@ -377,7 +385,7 @@ def _order(op: BlockOp, maps: Sequence[Sequence[AffineExpr]], is_convolution: bo
 
 
 def _renamed_map(map_: AffineMap, order: Sequence[int]) -> AffineMap:
-    """Gives a map whose iterators come in another order."""
+    """Restates a map for iterators in another order."""
     count = len(order)
     dims = [AffineExpr.dimension(order.index(i)) for i in range(count)]
     return map_.replace_dims_and_symbols(dims, [], count, 0)

@@ -1,4 +1,5 @@
-"""The host as C code is made for it: its processor and threads, as options and in the module.
+"""Describes the host for which C code is made: its processor and threads, as options and in the
+module.
 
 `c{cpu=native,threads=1}` is written as targets are. `native` becomes this machine's processor by
 name when the module is told, so that the code is a function of the module.
@@ -47,19 +48,20 @@ class CHost(ArgSpecConvertible):
 
     @property
     def resolved(self) -> CHost:
-        """The same with `native` as the name of this machine's processor."""
+        """The same host with the name of this machine's processor in place of `native`."""
         if self.cpu != NATIVE:
             return self
         return CHost(fitting(x86_64_level(), x86_64_features()).name, self.threads)
 
     @property
     def description(self) -> Cpu:
-        """The processor, which must have been resolved."""
+        """The entry of the processor's table; `native` must have been resolved."""
         return CPUS[self.cpu]
 
     def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
-        """Estimates ops as C, as targets do theirs: loops are not called, and multiply as much in
-        a clock as a vector has lanes. What crosses to a target is none of it."""
+        """Estimates ops as C, as targets estimate theirs: loops are not called, and multiply as
+        much in a clock as a vector has lanes. What crosses to targets is not part of it.
+        """
         cpu = self.resolved.description
         macs_per_clock = cpu.vector / (4 if cpu.fuses else 8)
         rates = macs_per_clock, BYTES_PER_SECOND, CACHED_BYTES_PER_SECOND
@@ -104,7 +106,9 @@ def _of_spec(spec: ArgSpec) -> CHost:
 
 
 def set_c_host(module: ModuleOp, host: CHost) -> None:
-    """Writes what C code is made for into a module, this machine's processor by its name."""
+    """Writes into a module for which host C code is made, with the name of this machine's
+    processor.
+    """
     known = host.resolved
     options: dict[str, Attribute] = {
         "cpu": StringAttr(known.cpu),
@@ -114,8 +118,9 @@ def set_c_host(module: ModuleOp, host: CHost) -> None:
 
 
 def c_host_of(module: ModuleOp) -> CHost:
-    """Reads the host of a module's C code; any machine where it does not say. Raises ByocirError
-    B229 for an attribute that names no such host."""
+    """Reads the host of a module's C code; any machine where the module does not say. Raises
+    ByocirError B229 for an attribute that names no such host.
+    """
     attribute = module.attributes.get(HOST_CODE)
     if attribute is None:
         return CHost("generic")

@@ -40,15 +40,16 @@ def multiplies_and_adds(op: BlockOp) -> bool:
 
 
 def _converted(value: SSAValue) -> SSAValue:
-    """Gives the value that is converted, in one or more steps, into this one."""
+    """Gives the value before the conversions, in one or more steps, that make this one."""
     while isinstance(value.owner, CONVERSIONS):
         value = value.owner.operands[0]
     return value
 
 
 def may_reorder(op: BlockOp) -> bool:
-    """Tells if the sum of a contraction may be taken in any order: of integers, and of floats whose
-    addition says so."""
+    """Tells if the sum of a contraction may be taken in any order: sums of integers may, and of
+    floats where the addition says so.
+    """
     add = op.yielded[0].owner
     return isinstance(add, arith.AddiOp) or (
         isinstance(add, arith.AddfOp) and FastMathFlag.REASSOC in add.fastmath.data
@@ -62,8 +63,9 @@ def may_fuse(op: BlockOp) -> bool:
 
 
 def is_computable(op: BlockOp) -> bool:
-    """Tells if all is in f32, or in integers that are extended, by their sign or by zeros as C
-    would extend them, to i32."""
+    """Tells if all values are f32, or are integers that are extended to i32, by sign or zeros as C
+    would extend them.
+    """
     args = op.body.block.args
     if all(arg.type == f32 for arg in args):
         return True

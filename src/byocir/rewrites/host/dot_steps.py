@@ -1,4 +1,4 @@
-"""Instructions that multiply vectors and add the products of neighbours: which there are.
+"""Lists the instructions that multiply vectors and add the products of neighbours.
 
 Where one is, `pack-weights` lays neighbours of a constant side by side, and the C code takes it.
 """
@@ -15,8 +15,10 @@ from byocir.toolchain.cpu import Cpu
 
 @dataclass(frozen=True)
 class DotStep:
-    """`count` neighbours at once, of an operand in which they lie side by side for each lane, as
-    integers of the type `packed`, by the same neighbours of another that all lanes share."""
+    """A step that multiplies `count` neighbours at once. One operand has them side by side for each
+    lane, as integers of the type `packed`; of the other operand all lanes share the same
+    neighbours.
+    """
 
     count: int
     packed: Attribute
@@ -34,6 +36,8 @@ class DotStep:
 
 
 def dot_step_of(weights: Attribute, shared: Attribute, cpu: Cpu) -> DotStep | None:
-    """Gives the step with most neighbours for bytes of these types, if the processor has one."""
+    """Chooses the step with the most neighbours for bytes of these types; None if the processor has
+    none.
+    """
     steps = (DotStep(4, weights), DotStep(2, i16))
     return next((step for step in steps if step.is_on(cpu, shared)), None)

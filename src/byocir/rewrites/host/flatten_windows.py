@@ -1,4 +1,4 @@
-"""flatten-windows: sliding windows as contractions over one flat plane.
+"""flatten-windows: turns sliding windows into contractions over one flat plane.
 
 Does: a contraction whose input is read through windows over its last two dimensions, padded
 or strided (`h * 2 + r - 1`, `w * 2 + s - 1`), reads a copy of that input which holds the padding
@@ -51,8 +51,9 @@ class FlattenWindowsPass(ModulePass):
 
 @dataclass(frozen=True)
 class _Slide:
-    """Index `stride * out + dilation * kernel + begin` into a dimension of `size`; `out` and
-    `kernel` are iterators, the second is None where there is one position."""
+    """Describes an index `stride * out + dilation * kernel + begin` into a dimension of `size`;
+    `out` and `kernel` are iterators, the second is None where there is one position.
+    """
 
     out: int
     count: int
@@ -74,16 +75,16 @@ class _Slide:
 
     @property
     def shift(self) -> int:
-        """The distance from the first position to the last, in elements of a phase."""
+        """The distance from the first position of a window to the last, in elements of a phase."""
         return self.reach // self.stride
 
     @property
     def length(self) -> int:
-        """Elements of each phase."""
+        """The number of elements of each phase."""
         return self.count + self.shift
 
     def known(self, phase: int) -> range:
-        """Gives the elements of a phase that are in the array."""
+        """Gives the range of elements of a phase that are in the array."""
         start = -(-(-self.begin - phase) // self.stride)
         stop = -(-(self.size - self.begin - phase) // self.stride)
         return range(max(start, 0), min(stop, self.length))
@@ -93,7 +94,9 @@ class _Slide:
         return index * self.stride + (phase + self.begin)
 
     def split(self) -> tuple[AffineExpr, AffineExpr]:
-        """Gives the phase and the element, relative to the window's first, of a position."""
+        """Gives the phase of a position in a window, and its element in the phase, relative to the
+        window's first.
+        """
         if self.kernel is None:
             return AffineExpr.constant(0), AffineExpr.constant(0)
         distance = AffineExpr.dimension(self.kernel) * self.dilation
@@ -113,7 +116,7 @@ class _Window:
 
     @property
     def is_flat(self) -> bool:
-        """Tells if rows follow each other already."""
+        """Tells if the rows already follow each other."""
         slides = (self.rows, self.columns)
         return all(s.stride == 1 and s.reach == 0 and s.begin == 0 for s in slides) and (
             self.columns.count == self.columns.size
@@ -138,8 +141,9 @@ def _window(op: BlockOp) -> _Window | None:
 
 
 def _slides(op: BlockOp, operand: int) -> tuple[_Slide, _Slide] | None:
-    """Gives the windows over the last two dimensions of an operand, if nothing else uses iterators
-    of theirs but the other operand those of the kernel."""
+    """Finds the windows over the last two dimensions of an operand; None unless their iterators are
+    used nowhere else, but those of the kernel by the other operand.
+    """
     exprs = op.in_maps[operand].results
     other = {i for expr in op.in_maps[1 - operand].results for i in expr.used_dims()}
     if len(exprs) < 2 or not _shows_all(op, operand):
@@ -163,7 +167,7 @@ def _slides(op: BlockOp, operand: int) -> tuple[_Slide, _Slide] | None:
 
 
 def _shows_all(op: BlockOp, operand: int) -> bool:
-    """Tells if padding is only around the last two dimensions."""
+    """Tells if padding is read around the last two dimensions only."""
     exprs = op.in_maps[operand].results[:-2]
     shape = shape_of(op.ins[operand].type)[: len(exprs)]
     is_linear = all(linear(expr) is not None for expr in exprs)
@@ -206,8 +210,9 @@ def _flatten(op: BlockOp) -> None:
 
 
 def _planes(emit: Emitter, window: _Window) -> SSAValue:
-    """Gives the input with its padding, phase by phase: [outer…, row phase, column phase,
-    plane]."""
+    """Copies the input with its padding, phase by phase: [outer…, row phase, column phase,
+    plane].
+    """
     op, rows, columns = window.op, window.rows, window.columns
     source = op.ins[window.operand]
     outer, element = shape_of(source.type)[:-2], element_type_of(source.type)
@@ -238,8 +243,9 @@ def _padding(pad: Attribute | None) -> Number:
 
 
 def _contracted(emit: Emitter, window: _Window, planes: SSAValue) -> SSAValue:
-    """Gives the contraction with one iterator for rows and columns, on planes; its result is as
-    long as all rows with what is between them."""
+    """Makes the contraction on planes with one iterator for rows and columns; its result is as long
+    as all rows with what is between them.
+    """
     op, rows, columns = window.op, window.rows, window.columns
     fill = op.outs[0].owner
     assert isinstance(fill, FillOp)
@@ -278,7 +284,7 @@ def _map(op: BlockOp, exprs: Sequence[AffineExpr]) -> AffineMap:
 
 
 def _without(map_: AffineMap, iterator: int) -> AffineMap:
-    """Gives the map where an iterator that it does not use is gone."""
+    """Drops from a map an iterator that it does not use."""
     dims = [
         AffineExpr.dimension(i - (i > iterator)) if i != iterator else AffineExpr.constant(0)
         for i in range(map_.num_dims)

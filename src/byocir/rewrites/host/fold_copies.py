@@ -1,4 +1,4 @@
-"""fold-copies: blocks that only move, or widen, the elements of a constant become constants.
+"""fold-copies: replaces blocks that only move, or widen, the elements of a constant by constants.
 
 Requires: blocks in value form. Looks at functions without `byoc.target`.
 
@@ -40,7 +40,7 @@ class FoldCopiesPass(ModulePass):
 
 
 def _source(value: SSAValue) -> SSAValue:
-    """Gives the value whose sign is extended, in one or more steps, into this one."""
+    """Gives the value before the sign extensions, in one or more steps, that make this one."""
     while isinstance(value.owner, arith.ExtSIOp):
         value = value.owner.input
     return value

@@ -1,4 +1,4 @@
-"""fuse-blocks: producers into the blocks that read them, scalar constants into bodies.
+"""fuse-blocks: fuses producers into the blocks that read them, and scalar constants into bodies.
 
 Does: where a block without reductions computes a value that one other block reads, once for each
 of its points, that one computes it itself and the value is never stored, up to so many arrays that
@@ -56,7 +56,7 @@ class FuseBlocksPass(ModulePass):
 
 
 def fuse_into(op: BlockOp) -> BlockOp:
-    """Fuses all producers of a block, and theirs, which were fused before."""
+    """Fuses into a block all its producers, and theirs, which were fused before."""
     current = op
     while (position := _fusible(current)) is not None:
         current = fuse_producer(current, position)
@@ -72,7 +72,7 @@ def with_numbers(op: BlockOp) -> BlockOp:
 
 
 def _fusible(op: BlockOp) -> int | None:
-    """Gives the position of an input whose producer can be fused."""
+    """Finds an input whose producer can be fused; gives its position, or None."""
     if not op.in_value_form or is_contraction(op):
         return None
     return next((i for i in range(len(op.ins)) if _can_fuse(op, i)), None)
@@ -93,13 +93,15 @@ def _can_fuse(op: BlockOp, position: int) -> bool:
 
 
 def _is_short(*blocks: BlockOp) -> bool:
-    """Tells whether the bodies of blocks make one of a length that helps."""
+    """Tells whether the bodies of blocks together are short enough for fusing to help."""
     ops = (inner for block in blocks for inner in block.body.block.ops)
     return all(total <= MOST_OPS for total in accumulate(LONG_OPS.get(type(op), 1) for op in ops))
 
 
 def is_map(op: BlockOp) -> bool:
-    """Tells if each element of the only result is computed on its own, from the inputs alone."""
+    """Tells if a block computes each element of its only result by itself, from the inputs
+    alone.
+    """
     if op.reductions or op.where is not None or op.bases or len(op.outs) != 1:
         return False
     if not isinstance(op.outs[0].owner, EmptyOp):
@@ -109,8 +111,10 @@ def is_map(op: BlockOp) -> bool:
 
 
 def _reads_each_once(op: BlockOp, map_: AffineMap) -> bool:
-    """Tells if no element is read at two points: each index follows one iterator, and all do. Where
-    nothing is reduced, a sum of iterators, as in a plane of rows, does as well."""
+    """Tells if a block reads no element at two points: each index follows one iterator, and all
+    iterators are followed. Where nothing is reduced, a sum of iterators, as in a plane of rows,
+    will do, too.
+    """
     forms = [linear(expr) for expr in map_.results]
     used = [i for form in forms if form is not None for i, _ in form.terms]
     alone = all(form is not None and len(form.terms) <= 1 for form in forms)
@@ -120,7 +124,7 @@ def _reads_each_once(op: BlockOp, map_: AffineMap) -> bool:
 
 
 def fuse_producer(op: BlockOp, position: int) -> BlockOp:
-    """Gives the block in which an input is computed where it is read."""
+    """Makes the block in which an input is computed where it is read."""
     producer = op.ins[position].owner
     assert isinstance(producer, BlockOp)
     at = _inverse(producer, op.in_maps[position])
@@ -142,7 +146,9 @@ def fuse_producer(op: BlockOp, position: int) -> BlockOp:
 
 
 def _inverse(producer: BlockOp, map_: AffineMap) -> list[AffineExpr]:
-    """Gives the value of each iterator of a producer where its result is read at `map_`."""
+    """Gives the value of each iterator of a producer at the point whose result is read at
+    `map_`.
+    """
     at: list[AffineExpr] = [AffineExpr.constant(0)] * len(producer.iterators)
     for expr, index in zip(producer.out_maps[0].results, map_.results, strict=True):
         if isinstance(expr, AffineDimExpr):
@@ -151,8 +157,9 @@ def _inverse(producer: BlockOp, map_: AffineMap) -> list[AffineExpr]:
 
 
 def _joined(op: BlockOp, producer: BlockOp, position: int) -> Region:
-    """Gives the producer's body, then the block's, which uses what that yields. Both are moved:
-    copies of a body that grows at each step would cost the square of its length."""
+    """Joins the producer's body with the block's, which uses what the first yields. Both are moved:
+    copies of a body that grows at each step would cost the square of its length.
+    """
     old, block = op.body.block, producer.body.block
     computed, inputs = producer.yielded[0], len(producer.ins)
     _end(block).erase()
@@ -170,7 +177,7 @@ def _joined(op: BlockOp, producer: BlockOp, position: int) -> Region:
 
 
 def _end(block: Block) -> Operation:
-    """Takes the end off a body."""
+    """Detaches the end of a body and gives it."""
     end = block.last_op
     assert isinstance(end, YieldOp)
     end.detach()
@@ -178,7 +185,7 @@ def _end(block: Block) -> Operation:
 
 
 def _drop(block: Block, args: Sequence[BlockArgument]) -> None:
-    """Erases arguments of a body and the ops that use them, which nobody needs."""
+    """Erases arguments of a body that nothing needs, and the ops that use them."""
     unknown: set[SSAValue] = {arg for arg in args if arg.first_use is not None}
     dead: list[Operation] = []
     for op in block.ops if unknown else ():
@@ -192,7 +199,7 @@ def _drop(block: Block, args: Sequence[BlockArgument]) -> None:
 
 
 def _detached(op: BlockOp, location: LocationAttr) -> Region:
-    """Gives the body of a block, for another block at a location."""
+    """Takes the body from a block, for another block at this location."""
     end = op.body.block.last_op
     assert end is not None
     end.location = location
@@ -203,8 +210,9 @@ def _detached(op: BlockOp, location: LocationAttr) -> Region:
 
 
 def _scalar(op: BlockOp) -> int | None:
-    """Gives the position of an input that is a constant of one element, of a type that bodies
-    compute in."""
+    """Finds an input that is a constant of one element, of a type that bodies compute in; gives its
+    position, or None.
+    """
     whole = op.whole
     for i, value in enumerate(op.ins):
         owner = value.owner
@@ -221,7 +229,7 @@ def _scalar(op: BlockOp) -> int | None:
 
 
 def _with_number(op: BlockOp, position: int) -> BlockOp:
-    """Gives the block with an input as a constant of its body."""
+    """Makes the block with an input as a constant of its body."""
     owner = op.ins[position].owner
     assert isinstance(owner, ConstantOp)
     element: Attribute = element_type_of(owner.result.type)

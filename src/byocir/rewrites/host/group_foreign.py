@@ -1,4 +1,4 @@
-"""group-foreign: foreign ops that can run one after the other become one call.
+"""group-foreign: makes one call of foreign ops that can run one after the other.
 
 Does: moves ops so that as many foreign ones as possible follow each other, and each such group into
 a private function marked `byoc.whole`, with the constants that it uses. What runs foreign ops then
@@ -53,7 +53,7 @@ class GroupForeignPass(ModulePass):
 
 
 def _blocks(function: FuncOp) -> list[Block]:
-    """Gives the blocks with foreign ops of a function on tensors, and of its loops, each once."""
+    """Yields the blocks with foreign ops of a function on tensors, and of its loops, each once."""
     if any(isinstance(type_, MemRefType) for type_ in function.function_type.inputs):
         return []
     found = (op for op in function.walk() if isinstance(op, ForeignOp))
@@ -69,8 +69,9 @@ def _is_inside_foreign(op: Operation) -> bool:
 
 
 def _can_join(op: Operation) -> bool:
-    """Tells if an op runs as well in one model with others: ONNX Runtime is asked for it, and has
-    all that is in it."""
+    """Tells if an op can run in one model with others: ONNX Runtime may be asked for it and for all
+    ops inside it, which are ops of graphs, and not calls, say.
+    """
     if not isinstance(op, ForeignOp):
         return False
     inner = [each.op_type.data for each in op.walk() if isinstance(each, ForeignOp)]
@@ -80,7 +81,7 @@ def _can_join(op: Operation) -> bool:
 
 
 def _groups(block: Block) -> list[list[Operation]]:
-    """Gives the groups of two ops or more, in a block that is in their order."""
+    """Yields groups of two ops or more, with the ops of the block put into that order."""
     joins = {op: _can_join(op) for op in block.ops}
     if sum(joins.values()) < 2:
         return []
@@ -96,9 +97,9 @@ def _groups(block: Block) -> list[list[Operation]]:
 
 
 def _turns(joins: Mapping[Operation, bool]) -> dict[Operation, int]:
-    """Numbers the turn in which each op of a block runs if all that can run runs, of one kind
-    and then of the other: those that can join in odd turns, the rest in even ones, and what ends
-    the block in the last.
+    """Numbers the turn in which each op of a block runs if all that can run runs, of one kind and
+    then of the other. Ops that can join have odd turns, others even ones; the op that ends the
+    block has the last.
 
     An op uses nothing that is made after it, so one pass over the block finds them all.
     """
@@ -113,7 +114,7 @@ def _turns(joins: Mapping[Operation, bool]) -> dict[Operation, int]:
 
 
 def _before(op: Operation, here: Collection[Operation]) -> Iterator[Operation]:
-    """Gives those of some ops that make what an op uses, or what is in it."""
+    """Lists those of some ops that make values for an op, or for ops inside it."""
     for each in op.walk():
         for value in each.operands:
             if isinstance(value.owner, Operation) and value.owner in here:
@@ -121,7 +122,7 @@ def _before(op: Operation, here: Collection[Operation]) -> Iterator[Operation]:
 
 
 def _outlined(group: Sequence[Operation], name: str) -> FuncOp:
-    """Gives the function of a group, which a call replaces."""
+    """Makes a function of a group, and a call that replaces it."""
     members = set(group)
     given, constants = _read_from_outside(group, members)
     made = [result for op in group for result in op.results]
@@ -141,8 +142,9 @@ def _outlined(group: Sequence[Operation], name: str) -> FuncOp:
 def _read_from_outside(
     group: Sequence[Operation], members: set[Operation]
 ) -> tuple[list[SSAValue], list[Constant]]:
-    """Lists the values that a group reads and does not make, each once in order: those it is given,
-    and constants."""
+    """Lists the values that a group reads and does not make, each once in order: those to pass in,
+    and constants.
+    """
     given: list[SSAValue] = []
     constants: list[Constant] = []
     for value in dict.fromkeys(value for op in group for value in read_by(op)):
@@ -157,7 +159,7 @@ def _read_from_outside(
 def _call(
     name: str, given: Sequence[SSAValue], results: Sequence[SSAValue], group: Sequence[Operation]
 ) -> CallOp:
-    """Gives a call at the place of a group's first op, with the locations of all."""
+    """Makes a call at the place of a group's first op, with the locations of all."""
     call = CallOp(name, given, [result.type for result in results])
     call.location = fuse(*(op.location for op in group))
     block = group[0].parent
@@ -169,8 +171,9 @@ def _call(
 def _replace_outside(
     results: Sequence[SSAValue], called: Sequence[SSAValue], members: set[Operation]
 ) -> None:
-    """Lets what is no part of a group use the results of its call. The operands of each user are
-    set once: it may use all of them."""
+    """Makes ops outside of a group use the results of its call. The operands of each user are set
+    once: it may use all of them.
+    """
     new = dict(zip(results, called, strict=True))
     for result, value in new.items():
         value.name_hint = result.name_hint
@@ -182,8 +185,8 @@ def _replace_outside(
 def _moved(
     group: Sequence[Operation], given: Sequence[SSAValue], constants: Sequence[Constant]
 ) -> Block:
-    """Gives a block that has the ops of a group, and constants of its own, and takes what it is
-    given.
+    """Makes a block with the ops of a group and constants of its own, which takes the other values
+    as arguments.
     """
     body = Block(arg_types=[value.type for value in given])
     inside: dict[SSAValue, SSAValue] = dict(zip(given, body.args, strict=True))
@@ -206,7 +209,7 @@ def _erase_unused(constants: Iterable[Constant]) -> None:
 
 
 def _is_in(op: Operation, members: set[Operation]) -> bool:
-    """Tells if an op is one of these, or in a graph of one."""
+    """Tells if an op is one of these, or inside one."""
     around: Operation | None = op
     while around is not None and around not in members:
         around = around.parent_op()

@@ -1,4 +1,4 @@
-"""order-weights: constants of contractions in the order in which sums run over them.
+"""order-weights: orders the dimensions of constants in contractions as sums run over them.
 
 Does: a constant that a contraction reads gets its dimensions in the order of the block's iterators,
 those of sums first: weights [o, c, r, s] of a convolution that sums over r, s and c become

@@ -1,4 +1,4 @@
-"""outline-branches: the graphs of an If become functions, which are lowered like all others.
+"""outline-branches: makes functions of the graphs of an If, which are lowered like all others.
 
 Does: each graph of an If moves into a private function that takes what the graph uses from outside,
 and a call of that function takes its place. Constants from outside are copied into it. So do the
@@ -56,7 +56,7 @@ class OutlineBranchesPass(ModulePass):
 
 
 def _outermost(function: FuncOp) -> Iterator[ForeignOp]:
-    """Control flow that lies in no other."""
+    """Yields the control flow that lies in no other."""
     for op in function.walk():
         if isinstance(op, ForeignOp) and op.is_control_flow:
             around = op.parent_op()
@@ -87,7 +87,7 @@ def _has_held_results(op: Operation) -> TypeGuard[ForeignOp]:
 
 
 def _cut(op: ForeignOp) -> None:
-    """Leaves nothing in graphs with an op that fails."""
+    """Replaces the ops of a graph that contains an op which fails by one that ends the run."""
     for graph in op.graphs:
         block, last = graph.block, graph.block.last_op
         failing = [each for each in block.ops if FAILS in each.attributes]
@@ -103,7 +103,7 @@ def _cut(op: ForeignOp) -> None:
 
 
 def _outlined(graph: Region, name: str) -> FuncOp:
-    """Gives a function of what a graph does, which calls it from now on."""
+    """Makes a function of the ops of a graph, which calls it from now on."""
     old, around = graph.block, graph.parent
     assert around is not None
     used = _from_outside(graph)
@@ -136,7 +136,7 @@ def _outlined(graph: Region, name: str) -> FuncOp:
 
 
 def _from_outside(graph: Region) -> list[SSAValue]:
-    """Gives the values that a graph uses and does not make, each once, in order."""
+    """Lists the values that a graph uses and does not make, each once, in order."""
     op = graph.parent
     assert op is not None
     found: dict[SSAValue, None] = {}

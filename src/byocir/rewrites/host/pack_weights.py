@@ -1,4 +1,4 @@
-"""pack-weights: constants of contractions in the order in which tiles read them.
+"""pack-weights: orders constants of contractions as tiles read them.
 
 Does: a contraction with a constant operand reads a copy of it, laid out as [parallel iterators,
 panel, reduction iterators, lane]: a panel holds what one column of tiles needs, one vector after
@@ -67,7 +67,7 @@ class PackWeightsPass(ModulePass):
 
 @dataclass(frozen=True)
 class _Neighbours:
-    """The neighbours along a reduction iterator that a step takes at once."""
+    """The neighbours along a reduction iterator that one step takes at once."""
 
     iterator: int
     step: DotStep
@@ -133,8 +133,9 @@ def _packing(op: BlockOp, cpu: Cpu) -> _Packing | None:
 
 
 def _neighbours(op: BlockOp, weights: int, cpu: Cpu) -> _Neighbours | None:
-    """Gives the innermost reduction iterator of a contraction of 8-bit integers, if neighbours
-    along it are neighbours in both operands."""
+    """Finds the innermost reduction iterator of a contraction of 8-bit integers along which both
+    operands have neighbours that a step of the processor can take; None if there is none.
+    """
     inner = op.reductions[-1]
     image = op.in_maps[1 - weights].results
     last = linear(image[-1])
@@ -154,8 +155,7 @@ def _neighbours(op: BlockOp, weights: int, cpu: Cpu) -> _Neighbours | None:
 
 
 def _ends(op: BlockOp, operand: int, inner: int) -> bool:
-    """Tells if the steps behind the last one of an iterator, and they alone, read outside of an
-    operand."""
+    """Tells if an operand is read past its array exactly by the steps past an iterator's end."""
     map_, shape = op.in_maps[operand], shape_of(op.ins[operand].type)
     at = [axis for axis, expr in enumerate(map_.results) if inner in expr.used_dims()]
     alone = [axis for axis in at if isinstance(map_.results[axis], AffineDimExpr)]
@@ -206,7 +206,7 @@ def _pack(packing: _Packing) -> None:
 
 
 def _pads(packing: _Packing) -> list[Attribute | None]:
-    """Gives the pads of the operands: zeros opposite those that fill up the weights."""
+    """Gives the pads of the operands: zeros are read where the weights were filled up."""
     pads = list(packing.op.pad_values)
     if not packing.has_whole_steps:
         other = 1 - packing.weights
@@ -226,8 +226,9 @@ def _only_read(value: SSAValue) -> bool:
 
 
 def _split(packing: _Packing) -> tuple[list[IteratorAttr], list[AffineExpr]]:
-    """Gives the iterators with the lane as panel and lane, and the one with neighbours as their
-    group and a place in it, and what the old iterators are in them."""
+    """Splits the lane into panels and lanes, and the iterator with neighbours into groups and
+    places in them; gives the new iterators, and the old ones in terms of them.
+    """
     op, found = packing.op, packing.neighbours
     widths = {packing.lane: packing.width, **({found.iterator: found.step.count} if found else {})}
     if packing.panels == 1 and packing.is_full:
@@ -248,7 +249,7 @@ def _panels(
     dims: Sequence[AffineExpr],
     map_: AffineMap,
 ) -> tuple[SSAValue, list[AffineExpr]]:
-    """Gives the packed constant, as a copy, and where the contraction reads it."""
+    """Packs the constant, by a copy; gives it, and the index at which the contraction reads it."""
     value, found = packing.op.ins[packing.weights], packing.neighbours
     used = _used(map_)
     lane = max(dims[packing.lane].used_dims())
@@ -273,7 +274,7 @@ def _step(x: Emitted, w: Emitted, acc: Emitted) -> Emitted:
 
 
 def _body(packing: _Packing) -> Region:
-    """Gives the contraction's body for what is packed, which may be wider."""
+    """Makes the contraction's body for what is packed, which may be of a wider type."""
     op, found = packing.op, packing.neighbours
     types = [element_type_of(value.type) for value in (*op.ins, *op.outs)]
     if found is None or found.step.packed == types[packing.weights]:

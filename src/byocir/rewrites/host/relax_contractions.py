@@ -67,7 +67,7 @@ def _relax(function: FuncOp) -> None:
 
 
 def _follow(block: Block, exact: set[SSAValue]) -> None:
-    """Adds the values of a block that lead to integers to `exact`, against the flow."""
+    """Adds to `exact` the values of a block that lead to integers, walking against the flow."""
     for op in reversed(list(block.ops)):
         if isinstance(op, ForOp):
             _follow_loop(op, exact)
@@ -76,8 +76,9 @@ def _follow(block: Block, exact: set[SSAValue]) -> None:
 
 
 def _follow_loop(op: ForOp, exact: set[SSAValue]) -> None:
-    """Marks the values that a loop carries as exact where the next iteration needs them so, until
-    nothing is new."""
+    """Adds to `exact` the values that a loop carries where the next iteration needs them so, until
+    nothing is new.
+    """
     known = -1
     while known < len(exact):
         known = len(exact)
@@ -90,8 +91,9 @@ def _follow_loop(op: ForOp, exact: set[SSAValue]) -> None:
 
 
 def _leads_to_integers(op: Operation) -> bool:
-    """Tells if an op rounds or compares floats to integers, or may: of others than blocks, loops,
-    routines and calls nothing is known."""
+    """Tells if an op rounds or compares floats to integers, or may: nothing is known of ops other
+    than blocks, loops, routines and calls.
+    """
     if isinstance(op, BlockOp):
         return any(isinstance(inner, arith.FPToSIOp | arith.FPToUIOp) for inner in op.walk())
     if isinstance(op, ExternOp):

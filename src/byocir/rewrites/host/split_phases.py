@@ -1,4 +1,4 @@
-"""split-phases: contractions that skip points by a stride, as several that skip none.
+"""split-phases: splits contractions that skip points by a stride into several that skip none.
 
 Does: a transposed convolution with stride s sums, for the result at place i, over those positions k
 of its kernel for which `i + b - k` is a multiple of s. The results at the places p, s + p, 2 s + p,
@@ -71,7 +71,7 @@ class _Phase:
 
     @property
     def backwards(self) -> _Phase:
-        """The same with the sum in the opposite order."""
+        """The same phase with the sum in the opposite order."""
         last = self.positions - 1
         k0, begin = self.k0 + last * self.step, self.begin + last * self.apart
         return _Phase(self.place, self.count, self.positions, k0, -self.step, begin, -self.apart)
@@ -92,8 +92,9 @@ class _Dim:
     begin: int
 
     def phases(self, size: int, kernel: int, reorder: bool) -> list[_Phase]:
-        """Gives the phases of a result of `size`; those with sums over the elements in their order
-        where `reorder` allows that."""
+        """Lists the phases of a result of `size`; where `reorder` allows it, sums run over the
+        elements in their order.
+        """
         made: list[_Phase] = []
         for place in range(min(self.stride, size)):
             count = -(-(size - place) // self.stride)
@@ -112,8 +113,9 @@ class _Dim:
 
 @dataclass(frozen=True)
 class _Strided:
-    """A contraction whose guards leave out what strides do not meet: it reads operand `image`
-    through `dims`, and weights at the iterators themselves."""
+    """A contraction whose guards leave out the points that strides do not meet: it reads operand
+    `image` through `dims`, and weights at the iterators themselves.
+    """
 
     op: BlockOp
     image: int
@@ -121,7 +123,7 @@ class _Strided:
 
     @property
     def phases(self) -> list[tuple[_Phase, ...]]:
-        """The phases of all dimensions, the last one's innermost."""
+        """The combinations of the phases of all dimensions, the last one's innermost."""
         extents, reorder = self.op.extents, may_reorder(self.op)
         return list(product(*(d.phases(extents[d.i], extents[d.k], reorder) for d in self.dims)))
 
@@ -142,7 +144,9 @@ def _strided(op: BlockOp) -> _Strided | None:
 
 
 def _dim(op: BlockOp, image: int, guard: AffineExpr) -> _Dim | None:
-    """Gives the dimension of which a guard `-((i + begin - dilation * k) mod stride)` tells."""
+    """Reads the dimension that a guard `-((i + begin - dilation * k) mod stride)` describes; None
+    for another guard.
+    """
     form = form_of(guard)
     if len(form.terms) != 1 or form.constant or form.terms[0][1] >= 0:
         return None
@@ -166,8 +170,7 @@ def _dim(op: BlockOp, image: int, guard: AffineExpr) -> _Dim | None:
 
 
 def _stands_alone(op: BlockOp, image: int, dims: Sequence[_Dim]) -> bool:
-    """Tells if the iterators of all dims are used by nothing but their reads, weights and
-    results."""
+    """Tells if nothing but reads through these dims, weights and results uses their iterators."""
     moving = [i for dim in dims for i in (dim.i, dim.k)]
     read, written = {dim.read for dim in dims}, {dim.out for dim in dims}
     rest = [e for at, e in enumerate(op.in_maps[image].results) if at not in read]
@@ -190,7 +193,7 @@ def _is(expr: AffineExpr, iterator: int) -> bool:
 
 
 def _split(strided: _Strided) -> None:
-    """Puts in place of the block its phases, and copies of them into the result."""
+    """Replaces a block by its phases, and copies of them into the result."""
     op, emit = strided.op, Emitter(strided.op.location)
     result, fill = op.outs[0], op.outs[0].owner
     assert isinstance(fill, FillOp)
@@ -210,7 +213,7 @@ def _split(strided: _Strided) -> None:
 def _contraction(
     emit: Emitter, strided: _Strided, phases: Sequence[_Phase], start: Number
 ) -> SSAValue:
-    """Gives the contraction of one phase; its result has the phase's places only."""
+    """Makes the contraction of one phase, whose result has only the places of that phase."""
     op, image = strided.op, strided.image
     extents, shape = list(op.extents), list(shape_of(op.results[0].type))
     exprs = list(op.in_maps[image].results)

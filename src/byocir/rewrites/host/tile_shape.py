@@ -36,8 +36,9 @@ class TileShape:
 
 
 def lanes_of(cpu: Cpu, extent: int) -> int:
-    """Gives elements of a vector: as many as a register holds, fewer where there are fewer in all;
-    0 where there are too few for any."""
+    """Gives the number of elements in a vector: as many as a register holds, fewer where there are
+    fewer in all; 0 where there are too few for any.
+    """
     lanes = cpu.vector // ELEMENT
     while lanes > extent:
         lanes //= 2
@@ -47,9 +48,10 @@ def lanes_of(cpu: Cpu, extent: int) -> int:
 def tile_shape(
     cpu: Cpu, extent: int, rows: Sequence[int], *, fused: bool, reserved: int = 0
 ) -> TileShape | None:
-    """Gives the cheapest tile for so many elements along the vectors and along each row iterator,
-    the innermost last; None where vectors do not fit. `fused` tells that products are added in one
-    instruction, and need no register of their own; so many rows of registers are `reserved`."""
+    """Chooses the cheapest tile for so many elements along the vectors and along each row iterator,
+    the innermost last; None where vectors do not fit. With `fused`, products are added in one
+    instruction and need no register of their own; so many rows of registers are `reserved`.
+    """
     lanes = lanes_of(cpu, extent)
     if not lanes:
         return None
@@ -68,7 +70,7 @@ def tile_shape(
 
 
 def _cost_of_rows(rows: Sequence[int], height: int, vectors: int) -> float:
-    """Gives the cost of one step of the reduction for all rows."""
+    """Estimates the cost of one step of the reduction for all rows."""
     heights = heights_of(rows, height)
     cost = 1.0
     for axis, (extent, most) in enumerate(zip(rows, heights, strict=True)):
@@ -87,7 +89,7 @@ def _cost_of_tile(rows: int, vectors: int) -> float:
 
 
 def heights_of(rows: Sequence[int], height: int) -> list[int]:
-    """Splits the rows of a tile among the row iterators, the innermost first."""
+    """Splits the height of a tile among the row iterators, the innermost first."""
     heights = [1] * len(rows)
     left = height
     for axis in reversed(range(len(rows))):
@@ -97,8 +99,9 @@ def heights_of(rows: Sequence[int], height: int) -> list[int]:
 
 
 def split(extent: int, most: int) -> list[tuple[int, int, int]]:
-    """Even pieces of at most so many: (start, stop, step) of those of one size, then of the rest,
-    which are one smaller."""
+    """Splits an extent into even pieces of at most so many: (start, stop, step) of those of one
+    size, then of the rest, which are one smaller. 10 by at most 4 → (0, 4, 4), (4, 10, 3).
+    """
     count = -(-extent // most)
     large = -(-extent // count)
     until = (extent - count * (large - 1)) * large

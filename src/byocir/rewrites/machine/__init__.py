@@ -1,4 +1,4 @@
-"""Passes that bring functions in memory down to the instructions of a described machine.
+"""Holds the passes that bring functions in memory down to the instructions of a described machine.
 
 ```
 fuse-epilogues         what follows sums in composites as one block, biases as what sums begin with
@@ -38,14 +38,15 @@ PASSES = (
 
 
 def machine_of(attribute: TargetAttr) -> Machine | None:
-    """Gives the machine that a target describes, if it describes one."""
+    """Gives the machine that a target describes; None if it describes none."""
     machine: Any = find(attribute).machine
     return machine if isinstance(machine, Machine) else None
 
 
 def machines_in(module: ModuleOp, *, in_memory: bool = True) -> Iterator[tuple[FuncOp, Machine]]:
-    """Gives the functions in memory, or those on tensors, that are for described machines, each
-    with its machine."""
+    """Lists the functions in memory, or those on tensors, that are for described machines, each
+    with its machine.
+    """
     for function in list(module.body.block.ops):
         attribute = function.attributes.get(TARGET)
         if not isinstance(function, FuncOp) or not isinstance(attribute, TargetAttr):
@@ -58,8 +59,9 @@ def machines_in(module: ModuleOp, *, in_memory: bool = True) -> Iterator[tuple[F
 
 
 def searched_composites(module: ModuleOp) -> Iterator[tuple[CompositeOp, Machine]]:
-    """Gives the composites on tensors whose schedules byocir finds, each with its machine: scripts
-    that targets give name the blocks of their patterns."""
+    """Lists the composites on tensors whose schedules byocir finds, each with its machine. Scripts
+    that targets give name the blocks of their patterns.
+    """
     for function, machine in machines_in(module, in_memory=False):
         attribute = function.attributes[TARGET]
         if isinstance(attribute, TargetAttr) and find(attribute).is_searched:

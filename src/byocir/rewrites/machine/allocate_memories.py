@@ -1,4 +1,4 @@
-"""allocate-memories: rows of a machine's memories for its buffers.
+"""allocate-memories: gives a machine's buffers rows of its memories.
 
 Does: gives each buffer the first row that it takes, as `{row = 128 : i64}`. Buffers that are not
 used at once share rows; as long as there is room, those of neighbouring steps do not, so that units
@@ -47,7 +47,7 @@ class AllocateMemoriesPass(ModulePass):
 
 
 def allocated(machine: Machine, body: Block) -> Mapping[AllocOp, int]:
-    """Gives the first row of each buffer of a body; raises ByocirError B272, and B273 for FIFOs."""
+    """Finds the first row of each buffer of a body; raises ByocirError B272, and B273 for FIFOs."""
     check_fifos(machine, body)
     lives, found = Lives(ops_in(machine, body)), dict[AllocOp, int]()
     for memory, own in lives.of.items():

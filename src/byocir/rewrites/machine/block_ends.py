@@ -26,30 +26,31 @@ Operator = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Ends(NamedTuple):
-    """The least and the greatest values of some integers: arrays that broadcast against the space
-    that these are of."""
+    """The least and the greatest values of some integers, as arrays that broadcast over the space
+    of these integers.
+    """
 
     low: np.ndarray
     high: np.ndarray
 
     @staticmethod
     def of(interval: Interval, rank: int = 0) -> Ends:
-        """Gives the ends of numbers that all lie in an interval."""
+        """Makes the ends of numbers that all lie in an interval."""
         type_ = _type_for(interval)
         return Ends(*(np.asarray(end, type_).reshape((1,) * rank) for end in interval))
 
     @property
     def interval(self) -> Interval:
-        """The interval that all of them lie in."""
+        """The interval in which all of the integers lie."""
         return Interval(int(self.low.min()), int(self.high.max()))
 
     @property
     def are_known(self) -> bool:
-        """Tells whether each of them is one number."""
+        """Tells whether each of the integers can be one number only."""
         return bool(np.array_equal(self.low, self.high))
 
     def corners(self, other: Ends, apply: Operator) -> Ends:
-        """Gives the ends of an operation that is monotone in each of its operands."""
+        """Computes the ends of an operation that is monotone in each of its operands."""
 
         def exact(a: int, b: int) -> int:
             return int(apply(np.array(a, object), np.array(b, object)))
@@ -60,16 +61,16 @@ class Ends(NamedTuple):
         return Ends(reduce(np.minimum, found), reduce(np.maximum, found))
 
     def within(self, interval: Interval) -> bool:
-        """Tells whether all of them lie in an interval."""
+        """Tells whether all of the integers lie in an interval."""
         return interval.contains(self.interval)
 
     def clamped(self, to: Ends) -> Ends:
-        """Gives the ends of these once they are clamped between others."""
+        """Computes the ends of the integers once they are clamped between others."""
         low, high = (np.minimum(np.maximum(end, to.low), to.high) for end in self)
         return Ends(low, high)
 
     def with_other(self, other: Interval) -> Ends:
-        """Gives the ends of these and of another interval's numbers."""
+        """Widens the ends by the numbers of an interval."""
         return Ends(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
 
 
@@ -91,7 +92,7 @@ EXACT: Mapping[type[Operation], Operator] = {
 
 
 def ends_of(value: SSAValue) -> Ends | None:
-    """Gives the ends of an array's elements, of its rank; None for floats."""
+    """Bounds the elements of an array, in arrays of its rank; None for floats."""
     return _ends_of(value, through=True)
 
 
@@ -116,8 +117,9 @@ def _ends_of(value: SSAValue, *, through: bool) -> Ends | None:
 
 
 def _of_argument(value: SSAValue) -> Ends | None:
-    """Gives the ends of what a composite is given: numbers, or what another one made, whose last
-    block bounds them, whatever it reads."""
+    """Bounds an argument of a composite: a constant, or what another composite made, whose last
+    block bounds it, whatever that block reads.
+    """
     assert isinstance(value, BlockArgument)
     home = value.block.parent_op()
     if not isinstance(home, CompositeOp):
@@ -153,7 +155,7 @@ def _of_block(op: BlockOp, *, through: bool) -> Ends | None:
 
 
 def _summed(op: BlockOp, term: Ends) -> Ends:
-    """Gives the ends of sums over the iterators that a block reduces."""
+    """Bounds sums over the iterators that a block reduces."""
     axes = tuple(op.reductions)
     times = 1
     for i in axes:
@@ -163,7 +165,7 @@ def _summed(op: BlockOp, term: Ends) -> Ends:
 
 
 def _in_result(op: BlockOp, found: Ends | None) -> Ends | None:
-    """Gives ends over a block's iterators as ends over the dimensions of its result."""
+    """Converts ends over a block's iterators to ends over the dimensions of its result."""
     dims = [e.position for e in op.out_maps[0].results if isinstance(e, AffineDimExpr)]
     if found is None or len(dims) != len(op.out_maps[0].results) or op.bases:
         return None
@@ -175,8 +177,9 @@ def _in_result(op: BlockOp, found: Ends | None) -> Ends | None:
 
 
 def scalar_ends(op: BlockOp, *, through: bool = True) -> dict[SSAValue, Ends]:
-    """Gives the ends of all integers of a block's body, over its iterators: what wraps may be any
-    number of its type."""
+    """Bounds all integers of a block's body, over its iterators; one that may wrap may be any
+    number of its type.
+    """
     found: dict[SSAValue, Ends] = {}
     rank, values = len(op.extents), [*op.ins, *op.outs]
     pads = [*op.pad_values, *[None] * len(op.outs)]
@@ -198,8 +201,7 @@ def scalar_ends(op: BlockOp, *, through: bool = True) -> dict[SSAValue, Ends]:
 
 
 def exact_ends(op: Operation, known: Mapping[SSAValue, Ends], rank: int) -> Ends | None:
-    """Gives the ends of an integer as if its type had no bounds; None for an operation that is not
-    known."""
+    """Bounds an integer as if its type had no limits; None for an operation that is not known."""
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
         return Ends.of(Interval.at(int(number(op.value))), rank)
     operands = [known.get(value) for value in op.operands]
@@ -217,7 +219,7 @@ def exact_ends(op: Operation, known: Mapping[SSAValue, Ends], rank: int) -> Ends
 
 
 def _over_iterators(given: Ends, map_: AffineMap, extents: Sequence[int]) -> Ends:
-    """Gives ends over an array's dimensions as ends over a block's iterators."""
+    """Converts ends over an array's dimensions to ends over a block's iterators."""
     used: list[int | None] = []
     for expr, size in zip(map_.results, given.low.shape, strict=True):
         position = expr.position if isinstance(expr, AffineDimExpr) else None

@@ -1,4 +1,4 @@
-"""FIFOs in programs of machines: rows must leave in the order in which they came."""
+"""Checks FIFOs in programs of machines: rows must leave in the order in which they came."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _Row = tuple[SSAValue, int]
 
 def check_fifos(machine: Machine, body: Block) -> None:
     """Raises ByocirError B273 for a program that takes rows out of a FIFO in another order than it
-    puts them in, before it does, or some of them twice or never. Buffers have no rows yet."""
+    puts them in, or too early, twice or never. Buffers have no rows yet.
+    """
     if not any(memory.fifo for memory in machine.memories):
         return
     inside: dict[Memory, deque[tuple[_Row, Call]]] = defaultdict(deque)
@@ -34,7 +35,7 @@ def check_fifos(machine: Machine, body: Block) -> None:
 
 
 def _taken(call: Call) -> Iterator[Place]:
-    """Gives the places in FIFOs whose rows a call takes, in its order."""
+    """Lists the places in FIFOs from which a call takes rows, in its order."""
     positions = call.kind.fit.operands
     for name in sorted(positions, key=lambda name: positions[name]):
         at = call.places[name]

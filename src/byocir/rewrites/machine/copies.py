@@ -1,4 +1,4 @@
-"""Copies between memories of a machine: the block that one is, and what it costs."""
+"""Describes copies between memories of a machine: the block that a copy is, and what it costs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from byocir.machine.parts import Bools, Ints
 
 
 def identity(element: Attribute, shape: Shape, source: Memory, into: Memory) -> BlockOp:
-    """Gives the block that moves an array from one memory to another, as a program of its own."""
+    """Makes the block that moves an array from one memory to another, as a program of its own."""
     outside = Block(arg_types=[buffer(element, shape, memory.scope) for memory in (source, into)])
     extents = enumerate(shape)
     iterators = [IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, n) for i, n in extents]
@@ -34,8 +34,9 @@ def identity(element: Attribute, shape: Shape, source: Memory, into: Memory) -> 
 
 @dataclass(frozen=True)
 class Copies:
-    """Copies of arrays of one element type, as large as these arrays of sizes say, from one memory
-    to another."""
+    """Describes copies of arrays of one element type from one memory to another; the arrays have
+    these sizes, of which there may be many.
+    """
 
     element: Attribute
     shape: Sequence[Ints]
@@ -43,17 +44,19 @@ class Copies:
     into: Memory
 
     def block(self, shape: Sequence[int]) -> BlockOp:
-        """Gives the block that one of them is, as a program of its own."""
+        """Makes the block that one copy is, as a program of its own."""
         return identity(self.element, tuple(shape), self.source, self.into)
 
     def cycles(self, machine: Machine) -> dict[str, Floats]:
-        """Gives the cycles by the unit that makes a copy in the fewest; infinitely many where no
-        instruction does."""
+        """Counts the cycles of each copy, by the unit that makes it in the fewest; infinitely many
+        where no instruction does it.
+        """
         return least_cycles(machine, self.block([2] * len(self.shape)), self.shape, "memories")
 
     def in_rows(self, machine: Machine, memory: Memory) -> Bools:
-        """Tells where an array is one block of rows of a memory, and calls that copy it do not part
-        these."""
+        """Marks where an array fits into one block of rows of a memory, which the calls that copy
+        it do not part.
+        """
         rank = min(len(self.shape), len(memory.row))
         lanes = slice(len(self.shape) - rank, None)
         pairs = zip(self.shape[lanes], memory.row[-rank:], strict=False)
@@ -68,7 +71,9 @@ class Copies:
         return asked(parts_none, self.shape, is_block) > 0
 
     def refused(self, machine: Machine) -> ByocirError:
-        """Says what instructions say to copies of which none does the first."""
+        """Makes the error that no instruction does the first of the copies, with what instructions
+        say to it.
+        """
         shape, reasons = [size.flat[0].item() for size in self.shape], list[str]()
         block = self.block(shape)
         plans_of(machine, block, block.extents, "memories", reasons)

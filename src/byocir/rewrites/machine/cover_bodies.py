@@ -1,5 +1,5 @@
-"""Covers what a block computes with instructions, each of which does a part of it: the chain of
-them that takes the fewest cycles.
+"""Covers what a block computes with instructions, each of which does a part of it: it finds the
+chain that takes the fewest cycles.
 
 A part ends in one value of the body and begins with others: what arrays hold, numbers, or results
 of other parts, in the memories that the instruction has its operands in.
@@ -36,7 +36,9 @@ taken."""
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """An array that the block reads, by its position, or a number of its body."""
+    """An input of a piece: an array that the block reads, by its position, or a number of the
+    block's body.
+    """
 
     value: SSAValue
     position: int | None = None
@@ -45,7 +47,8 @@ class Given:
 @dataclass(frozen=True, eq=False)
 class Piece:
     """A part of a body that an instruction does, with the pieces in front of it; `cycles` are those
-    of all."""
+    of all.
+    """
 
     value: SSAValue
     form: BlockPattern
@@ -57,7 +60,7 @@ class Piece:
 
 
 class Cover:
-    """The ways to do a block on tensors that computes element by element."""
+    """Finds the ways to do a block on tensors that computes element by element."""
 
     def __init__(self, machine: Machine, op: BlockOp) -> None:
         self.machine, self.op = machine, op
@@ -71,8 +74,9 @@ class Cover:
         self._known: dict[tuple[SSAValue, Memory], Piece | None] = {}
 
     def best(self, memories: Sequence[Memory]) -> Piece | None:
-        """Gives the piece that ends in what the block yields, in one of these memories; None where
-        there is none, for which `reasons` are told."""
+        """Finds the cheapest piece that ends in what the block yields, in one of these memories;
+        None where there is none, for which `reasons` are told.
+        """
         (root,) = self.op.yielded
         found = [piece for memory in memories if (piece := self._best(root, memory)) is not None]
         if found:
@@ -92,7 +96,7 @@ class Cover:
         return all(self._best(value, memory) is None for memory in self._memories)
 
     def _best(self, value: SSAValue, into: Memory) -> Piece | None:
-        """Gives the cheapest way to a value in a memory."""
+        """Finds the cheapest way to compute a value into a memory."""
         key = value, into
         if key not in self._known:
             self._known[key] = None
@@ -129,8 +133,9 @@ class Cover:
     def _sources(
         self, instruction: Instruction, form: BlockPattern, part: Part
     ) -> list[list[Given | Piece]]:
-        """Gives for what the result begins with, if it does, and for each input where it may come
-        from."""
+        """Lists, for what the result begins with, if it does, and for each input, where it may come
+        from.
+        """
         found: list[list[Given | Piece]] = []
         if part.old is not None:
             found.append(list(self._in_place(part.old, instruction.into)))
@@ -141,7 +146,7 @@ class Cover:
         return found
 
     def _in_place(self, value: SSAValue, into: Memory) -> Iterator[Given | Piece]:
-        """Gives the ways to a value that an instruction overwrites."""
+        """Yields the sources of a value that an instruction overwrites."""
         position = self._inputs.get(value)
         if position is not None:
             if self._is_free(value, position) and self.home(self.op.ins[position]) == into:
@@ -153,7 +158,9 @@ class Cover:
             yield piece
 
     def _is_free(self, value: SSAValue, position: int) -> bool:
-        """Tells whether nothing else needs what a block before makes, element for element."""
+        """Tells whether a block before makes an input, element for element, that nothing else
+        needs.
+        """
         source = self.op.ins[position]
         if not isinstance(source.owner, BlockOp) or self._uses[value] > 1:
             return False
@@ -164,7 +171,7 @@ class Cover:
         return same and len(users) == 1 and self.op.pad_values[position] is None
 
     def _read(self, value: SSAValue, memory: Memory) -> Iterator[Given | Piece]:
-        """Gives the ways to a value that an instruction reads in a memory."""
+        """Yields the sources of a value that an instruction reads in a memory."""
         position, typed = self._inputs.get(value), memory.element in (None, value.type)
         is_number = isinstance(value.owner, arith.ConstantOp)
         if position is None and not is_number:
@@ -178,7 +185,9 @@ class Cover:
             yield Given(value, position)
 
     def home(self, value: SSAValue) -> Memory:
-        """Gives the memory that an array is made in: main memory unless a block before makes it."""
+        """Gives the memory in which an array is made: main memory unless a block before makes
+        it.
+        """
         if not isinstance(value.owner, BlockOp):
             return MAIN
         plans = plans_of(self.machine, value.owner, value.owner.extents, "pattern", [])
@@ -187,7 +196,7 @@ class Cover:
     # -- a piece as a block
 
     def types(self, piece: Piece) -> list[Attribute]:
-        """Gives the types of the arrays that a piece reads and begins with, and of its result."""
+        """Gives the types of the arrays that a piece reads or begins with, and of its result."""
         return [*(self.type_of(each) for each in piece.inputs), self.result_type(piece)]
 
     def result_type(self, piece: Piece) -> TensorType[Attribute]:
@@ -204,11 +213,11 @@ class Cover:
 
     @property
     def row(self) -> tuple[int, ...]:
-        """The shape of an array of one number, in as many lanes as the result has."""
+        """The shape of an array that repeats one number in as many lanes as the result has."""
         return shape_of(self.op.outs[0].type)[-1:]
 
     def block(self, piece: Piece, ins: Sequence[SSAValue], out: SSAValue) -> BlockOp:
-        """Gives the block of a piece on these arrays."""
+        """Makes the block of a piece on these arrays."""
         maps, pads = list[AffineMap](), list[Attribute | None]()
         out_map = self.op.out_maps[0]
         for source in piece.inputs:
@@ -232,7 +241,7 @@ class Cover:
         )  # fmt: skip
 
     def _cycles(self, instruction: Instruction, piece: Piece) -> float | None:
-        """Gives the cycles of a piece, or None where the instruction does not do it after all."""
+        """Counts the cycles of a piece; None where the instruction does not do it after all."""
         outside = Block(arg_types=self.types(piece))
         block = self.block(piece, outside.args[:-1], outside.args[-1])
         outside.add_op(block)
@@ -259,8 +268,9 @@ def _told(op: Operation) -> str:
 
 
 def done_by(machine: Machine, block: BlockOp, instruction: Instruction) -> Plan | str:
-    """Gives the plan by which an instruction does a block on tensors, its rules included; or why it
-    does not."""
+    """Gives the plan by which an instruction does a block on tensors, its rules included, or says
+    why it does not.
+    """
 
     def found() -> Plan | str:
         reasons: list[str] = []
@@ -273,8 +283,9 @@ def done_by(machine: Machine, block: BlockOp, instruction: Instruction) -> Plan 
 
 
 def _broken(machine: Machine, block: BlockOp, fit: Fit) -> str:
-    """Names a rule of an instruction that the smallest of its calls for a block breaks; empty if it
-    breaks none."""
+    """Names a rule of an instruction that its smallest call for a block breaks; empty if it breaks
+    none.
+    """
     extents = [1] * len(block.extents)
     for name, positions in fit.iterators.items():
         limit = fit.instruction.limits.get(name)
@@ -290,7 +301,7 @@ def _broken(machine: Machine, block: BlockOp, fit: Fit) -> str:
 
 
 def is_done(machine: Machine, block: BlockOp) -> bool:
-    """Tells whether an instruction does a block whole."""
+    """Tells whether one instruction does a block as a whole."""
     plans = plans_of(machine, block, block.extents, "pattern", [])
     makers = dict.fromkeys(plan.instruction for plan in plans)
     return any(isinstance(done_by(machine, block, each), Plan) for each in makers)

@@ -1,5 +1,5 @@
-"""Cuts blocks into what calls of instructions do: one instruction for the whole box or, where the
-ends of it or the first of its sums want another, several.
+"""Cuts blocks into what calls of instructions do: one instruction does the whole box or, where its
+ends or the first of its sums need others, several do parts.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from byocir.rewrites.schedule.write_out import PaddedBox
 
 @dataclass(frozen=True)
 class Part:
-    """A box of a block that calls of one instruction do, each at most as many points of each
-    iterator as the cut says, in this order of iterators, the slowest first: those in front with
-    which the operand moves that stays in the unit. In one that begins sums start from a number."""
+    """A box of a block that calls of one instruction do. Each call does at most as many points of
+    each iterator as `cut` says; calls follow the iterators in this `order`, the slowest first, in
+    front those with which the operand moves that stays in the unit. In a part that `begins`, sums
+    start from a number.
+    """
 
     sides: tuple[tuple[int, int], ...]
     name: str
@@ -36,7 +38,7 @@ class Part:
 
 
 def expect_parts(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequence[Part]:
-    """Gives the parts of a block; raises ByocirError B271 where no instruction does one of them."""
+    """Cuts a block into parts; raises ByocirError B271 where no instruction does one of them."""
     found = parts_of(machine, block, number)
     if not isinstance(found, str):
         return found
@@ -45,8 +47,9 @@ def expect_parts(machine: Machine, block: BlockOp, number: Attribute | None) -> 
 
 
 def parts_of(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequence[Part] | str:
-    """Gives the parts of a block without loops around it, which begins with a number if there is
-    one; or what instructions say to it."""
+    """Cuts a block without loops around it into parts; if there is a number, its result begins with
+    it. Gives what instructions say to it where there are no parts.
+    """
 
     def found() -> Sequence[Part] | str:
         reasons: list[str] = []
@@ -86,7 +89,7 @@ def _parts(
 def _kinds(
     machine: Machine, plan: Plan, block: BlockOp, key: Hashable, number: Attribute | None
 ) -> Iterator[Kind | str]:
-    """Gives all kinds of calls that a plan has, or why there are none."""
+    """Lists all kinds of calls that a plan has, or says why there are none."""
     pieces = [_pieces(size, n) for size, n in zip(block.extents, plan.sizes, strict=True)]
     seen: set[tuple[Shape, bool]] = set()
     for piece in product(*pieces):
@@ -99,14 +102,15 @@ def _kinds(
 
 
 def _pieces(size: int, most: int) -> set[tuple[int, bool]]:
-    """Gives the sizes of the pieces of an iterator, each with whether it is the first one."""
+    """Lists the sizes of the pieces of an iterator, each with whether it is the first one."""
     later = {(min(most, size - at), False) for at in range(most, size, most)}
     return {(min(most, size), True), *later}
 
 
 def _split(box: PaddedBox, plan: Plan, begins: bool) -> Iterator[tuple[PaddedBox, PaddedBox, bool]]:
-    """Gives the ways to part a box in two, one after the other, and whether sums begin in the
-    second, too, if they do in the first: behind its first sums, and before its ragged ends."""
+    """Yields the ways to part a box in two, one after the other: behind its first sums, or before
+    its ragged ends. Tells whether sums begin in the second part, too, if they do in the first.
+    """
     for i, most in zip(box.kept, plan.sizes, strict=True):
         low, high = box.sides[i]
         if most >= high - low:

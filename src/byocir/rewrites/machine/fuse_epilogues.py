@@ -1,4 +1,4 @@
-"""fuse-epilogues: what follows the sums of composites in as few blocks as can be.
+"""fuse-epilogues: fuses what follows the sums of composites into as few blocks as possible.
 
 Does: sums to which another array is added begin with that array in place of zero, and blocks that
 compute element by element become one. So a convolution with bias, relu and requantisation is three
@@ -74,8 +74,9 @@ def fuse_epilogues(machine: Machine, body: Block) -> None:
 
 
 def fused(machine: Machine, blocks: Sequence[BlockOp]) -> list[BlockOp]:
-    """Copies blocks on tensors, each behind those that make what it reads, as a body of their own
-    in which what follows sums is fused, and split into what instructions do."""
+    """Copies blocks on tensors, sorted by what they read, into a body of their own, in which what
+    follows sums is fused and split into what instructions do.
+    """
     body, known = Block(), dict[SSAValue, SSAValue]()
     for value in (value for block in blocks for value in block.operands):
         if isinstance(value.owner, ConstantOp) and value not in known:
@@ -103,7 +104,7 @@ def _last(body: Block) -> Operation:
 
 
 def _begin_with(machine: Machine, op: BlockOp) -> bool:
-    """Lets sums begin with what a block adds to them, if it does."""
+    """Makes sums begin with the array that a block adds to them; tells if it did."""
     for position, value in enumerate(op.ins):
         sums = value.owner
         if isinstance(sums, BlockOp) and _adds_to(op, position, sums):
@@ -131,8 +132,9 @@ def _begin_with(machine: Machine, op: BlockOp) -> bool:
 
 
 def _is_brought(machine: Machine, made: BlockOp, added: BlockOp, sums: SSAValue) -> bool:
-    """Tells whether an instruction brings what sums would begin with to where they are, in no more
-    cycles than others take to add it to them."""
+    """Tells whether an instruction can bring what sums would begin with to where they are, in no
+    more cycles than adding it to them takes.
+    """
     cover = Cover(machine, added)
     home = cover.home(sums)
     plans = plans_of(machine, made, made.extents, "pattern", [])
@@ -143,7 +145,8 @@ def _is_brought(machine: Machine, made: BlockOp, added: BlockOp, sums: SSAValue)
 
 def _adds_to(op: BlockOp, position: int, sums: BlockOp) -> bool:
     """Tells whether a block adds another array to each of the sums of integers that it reads at
-    this position, and these begin with zero."""
+    this position, where the sums begin with zero.
+    """
     if not sums.reductions or not _is_sum(op, position):
         return False
     other, start = op.ins[1 - position], sums.outs[0].owner
@@ -153,7 +156,7 @@ def _adds_to(op: BlockOp, position: int, sums: BlockOp) -> bool:
 
 
 def _add_to_first(op: BlockOp) -> None:
-    """Lets a sum of two arrays that are computed here begin with the first."""
+    """Makes a sum of two computed arrays begin with the first of them."""
     if not all(isinstance(value.owner, BlockOp) for value in op.ins) or not _is_sum(op, 0):
         return
     body = op.body.clone()
@@ -172,8 +175,9 @@ def _has_pools(machine: Machine) -> bool:
 
 
 def _fuse_pool(op: BlockOp) -> None:
-    """Lets a block whose windows are those of a computed array compute that where it reads it. A
-    pad that is what its results begin with changes nothing: a guard takes its place."""
+    """Makes a block that takes windows of a computed array compute the array where it reads it. A
+    pad equal to what its results begin with changes nothing, so a guard replaces it.
+    """
     value, pad = op.ins[0], op.pad_values[0]
     producer, start, limit = value.owner, op.outs[0].owner, op.yielded[0].owner
     if len(op.ins) != 1 or op.bases or op.where is not None or not isinstance(limit, _LIMITS):
@@ -202,7 +206,7 @@ _LIMITS = arith.MaxSIOp | arith.MinSIOp | arith.MaxUIOp | arith.MinUIOp
 
 
 def _guards(map_: AffineMap, shape: Shape, extents: Shape) -> Iterator[AffineExpr]:
-    """Gives what is negative where an index is outside an array."""
+    """Lists expressions that are negative where an index is outside of an array."""
     for expr, size in zip(map_.results, shape, strict=True):
         low, high = bounds(expr, spans(extents))
         if low < 0:
@@ -212,8 +216,9 @@ def _guards(map_: AffineMap, shape: Shape, extents: Shape) -> Iterator[AffineExp
 
 
 def _is_sum(op: BlockOp, position: int) -> bool:
-    """Tells whether a block gives the sums of integers of two arrays, and this one of them is read
-    nowhere else, at the very index that is written."""
+    """Tells whether a block adds two arrays of integers, and nothing else reads this one, which it
+    reads at the very index that it writes.
+    """
     if len(op.ins) != 2 or op.reductions or op.bases or op.where is not None or any(op.pad_values):
         return False
     value, (x, y, _) = op.yielded[0].owner, op.body.block.args
@@ -230,6 +235,8 @@ def _is_sum(op: BlockOp, position: int) -> bool:
 
 
 def _is_accumulated(sums: BlockOp) -> bool:
-    """Tells whether a block adds to what its result was and uses that for nothing else."""
+    """Tells whether a block adds to the former content of its result, and uses that for nothing
+    else.
+    """
     old, value = sums.body.block.args[-1], sums.yielded[0].owner
     return isinstance(value, arith.AddiOp) and old in (value.lhs, value.rhs) and old.has_one_use()

@@ -1,4 +1,4 @@
-"""keep-on-chip: what one composite hands to the next stays in a machine's memory.
+"""keep-on-chip: keeps what one composite hands to the next in a machine's memory.
 
 Does: an array in main memory that is written by some blocks of a function, and read by nothing but
 loads into one memory of the machine, becomes a buffer of that memory. It takes the place of the
@@ -59,7 +59,9 @@ class KeepOnChipPass(ModulePass):
 
 
 def keep(machine: Machine, function: FuncOp) -> int:
-    """Keeps arrays of a function in memories; gives the bytes that no longer move."""
+    """Keeps arrays of a function in memories of the machine; gives the bytes that are no longer
+    moved.
+    """
     saved, at, busy = 0, 0, None
     while at < len(arrays := list(_arrays(function))):
         at += 1
@@ -80,15 +82,16 @@ def keep(machine: Machine, function: FuncOp) -> int:
 
 
 def _arrays(function: FuncOp) -> Iterator[AllocOp]:
-    """Gives the arrays in main memory that a function has for itself."""
+    """Lists the arrays in main memory that a function has for itself."""
     for op in function.body.block.ops:
         if isinstance(op, AllocOp) and not scope_of(op.result.type):
             yield op
 
 
 def _busiest(machine: Machine, function: FuncOp) -> float | None:
-    """Counts the cycles of the unit that a function keeps busy longest; None where instructions do
-    not do its blocks, or memories do not hold its buffers."""
+    """Counts the cycles of the unit that is busy longest in a function; None where instructions do
+    not do its blocks, or memories do not hold its buffers.
+    """
     selected = function.clone()
     try:
         select(machine, selected.body.block)
@@ -108,8 +111,9 @@ Offset = tuple[int, ...]
 
 @dataclass
 class _Kept:
-    """An array and the buffers that hold parts of it: by how much their indices are lower than
-    those of the array. `moves` are the blocks that only move what they have in common."""
+    """An array, and the buffers that hold parts of it: by how much their indices are lower than the
+    array's. `moves` are the blocks that only move elements between the array and the parts.
+    """
 
     array: AllocOp
     memory: Memory
@@ -118,7 +122,7 @@ class _Kept:
 
     @staticmethod
     def of(machine: Machine, array: AllocOp) -> _Kept | None:
-        """Gives the parts of an array that can stay in a memory; None if it cannot."""
+        """Finds the parts of an array that can stay in a memory; None if it cannot."""
         users = [use.operation for use in array.result.uses]
         blocks = [op for op in users if isinstance(op, BlockOp) and not op.bases]
         readers = [op for op in blocks if array.result in op.ins]
@@ -147,7 +151,7 @@ class _Kept:
 
     @property
     def low(self) -> Offset:
-        """The lowest indices of the array, as it has them, that the buffer holds."""
+        """The lowest index, as the array counts, that the buffer must hold along each dimension."""
         return tuple(map(min, zip(*self.parts.values(), *[[0] * self.rank], strict=True)))
 
     @property
@@ -155,7 +159,7 @@ class _Kept:
         return len(shape_of(self.array.result.type))
 
     def begins_rows(self) -> bool:
-        """Tells whether each part begins with a row of the buffer."""
+        """Tells whether each part begins at the start of a row of the buffer."""
         lanes = self.memory.row
         return all(
             (at - low) % size == 0
@@ -164,8 +168,10 @@ class _Kept:
         )
 
     def is_undisturbed(self) -> bool:
-        """Tells whether blocks find in the buffer what they find in their parts: what is written to
-        a part is nowhere in the way of another, and nothing is written to one that was stored."""
+        """Tells whether blocks would find in one buffer what they find in separate parts: writes to
+        one part do not fall into another part's way, and nothing is written to a part once it was
+        stored.
+        """
         touches = self._touches()
         for part in self.parts:
             own = touches[part]
@@ -192,7 +198,7 @@ class _Kept:
         return found
 
     def put(self) -> int:
-        """Puts a buffer in the place of all parts; gives the bytes that are moved no longer."""
+        """Replaces all parts by one buffer; gives the bytes that are no longer moved."""
         value, low = self.array.result, self.low
         ends = [shape_of(value.type)]
         for part, offset in self.parts.items():
@@ -220,7 +226,7 @@ class _Kept:
 
 
 class _Touch(NamedTuple):
-    """An access of a part, by the number of the block, and the box in indices of the array."""
+    """An access of a part: the number of the block, and the box in indices of the array."""
 
     at: int
     box: tuple[tuple[int, int], ...]
@@ -239,8 +245,9 @@ class _Touch(NamedTuple):
 
 
 def _is_in_the_way(write: _Touch, own: Sequence[_Touch]) -> bool:
-    """Tells whether elements that are written elsewhere were made in a part before, and are read
-    there later. What moves write is what is there already."""
+    """Tells whether a write elsewhere hits elements that a part has made before and that are read
+    from it later. Moves write only what is there already.
+    """
     if not write.writes or write.is_move or not own or not own[0].at < write.at < own[-1].at:
         return False
     is_made = any(each.writes and each.at < write.at and each.meets(write) for each in own)
@@ -253,7 +260,7 @@ def _users(value: SSAValue) -> list[BlockOp]:
 
 
 def _redirect(op: BlockOp, old: SSAValue, new: SSAValue, by: Offset) -> None:
-    """Lets a block access a buffer in the place of another, so many elements further on."""
+    """Makes a block access a buffer in place of another one, with indices shifted by this much."""
     parts = Parts.of(op)
     for operand, value in enumerate([*op.ins, *op.outs]):
         if value is old:
@@ -274,14 +281,15 @@ def _all_before(first: Sequence[BlockOp], later: Sequence[BlockOp]) -> bool:
 
 
 def _is_done(machine: Machine, op: BlockOp, memory: Memory) -> bool:
-    """Tells whether an instruction that writes a memory has the pattern of a block."""
+    """Tells whether some instruction that writes a memory has the pattern of a block."""
     plans = plans_of(machine, op, op.extents, "pattern", [])
     return any(plan.instruction.into == memory for plan in plans)
 
 
 def _moved(op: BlockOp) -> Offset | None:
-    """Gives by how much the indices of what a block reads are above those of where it puts that,
-    if all it does is to move elements."""
+    """Gives by how much the indices at which a block reads are above those at which it writes; None
+    if it does more than moving elements.
+    """
     if len(op.ins) != 1 or op.where is not None or op.yielded[0] is not op.body.block.args[0]:
         return None
     sides = op.in_maps[0].results, op.out_maps[0].results
@@ -302,8 +310,9 @@ def _is_whole(op: BlockOp, memory: Memory) -> bool:
 
 
 def _parts_of(array: AllocOp, moves: Sequence[BlockOp]) -> dict[SSAValue, Offset] | None:
-    """Gives the buffers that moves fill from an array, or empty into it, each with where it
-    lies."""
+    """Lists the buffers that moves fill from an array, or empty into it, each with its offset in
+    the array.
+    """
     found: dict[SSAValue, Offset] = {}
     for op in moves:
         by = _moved(op)
@@ -320,7 +329,7 @@ def _parts_of(array: AllocOp, moves: Sequence[BlockOp]) -> dict[SSAValue, Offset
 
 
 def _adds_borders(load: BlockOp, array: AllocOp, parts: Mapping[SSAValue, Offset]) -> bool:
-    """Tells whether all else that writes where a load does are numbers outside of the array."""
+    """Tells whether all else that writes to a load's buffer sets numbers outside of the array."""
     part, sizes = load.outs[0], shape_of(array.result.type)
     for op in _users(part):
         if part not in op.outs or op is load:

@@ -1,4 +1,4 @@
-"""The buffers of a machine's program, and how long each is alive."""
+"""Lists the buffers of a machine's program, and how long each is alive."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from byocir.rewrites.memory_rows import Full, Life, arranged
 
 
 class Lives:
-    """Buffers by memory, in the order of their use, each alive from the first call that uses it to
-    the last; what runs beside another op is used until then."""
+    """Lists buffers by memory, in the order of their use, each alive from the first call that uses
+    it to the last; a call that runs beside another op uses its buffers until that is done.
+    """
 
     def __init__(self, calls: Sequence[Calls]) -> None:
         self.of: dict[Memory, dict[AllocOp, Life]] = {}
@@ -40,7 +41,7 @@ class Lives:
                 own[owner] = replace(own.get(owner, Life(rows, at, at)), last=at)
 
     def longer(self, life: Life, slack: int) -> Life:
-        """Gives a life that ends so many steps later: so long, what comes next can be made beside
+        """Makes a life end so many steps later: until then, what comes next can be made beside
         it.
         """
         step = min(self._steps[life.last] + slack, len(self._ends) - 1)

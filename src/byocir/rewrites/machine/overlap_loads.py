@@ -1,4 +1,4 @@
-"""overlap-loads: what comes into a machine's memories, before the work of the steps in front of it.
+"""overlap-loads: moves loads into a machine's memories forward, beside the work of earlier steps.
 
 Does: moves the loads of each step so many steps forward as the memories have room for, so that they
 run while units work on what came before. Their calls are issued by turns with those of that work:
@@ -43,7 +43,7 @@ class OverlapLoadsPass(ModulePass):
 
 
 def overlap(machine: Machine, body: Block) -> None:
-    """Brings the loads of a body forward."""
+    """Moves the loads of a body forward."""
     if isinstance(machine.ordered, InOrder):
         return
     steps = steps_of(ops_in(machine, body))
@@ -59,8 +59,9 @@ def overlap(machine: Machine, body: Block) -> None:
 
 
 def _earliest(steps: Sequence[Step]) -> list[int]:
-    """Finds for each load the first step in front of which it may be, none before that of a load in
-    front of it. Those that are not more than MOST away are told apart."""
+    """Finds, for each load, the first step in front of which it may stand: not before that of the
+    load in front of it, and at most MOST steps earlier.
+    """
     found: list[int] = []
     used = [{p.buffer for call in step.work for p in call.places.values()} for step in steps]
     last = 0
@@ -80,8 +81,9 @@ def _earliest(steps: Sequence[Step]) -> list[int]:
 
 
 class _Order:
-    """The calls with loads at most `depth` steps earlier: those that the work of a step needs in
-    front of it, those of the next step beside it, and more while units that load would be idle."""
+    """Orders calls with loads at most `depth` steps earlier: loads that a step needs come in front
+    of its work, those of the next step beside it, and more while units that load would be idle.
+    """
 
     def __init__(self, steps: Sequence[Step], earliest: Sequence[int], depth: int) -> None:
         self._steps, self._depth = steps, depth
@@ -95,7 +97,7 @@ class _Order:
         """The cycle at which the loads of a step have ended."""
 
     def calls(self) -> list[Calls]:
-        """Gives the calls in their new order; those that are issued by turns with others say so."""
+        """Gives the calls in their new order; those that take turns with others are marked so."""
         for number, step in enumerate(self._steps):
             while self._pending and self._pending[0][0] <= number:
                 self._load(None)
@@ -108,7 +110,7 @@ class _Order:
         return self._found
 
     def _bring(self, number: int, work: Calls, *, more: bool) -> None:
-        """Loads beside the work of a step, with `more` at least those of the next one."""
+        """Moves loads beside the work of a step, with `more` at least those of the next step."""
         end = self._worked + work.cycles
         self._loaded = max(self._loaded, self._worked)
         while self._pending:
@@ -129,7 +131,7 @@ class _Order:
 
 
 def _put(machine: Machine, body: Block, order: Sequence[Calls]) -> None:
-    """Puts the calls into this order, in front of them the buffers."""
+    """Puts the calls into this order, with the buffers in front of them."""
     end = body.last_op
     buffers = buffers_in(machine, body)
     for op in [*buffers, *(call.op for call in order)]:

@@ -1,4 +1,4 @@
-"""Restates what elementwise blocks compute in one type of integers, as vector units have them.
+"""Restates what elementwise blocks compute in one type of integers, as vector units need it.
 
 A requantise multiplies in i64 and clamps to i8. Where the ends of all numbers on the way fit i32,
 the same steps in i32 give the same results, and conversions between are nothing. Where they do not
@@ -34,8 +34,9 @@ CLAMPS = arith.MaxSIOp | arith.MinSIOp
 
 
 def restated(op: BlockOp, type_: Integer) -> Sequence[Operation] | str:
-    """Gives a block that computes the same in integers of a type, detached, behind constants that
-    it reads; or which of its numbers do not fit."""
+    """Makes a block that computes the same in integers of a type: detached, behind the constants
+    that it reads. Says which of its numbers do not fit where that cannot be.
+    """
     block = Block(arg_types=[arg.type for arg in op.body.block.args])
     restating = _Restating(op, type_, block)
     try:
@@ -52,14 +53,14 @@ def restated(op: BlockOp, type_: Integer) -> Sequence[Operation] | str:
 
 
 def is_signed(type_: Attribute | None) -> TypeGuard[Integer]:
-    """Tells whether elements are integers that arithmetic takes as signed ones, of several bits."""
+    """Tells whether elements are integers of several bits that arithmetic takes as signed."""
     if type_ is None or not isinstance(type_, IntegerType):
         return False
     return not is_unsigned(cast("Integer", type_)) and width_of(cast("Integer", type_)) > 1
 
 
 class _Unfit(Exception):
-    """Tells of a number that has no form in the type."""
+    """Says that a number has no form in the type."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -109,8 +110,9 @@ class _Restating:
         return self._applied(type(owner), self.emit(owner.operands[0]), owner.operands[1])
 
     def _applied(self, kind: type[Operation], x: Emitted, operand: SSAValue) -> Emitted:
-        """Emits an operation on a number. All bits are gone from a width on, by which nothing may
-        be shifted: to the right by one less gives the same."""
+        """Emits an operation on a number. Shifting by the type's width or more is not allowed, but
+        leaves no bits: to the right, shifting by one less gives the same.
+        """
         widest = width_of(self._type) - 1
         if kind in SHIFTS and not self._ends[operand].within(Interval(0, widest)):
             if kind is not arith.ShRSIOp:
@@ -133,8 +135,9 @@ class _Restating:
         return _Unfit(f"expected arithmetic that fits {self._type}, found {found}")
 
     def _clamped(self, value: SSAValue) -> tuple[SSAValue, Interval] | None:
-        """Gives what a chain of clamps to numbers clamps, through conversions that keep it, and
-        between which numbers; None for another value."""
+        """Reads a chain of clamps to numbers, through conversions that change none: gives the value
+        that it clamps, and the numbers between which it does; None for another value.
+        """
         low, high = -(2**63), 2**63 - 1
         steps = list[tuple[type[Operation], int]]()
         while isinstance(owner := value.owner, CLAMPS):
@@ -150,7 +153,9 @@ class _Restating:
         return (value, Interval(low, high)) if steps else None
 
     def _unconverted(self, value: SSAValue) -> SSAValue:
-        """Looks through conversions that change no number to the clamp that they convert."""
+        """Looks through conversions that change no number, to a clamp before them; gives the value
+        itself if there is none.
+        """
         inner = value
         while isinstance(owner := inner.owner, CONVERSIONS):
             exact = exact_ends(owner, self._ends, self._rank)
@@ -160,15 +165,16 @@ class _Restating:
         return inner if isinstance(inner.owner, CLAMPS) else value
 
     def _clamp(self, value: SSAValue, bounds: Interval) -> Emitted:
-        """Emits a number between two others, which it leaves out where they cannot act."""
+        """Emits a number clamped between two others, without clamps that cannot act."""
         try:
             return _within(self.emit(value), self._ends[value], bounds)
         except _Unfit:
             return self._clamp_before(value, bounds)
 
     def _clamp_before(self, value: SSAValue, bounds: Interval) -> Emitted:
-        """Clamps what monotone steps lead from, so that they fit the type: between two numbers or,
-        where these do not do, two of each channel."""
+        """Clamps the number from which monotone steps lead to a value, so that all of them fit the
+        type: between two numbers or, where these do not suffice, two for each channel.
+        """
         steps, root = self._steps(value)
         first = self.emit(root)
         found = _preimage(self._function(steps), self._ends[root].interval, bounds)
@@ -184,7 +190,7 @@ class _Restating:
     def _through(
         self, steps: Sequence[_Step], root: SSAValue, first: Emitted, before: Ends, bounds: Interval
     ) -> Emitted:
-        """Clamps a number before steps and, where that does not do, behind them."""
+        """Clamps a number before steps and, where that does not suffice, behind them, too."""
         ends = self._ends[root].clamped(before)
         reached = [ends := ends.corners(self._ends[y], EXACT[kind]) for kind, y in steps]
         for (kind, _), found in zip(steps, reached, strict=True):
@@ -196,7 +202,7 @@ class _Restating:
         return _within(y, ends, bounds)
 
     def _between(self, value: Emitted, ends: Ends, bounds: Ends) -> Emitted:
-        """Clamps a number between two numbers, or two arrays of them."""
+        """Emits a number clamped between two numbers, or two arrays of them."""
         if bounds.low.size == bounds.high.size == 1:
             return _within(value, ends, bounds.interval)
         if bool((ends.low < bounds.low).any()):
@@ -204,7 +210,7 @@ class _Restating:
         return value.min(self._array(bounds.high)) if (ends.high > bounds.high).any() else value
 
     def _array(self, values: np.ndarray) -> Emitted:
-        """Gives numbers of the type for each channel as another input of the block."""
+        """Makes numbers of the type, one for each channel, another input of the block."""
         dims = [i for i, size in enumerate(values.shape) if size > 1]
         shape = [values.shape[i] for i in dims]
         map_ = AffineMap(self._rank, 0, tuple(map(AffineExpr.dimension, dims)))
@@ -218,8 +224,9 @@ class _Restating:
         return _Unfit(f"expected arithmetic that fits {self._type}, found {told}")
 
     def _steps(self, value: SSAValue) -> tuple[list[_Step], SSAValue]:
-        """Gives the monotone steps that lead to a number, the first first, and what they begin
-        with."""
+        """Lists the monotone steps that lead to a number, first to last, and gives the number that
+        they start from.
+        """
         found: list[_Step] = []
         while isinstance(owner := value.owner, Operation):
             exact = exact_ends(owner, self._ends, self._rank)
@@ -249,7 +256,7 @@ class _Restating:
         return isinstance(op, arith.AddiOp | arith.ShRSIOp)
 
     def _function(self, steps: Sequence[_Step]) -> Callable[[np.ndarray], np.ndarray]:
-        """Gives what steps make of numbers, exact, for each channel."""
+        """Makes the function that computes exactly, for each channel, what steps do to numbers."""
 
         def apply(numbers: np.ndarray) -> np.ndarray:
             found = numbers.reshape((1,) * (self._rank - numbers.ndim) + numbers.shape)
@@ -270,8 +277,9 @@ def _within(value: Emitted, ends: Ends, bounds: Interval) -> Emitted:
 def _preimage(
     function: Callable[[np.ndarray], np.ndarray], given: Interval, bounds: Interval
 ) -> Ends:
-    """Gives numbers between which a function that never falls reaches these bounds, for each
-    channel: what lies outside of them gives no other results, once these are clamped."""
+    """Finds, for each channel, the numbers between which a function that never falls stays within
+    these bounds: numbers outside of them give no other results once these are clamped.
+    """
     least = _first(lambda n: function(n) >= bounds.low, given, function)
     least = np.where(function(least) == bounds.low, least, least - 1)
     most = _first(lambda n: function(n) > bounds.high, given, function) - 1
@@ -284,8 +292,9 @@ def _first(
     given: Interval,
     function: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    """Gives the first numbers of an interval for which something holds that holds for all behind;
-    the one after the interval where there is none."""
+    """Finds the first number of an interval for which a condition holds, which then holds for all
+    that follow; one past the interval where there is none.
+    """
     shape = function(np.array(given.low, object)).shape
     low, high = (np.full(shape, end, object) for end in (given.low, given.high + 1))
     while bool((low < high).any()):

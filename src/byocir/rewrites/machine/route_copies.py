@@ -1,4 +1,4 @@
-"""route-copies: copies between memories by the ways that a machine has.
+"""route-copies: makes copies between memories go by the ways that a machine has.
 
 Does: puts the ops of composites back into the function, lets copies between memories that no
 instruction copies between go by way of others, and makes copies and fills blocks.
@@ -44,7 +44,7 @@ class RouteCopiesPass(ModulePass):
 
 
 def _movers(body: Block) -> list[Operation]:
-    """Gives the copies and fills of a body and of the loops in it."""
+    """Yields the copies and fills of a body and of the loops in it."""
     found: list[Operation] = []
     for op in body.ops:
         if isinstance(op, ForOp):
@@ -55,7 +55,7 @@ def _movers(body: Block) -> list[Operation]:
 
 
 def _route(machine: Machine, op: CopyOp) -> None:
-    """Copies by way of the memories between, where no instruction copies at once."""
+    """Replaces a copy that no instruction does at once by copies through the memories between."""
     ends = [machine.memory_of(scope_of(v.type)) for v in (op.source, op.destination)]
     source, into = ends
     path = machine.path(source, into) if source is not None and into is not None else None

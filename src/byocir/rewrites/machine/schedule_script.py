@@ -1,4 +1,4 @@
-"""The script of a schedule: sizes of tiles and the order of loops as calls of primitives."""
+"""Writes the script of a schedule: sizes of tiles and the order of loops as calls of primitives."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from byocir.rewrites.machine.tile_costs import Tiled, Whole
 
 @dataclass(frozen=True)
 class Choice:
-    """Sizes of tiles, the order of the loops over those of the last block, and the operands that
-    are staged for all sums at once."""
+    """The choice of a schedule: sizes of tiles, the order of the loops over tiles of the last
+    block, and the operands that are staged for all sums at once.
+    """
 
     sizes: Mapping[Tiled, int]
     order: Shape
@@ -21,7 +22,7 @@ class Choice:
 
 
 class Script:
-    """A choice as calls of schedule primitives."""
+    """Writes a choice as calls of schedule primitives."""
 
     def __init__(self, chain: Chain, choice: Choice) -> None:
         self.chain = chain
@@ -31,7 +32,7 @@ class Script:
         """The loops around the last block, then those around sums as they come."""
 
     def text(self) -> str:
-        """Gives the script."""
+        """Writes the script."""
         chain, last = self.chain, self.chain.last
         given = [stage.name for stage in chain.stages if not stage.is_new]
         self.calls.append(f"{', '.join(given)}{',' if len(given) == 1 else ''} = blocks()")
@@ -63,7 +64,7 @@ class Script:
         return found
 
     def _split(self, s: int, iterators: Iterable[int]) -> list[int]:
-        """Gives those of a stage's iterators that have more than one tile."""
+        """Selects those of a stage's iterators that have more than one tile."""
         extents = self.chain.stages[s].extents
         return [i for i in iterators if self.choice.sizes[s, i] < extents[i]]
 
@@ -75,7 +76,9 @@ class Script:
         return self._tile(s, self._split(s, self.chain.stages[s].reductions), "")
 
     def _tile(self, s: int, chosen: Sequence[int], more: str) -> list[str]:
-        """Adds the call that tiles iterators of a stage, and gives the loops over the tiles."""
+        """Adds the call that tiles iterators of a stage; gives the names of the loops over
+        tiles.
+        """
         if not chosen:
             return []
         stage = self.chain.stages[s]
@@ -86,7 +89,7 @@ class Script:
         return names
 
     def _depth(self, each: Staged) -> int:
-        """Counts the loops around what is staged."""
+        """Counts the loops around the place where an operand is staged."""
         last, stage, order = len(self.chain.stages) - 1, each.stage, self.choice.order
         around = [*((last, i) for i in order)]
         around += [(stage, i) for i in self.chain.stages[stage].reductions]

@@ -1,4 +1,4 @@
-"""The search for a schedule: how the blocks of a composite run on a described machine.
+"""Searches for a schedule: how the blocks of a composite run on a described machine.
 
 The last block, or one that stores its result, is tiled; what leads to it is computed in its loops,
 sums in tiles of their own; operands are staged in the memories that instructions find them in,
@@ -36,9 +36,10 @@ is taken: each step is written out, and the closed form knows no better."""
 
 
 def schedule_for(machine: Machine, composite: CompositeOp) -> str | None:
-    """Gives the script by which the blocks of a composite on tensors run on a machine; None where
-    it has none. Raises ByocirError B271 for blocks that its instructions do not do, B272 where a
-    memory holds no tile."""
+    """Finds the script by which the blocks of a composite on tensors run on a machine; None for a
+    composite without blocks. Raises ByocirError B271 for blocks that its instructions do not do,
+    B272 where a memory holds no tile.
+    """
     blocks = [op for op in composite.body.block.ops if isinstance(op, BlockOp)]
     if not blocks:
         return None
@@ -47,8 +48,9 @@ def schedule_for(machine: Machine, composite: CompositeOp) -> str | None:
 
 
 def schedules_for(machine: Machine, composite: CompositeOp, most: int) -> list[str]:
-    """Gives the scripts that the closed form puts first, at most so many; none for a composite
-    without blocks. Raises ByocirError as `schedule_for`."""
+    """Lists the scripts that the closed form puts first, at most so many; none for a composite
+    without blocks. Raises ByocirError as `schedule_for`.
+    """
     blocks = [op for op in composite.body.block.ops if isinstance(op, BlockOp)]
     if not blocks:
         return []
@@ -62,8 +64,9 @@ def schedules_for(machine: Machine, composite: CompositeOp, most: int) -> list[s
 
 
 def refusal_of(machine: Machine, ops: Sequence[Operation]) -> str:
-    """Gives the reason why a machine cannot run the blocks of a match: what its instructions say to
-    one, or which memory holds no tile; empty if it can."""
+    """Says why a machine cannot run the blocks of a match: what its instructions say to one, or
+    which memory holds no tile; empty if it can.
+    """
     blocks = fused(machine, in_order([op for op in ops if isinstance(op, BlockOp)]))
     if not blocks:
         return ""
@@ -76,8 +79,9 @@ def refusal_of(machine: Machine, ops: Sequence[Operation]) -> str:
 
 @dataclass(frozen=True)
 class _Judged:
-    """Choices that fit, with loops in one order and the same operands staged for all sums: places
-    in the arrays of sizes, cycles and steps."""
+    """Choices that fit, with the same order of loops and the same operands staged for all sums:
+    their places in the arrays of sizes, their cycles and steps.
+    """
 
     order: Shape
     whole: Whole
@@ -87,22 +91,23 @@ class _Judged:
 
 
 class _Search:
-    """The search for the sizes of a chain's tiles."""
+    """Searches for the sizes of a chain's tiles."""
 
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
         self.sizes = TileSizes(chain)
 
     def best(self) -> Choice:
-        """Gives the choice with the fewest steps of those that cost about the least. Raises
-        ByocirError B272."""
+        """Finds the choice with the fewest steps among those that cost about the least. Raises
+        ByocirError B272.
+        """
         costs, judged = self._judged()
         least = min(each.cycles.min() for each in judged)
         near = [np.flatnonzero(each.cycles <= NEAR * least) for each in judged]
         return next(self._sorted(costs, judged, near, steps_first=True))
 
     def ranked(self) -> Iterator[Choice]:
-        """Gives the choices that have room, the cheapest first. Raises ByocirError B272."""
+        """Yields the choices that have room, the cheapest first. Raises ByocirError B272."""
         costs, judged = self._judged()
         return self._sorted(costs, judged, [np.arange(len(each.cycles)) for each in judged])
 
@@ -114,7 +119,7 @@ class _Search:
         *,
         steps_first: bool = False,
     ) -> Iterator[Choice]:
-        """Gives choices, of which each judgement has some, by cycles and steps."""
+        """Sorts the choices of all judgements by cycles and steps."""
         pairs = [*zip(judged, chosen, strict=True)]
         cycles = np.concatenate([each.cycles[own] for each, own in pairs])
         steps = np.concatenate([each.steps[own] for each, own in pairs])
@@ -147,14 +152,15 @@ class _Search:
         return costs, judged
 
     def _orders(self) -> list[Shape]:
-        """Gives the orders of the loops over tiles that are tried."""
+        """Lists the orders of the loops over tiles to try."""
         block = self.chain.last.block
         live = [i for i in block.parallels if block.extents[i] > 1] or block.parallels[:1]
         return list(permutations(live)) if len(live) <= 3 else [tuple(live), tuple(live[::-1])]
 
     def _wholes(self) -> Iterator[Whole]:
-        """Gives the operands that are staged for all sums at once: of each stage with sums some,
-        but not all."""
+        """Yields the sets of operands to stage for all sums at once: of each stage with sums some,
+        but not all.
+        """
         some = [
             [chosen for count in range(len(own)) for chosen in combinations(own, count)]
             for own in self.sizes.summed
@@ -173,12 +179,12 @@ class _Search:
             self.best()
 
     def _alone(self, sizes: dict[Tiled, int]) -> TileCosts:
-        """Gives the costs of one choice."""
+        """Computes the costs of one choice."""
         arrays = {each: np.array(size, np.int64) for each, size in sizes.items()}
         return TileCosts(self.chain, arrays)
 
     def _full(self) -> ByocirError:
-        """Says why the smallest tiles do not fit."""
+        """Makes the error that says why the smallest tiles do not fit."""
         chain, sizes = self.chain, self.sizes.smallest
         costs, where = self._alone(sizes), place(self.chain.stages[0].block.location)
         buffers: dict[Memory, list[Buffer]] = {}
@@ -209,7 +215,7 @@ class _Search:
         return undone.refused(chain.machine)
 
     def _parted(self, costs: TileCosts) -> str:
-        """Names an extent of which calls do no whole number."""
+        """Names an extent that calls cannot do in whole numbers; empty if there is none."""
         for stage, extents in zip(self.chain.stages, costs.extents, strict=True):
             for name, i, limit in stage.limits:
                 if extents[i] % limit.step:

@@ -1,4 +1,4 @@
-"""select-instructions: `tir.intrinsic` for each block, of the instruction that does it.
+"""select-instructions: replaces each block by `tir.intrinsic` of the instruction that does it.
 
 Does: finds the instruction by its pattern, memories, limits and rules. A block that sets elements
 to a number disappears where the instructions that write them first can begin with it; elsewhere it
@@ -58,7 +58,7 @@ class SelectInstructionsPass(ModulePass):
 
 
 def select(machine: Machine, body: Block) -> None:
-    """Makes the blocks of a body without loops instructions; raises ByocirError B271."""
+    """Replaces the blocks of a body without loops by instructions; raises ByocirError B271."""
     _Numbers(machine, body).settle()
     for op in list(body.ops):
         if isinstance(op, BlockOp):
@@ -66,7 +66,9 @@ def select(machine: Machine, body: Block) -> None:
 
 
 def _put(block: BlockOp, parts: Sequence[Part], fill: BlockOp | None = None) -> None:
-    """Puts instructions in the place of a block, those that begin with what `fill` sets."""
+    """Replaces a block by instructions; those that begin with the number of `fill` have that
+    inside.
+    """
     home = block.parent
     assert home is not None
     for part in parts:
@@ -86,8 +88,9 @@ _Sizes = Sequence[int] | None
 
 
 def _part(block: BlockOp, part: Part) -> tuple[BlockOp, _Sizes, _Sizes]:
-    """Gives the block that a part is, how it is cut, if it is, and the order of its calls, if that
-    is not the order of its iterators."""
+    """Makes the block that a part is; gives it with its cut, if it has one, and the order of its
+    calls, if that is not the order of its iterators.
+    """
     whole = part.sides == tuple((0, extent) for extent in block.extents)
     box = replace(PaddedBox.of(block), sides=part.sides)
     work = block if whole else box.made([*block.ins, *block.outs])
@@ -101,7 +104,7 @@ def _part(block: BlockOp, part: Part) -> tuple[BlockOp, _Sizes, _Sizes]:
 
 
 def beginning(writer: BlockOp, fill: BlockOp) -> BlockOp:
-    """Gives the part of a fill that sets what a block writes."""
+    """Makes the fill that sets only what a block writes."""
     kept = writer.parallels or [0]
     places = {i: AffineExpr.dimension(n) for n, i in enumerate(kept)}
     dims = [places.get(i, AffineExpr.constant(0)) for i in range(len(writer.extents))]
@@ -114,7 +117,7 @@ def beginning(writer: BlockOp, fill: BlockOp) -> BlockOp:
 
 
 class _Numbers:
-    """Finds for each block that sets elements to a number what makes them so."""
+    """Decides for each block that sets elements to a number which instructions do that."""
 
     def __init__(self, machine: Machine, body: Block) -> None:
         self.machine = machine
@@ -139,8 +142,9 @@ class _Numbers:
             erase(op)
 
     def beginning(self, fill: BlockOp) -> list[BlockOp] | None:
-        """Gives the blocks that can begin with the number of a fill, which write all that it sets
-        before anything reads it; None where others do."""
+        """Finds the blocks that can begin with the number of a fill; they write all that it sets
+        before anything reads it. None where others access that first.
+        """
         box = _box(next(accesses_of(fill)))
         left, touched, writers = prod(b - a for a, b in box), list[_Intervals](), list[BlockOp]()
         for access in self.accesses[fill.outs[0]]:
@@ -168,7 +172,7 @@ class _Numbers:
         return not isinstance(parts_of(self.machine, op, _number_of(fill)), str)
 
     def _set(self, fill: BlockOp) -> None:
-        """Lets an instruction set the elements, or a copy of a constant."""
+        """Makes an instruction set the elements, or a copy of a constant."""
         found, block = parts_of(self.machine, fill, None), fill
         if isinstance(found, str):
             block = self._copied(fill)
@@ -181,8 +185,7 @@ class _Numbers:
         _put(block, found)
 
     def _copied(self, fill: BlockOp) -> BlockOp:
-        """Gives the block that copies what a fill sets from a constant of the same dimensions, in
-        its place."""
+        """Makes the block that copies a constant of the same dimensions, in place of a fill."""
         home, sides = fill.parent, _box(next(accesses_of(fill)))
         assert home is not None
         extents = tuple(high - low for low, high in sides)

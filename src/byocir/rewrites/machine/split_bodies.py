@@ -1,4 +1,4 @@
-"""split-bodies: elementwise blocks as chains of blocks that instructions do one by one.
+"""split-bodies: splits elementwise blocks into chains of blocks that instructions do one by one.
 
 Does: where no instruction computes what a block does, as vector units that do one operation at a
 time cannot do a whole requantise, makes blocks of the parts of its body that instructions do, those
@@ -47,7 +47,9 @@ class SplitBodiesPass(ModulePass):
 
 
 def split_bodies(machine: Machine, body: Block) -> None:
-    """Splits the blocks of a body on tensors that no instruction does and several do together."""
+    """Splits those blocks of a body on tensors that no instruction does, and several together
+    do.
+    """
     for op in list(body.ops):
         if isinstance(op, BlockOp) and _may_be_split(machine, op):
             ways = _Ways(machine, op)
@@ -61,7 +63,7 @@ def split_bodies(machine: Machine, body: Block) -> None:
 
 
 def why_whole(machine: Machine, op: BlockOp) -> list[str]:
-    """Gives the reasons why a block that no instruction does is not split, if it might be."""
+    """Says why a block that no instruction does is not split; empty if it is none that might be."""
     if not _may_be_split(machine, op):
         return []
     ways = _Ways(machine, op)
@@ -75,8 +77,9 @@ def _may_be_split(machine: Machine, op: BlockOp) -> bool:
 
 
 class _Ways:
-    """The forms in which a block may be split: as it is, with numbers in its body, and restated in
-    each type of integers that a memory holds."""
+    """Makes the forms in which a block may be split: as it is, with numbers in its body, and
+    restated in each type of integers that a memory holds.
+    """
 
     def __init__(self, machine: Machine, op: BlockOp) -> None:
         self._machine, self.reasons = machine, list[str]()
@@ -92,7 +95,7 @@ class _Ways:
         self._first = _without_ones(with_numbers(first))
 
     def best(self) -> tuple[Cover, Piece] | None:
-        """Gives the cheapest chain of pieces."""
+        """Finds the cheapest chain of pieces."""
         found: list[tuple[Cover, Piece]] = []
         for form in self._each():
             cover = Cover(self._machine, form)
@@ -117,13 +120,15 @@ class _Ways:
                 yield block
 
     def forget(self) -> None:
-        """Erases the forms, which use what the block reads."""
+        """Erases the forms, which still use what the block reads."""
         for op in reversed(list(self._forms.ops)):
             erase(op)
 
 
 def _without_ones(op: BlockOp) -> BlockOp:
-    """Reads constants without their dimensions of one element: what is left may be lanes."""
+    """Makes a block read constants without their dimensions of one element: the dimensions that are
+    left may be lanes.
+    """
     ins, maps = list(op.ins), [*op.in_maps, *op.out_maps]
     for i, value in enumerate(op.ins):
         constant, shape = value.owner, shape_of(value.type)
@@ -143,7 +148,7 @@ def _without_ones(op: BlockOp) -> BlockOp:
 
 
 class _Made:
-    """The blocks of pieces in front of another block."""
+    """Makes the blocks of pieces, in front of another block."""
 
     def __init__(self, cover: Cover, piece: Piece, before: BlockOp) -> None:
         self._cover, self._before, self._last = cover, before, piece

@@ -1,5 +1,5 @@
-"""The stages of a composite on a described machine: its blocks, the instruction that does each, and
-what brings the last result back to main memory.
+"""Describes the stages of a composite on a described machine: its blocks, the instruction that does
+each, and what brings the last result back to main memory.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ def in_order(blocks: Sequence[BlockOp]) -> list[BlockOp]:
 
 @dataclass(frozen=True)
 class Stage:
-    """A block of a chain and the instruction that does it. The last one may be a copy that the
-    program does not have yet."""
+    """A block of a chain with the instruction that does it. The last one may be a copy that the
+    program does not have yet.
+    """
 
     block: BlockOp
     plan: Plan
@@ -134,8 +135,9 @@ def _is_fed(
 
 
 def _begun(machine: Machine, block: BlockOp) -> set[Memory] | None:
-    """Gives the memories in which the block that begins with the result of another adds to it; None
-    where none does."""
+    """Gives the memories in which another block, which begins with the result of this one, adds to
+    it; None where none does.
+    """
     use = block.results[0].get_user_of_unique_use()
     if not isinstance(use, BlockOp) or block.results[0] not in use.outs:
         return None
@@ -159,7 +161,7 @@ def _named(instruction: str, taken: Sequence[str]) -> str:
 
 
 def _storing(machine: Machine, last: Stage, at: int) -> Stage:
-    """Gives the copy that brings the last result to main memory, or a step towards it."""
+    """Makes the copy that brings the last result to main memory, or a step towards it."""
     path = machine.path(last.into, MAIN)
     assert path is not None
     out = last.block.outs[0]
@@ -182,8 +184,9 @@ class Staged:
 
 
 class Chain:
-    """The stages of a composite, the last of which is tiled: the others are computed in its loops,
-    each with loops over its own sums."""
+    """The stages of a composite. The last one is tiled; the others are computed in its loops, each
+    with loops over its own sums.
+    """
 
     def __init__(self, machine: Machine, blocks: Sequence[BlockOp]) -> None:
         self.machine = machine
@@ -192,12 +195,12 @@ class Chain:
 
     @cached_property
     def starts(self) -> set[int]:
-        """The stages that make what others begin with, in the same buffers."""
+        """The stages whose results others begin with, in the same buffers."""
         return {stage.made[-1] for stage in self.stages if stage.made[-1] is not None}
 
     @cached_property
     def staged(self) -> list[Staged]:
-        """The operands that are staged, in the order in which a script does it."""
+        """The operands that are staged, in the order in which a script stages them."""
         found: list[Staged] = []
         for s, stage in enumerate(self.stages):
             for operand, memory in enumerate(stage.plan.fit.memories[:-1]):
@@ -208,9 +211,10 @@ class Chain:
         return found
 
     def moved(self, each: Staged, order: Sequence[int], is_whole: bool) -> list[bool]:
-        """Tells for each loop around a stage, those over tiles of the last block in this order and
-        then those over the stage's sums, if an operand is staged anew in it. One that is whole is
-        staged for all sums at once."""
+        """Tells, for each loop around a stage, whether an operand is staged anew in each of its
+        iterations: first the loops over tiles of the last block in this order, then those over the
+        stage's sums. An operand that is whole is staged for all sums at once.
+        """
         stage = self.stages[each.stage]
         if each.path[-1].fifo:  # what is read leaves it
             return [True] * (len(order) + len(stage.reductions))
@@ -220,8 +224,9 @@ class Chain:
         return [*outer, *(i in used and not is_whole for i in stage.reductions)]
 
     def depends(self, s: int, used: set[int], i: int) -> bool:
-        """Tells whether iterators of a stage begin elsewhere in each iteration over tiles of an
-        iterator of the last block."""
+        """Tells whether iterators of a stage begin elsewhere for another tile of an iterator of the
+        last block.
+        """
         if s == len(self.stages) - 1:
             return i in used
         stage = self.stages[s]

@@ -1,4 +1,4 @@
-"""The steps of a machine's program: what is brought in, then what is done with it."""
+"""Groups a machine's program into steps: what is brought in, then what is done with it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ class Step:
 
 
 def is_load(call: Calls, brought: Collection[SSAValue]) -> bool:
-    """Tells whether a call moves something from main memory, or from where such calls brought it,
-    to a buffer, or sets a buffer to a number."""
+    """Tells whether a call moves something into a buffer from main memory, or from where such calls
+    brought it, or sets a buffer to a number.
+    """
     *inputs, result = call.places.values()
     if result.memory.is_main or result in call.read:
         return False
@@ -31,7 +32,7 @@ def is_load(call: Calls, brought: Collection[SSAValue]) -> bool:
 
 
 def steps_of(calls: Sequence[Calls]) -> list[Step]:
-    """Gives the steps of a program, in order."""
+    """Groups the calls of a program into steps, in order."""
     steps, brought = [Step()], set[SSAValue]()
     for call in calls:
         if not is_load(call, brought):

@@ -1,4 +1,4 @@
-"""synchronise: what each instruction of a machine waits for, as its units are kept in order.
+"""synchronise: says what each instruction of a machine waits for, by what keeps its units in order.
 
 Does: finds from what instructions read and write those that must not overlap, and says so as the
 machine's order demands: `waits(dma = 1)` where instructions count what is outstanding, `pops(load)`
@@ -59,7 +59,7 @@ def synchronise(machine: Machine, calls: Sequence[Calls]) -> None:
 
 
 class _Touches:
-    """Tells what calls read and write, but for memories that the machine itself watches."""
+    """Lists what calls read and write, without memories that the machine itself watches."""
 
     def __init__(self, machine: Machine) -> None:
         self._units, self._watched = range(len(machine.units)), machine.guarded
@@ -80,15 +80,16 @@ class _Touches:
 
 
 def _boxes(at: Place) -> Sequence[Box | slice]:
-    """Gives the elements of an array in main memory, or the rows of another memory."""
+    """Lists the elements of an array in main memory, or the rows of another memory, as boxes."""
     if at.memory.is_main:
         return [tuple(slice(*side) for side in at.box)]
     return [slice(*rows) for rows in at.rows()]
 
 
 def _count(units: Sequence[str], calls: Sequence[Calls], needs: Sequence[dict[int, int]]) -> None:
-    """Waits until few enough calls of a unit are outstanding. Calls are issued in order: what one
-    has waited for, all later ones have."""
+    """Makes calls wait until few enough calls of a unit are outstanding. Calls are issued in order:
+    what one has waited for, all later ones have.
+    """
     outstanding: Counter[int] = Counter()
     number: dict[int, int] = {}
     known: dict[int, int] = {}
@@ -106,7 +107,7 @@ def _count(units: Sequence[str], calls: Sequence[Calls], needs: Sequence[dict[in
 def _exchange(
     order: Tokens, units: Sequence[str], calls: Sequence[Calls], needs: Sequence[dict[int, int]]
 ) -> None:
-    """Lets calls pop tokens that those before them pushed."""
+    """Makes calls pop tokens that earlier calls push."""
     pairs = [(units.index(one.name), units.index(other.name)) for one, other in order.pairs]
     ordering = Ordering(len(units), pairs)
     for call, before in zip(calls, needs, strict=True):

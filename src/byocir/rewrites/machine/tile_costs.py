@@ -1,5 +1,5 @@
-"""Tells what tiles of a composite need of a described machine, and their cycles, in a closed
-form over all sizes at once.
+"""Counts what tiles of a composite need of a described machine, and their cycles, in a closed form
+over all sizes at once.
 
 Loads, work and stores of different tiles run side by side where memories hold buffers twice. So a
 choice takes as long as its busiest unit, and what the others do of the first tile.
@@ -32,7 +32,7 @@ Whole = frozenset[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Buffer:
-    """A buffer in a memory of the machine, its box, and where it is filled more than once."""
+    """A buffer in a memory of the machine: its box, and where it is filled more than once."""
 
     memory: Memory
     box: list[Ints]
@@ -44,8 +44,9 @@ class Buffer:
 
 
 class TileCosts:
-    """The tiles of a chain in sizes of which there may be many: of parallel iterators of the last
-    block and of all sums, in arrays as `rewrites.tiles` has them."""
+    """Counts the costs of a chain's tiles. Sizes are those of parallel iterators of the last block,
+    and of all sums; there may be many of each, in arrays as `rewrites.tiles` has them.
+    """
 
     def __init__(self, chain: Chain, sizes: Mapping[Tiled, Ints]) -> None:
         self.chain = chain
@@ -69,12 +70,12 @@ class TileCosts:
 
     @cached_property
     def steps(self) -> Ints:
-        """The iterations of all loops over tiles, which are written out."""
+        """The number of iterations of all loops over tiles, which are written out."""
         return self.tiles * reduce(np.add, (self.sums(s) for s in range(len(self.chain.stages))))
 
     @cached_property
     def extents(self) -> list[list[Ints]]:
-        """The extents that each stage runs over in one iteration of the innermost loop."""
+        """The extents over which each stage runs in one iteration of the innermost loop."""
         stages = self.chain.stages
         found = [[np.array(n, np.int64) for n in stage.extents] for stage in stages]
         for (s, i), sizes in self.sizes.items():
@@ -101,7 +102,7 @@ class TileCosts:
 
     @cached_property
     def in_calls(self) -> Bools:
-        """The sizes of which calls with steps do whole numbers."""
+        """Marks the sizes that calls do in whole numbers."""
         legal = np.ones((), np.bool_)
         for stage, extents in zip(self.chain.stages, self.extents, strict=True):
             for _, i, limit in stage.limits:
@@ -109,7 +110,9 @@ class TileCosts:
         return legal
 
     def _splits(self, whole: Whole) -> Bools:
-        """Marks where each tile of sums begins with a row of what is staged for all of them."""
+        """Marks where each tile of sums begins at the start of a row of the operands that are
+        staged for all sums.
+        """
         fits = np.ones((), np.bool_)
         for s, operand in whole:
             stage = self.chain.stages[s]
@@ -122,7 +125,9 @@ class TileCosts:
         return fits
 
     def has_room(self, whole: Whole, *, doubled: bool) -> Bools:
-        """Marks where memories hold all buffers; doubled, what is filled more than once twice."""
+        """Marks where memories hold all buffers; with `doubled`, two of each that is filled more
+        than once.
+        """
         fits = np.ones((), np.bool_)
         buffers = list(self.buffers(whole))
         for memory in self.chain.machine.memories:
@@ -132,7 +137,7 @@ class TileCosts:
         return fits
 
     def buffers(self, whole: Whole) -> Iterator[Buffer]:
-        """Gives the buffers in memories of the machine."""
+        """Yields the buffers in memories of the machine."""
         parallels = self.chain.last.block.parallels
         for each in self.chain.staged:
             is_whole = (each.stage, each.operand) in whole
@@ -148,7 +153,9 @@ class TileCosts:
     def _loops(
         self, each: Staged, order: Sequence[int], is_whole: bool
     ) -> Iterator[tuple[Tiled, bool]]:
-        """Gives the iterators of the loops around what is staged, and whether they move it."""
+        """Yields the iterators of the loops around what is staged, each with whether it moves
+        that.
+        """
         last, s = len(self.chain.stages) - 1, each.stage
         around = [*((last, i) for i in order), *((s, i) for i in self.chain.stages[s].reductions)]
         return zip(around, self.chain.moved(each, order, is_whole), strict=True)
@@ -159,8 +166,9 @@ class TileCosts:
         return sides(stage.forms[each.operand], extents)
 
     def _made_box(self, s: int) -> list[Ints]:
-        """Gives the sizes of the buffer that a stage writes: of all that others read of it, pads
-        around its result included."""
+        """Computes the sizes of the buffer that a stage writes: all that others read of it, with
+        the pads around its result.
+        """
         box = sides(self.chain.stages[s].forms[-1], self.extents[s])
         for user, extents in zip(self.chain.stages, self.extents, strict=True):
             whole = _whole_sums(user, extents)
@@ -170,9 +178,10 @@ class TileCosts:
         return box
 
     def in_order(self, memory: Memory, whole: Whole) -> Bools:
-        """Marks where rows of a memory leave it in the order in which they came, if it is a FIFO:
-        tiles in it are what one call reads or writes, rows of one block of lanes, which copies do
-        not part."""
+        """Marks where rows of a memory, if it is a FIFO, leave it in the order in which they came:
+        a tile in it must be what one call reads or writes, rows of one block of lanes, which copies
+        do not part.
+        """
         fits = np.ones((), np.bool_)
         if not memory.fifo:
             return fits
@@ -187,8 +196,9 @@ class TileCosts:
         return fits
 
     def _in_one_call(self, s: int, operand: int) -> Bools:
-        """Marks where a call reaches all of an operand that is in a tile, and no other call does:
-        unless the operand stays in the unit."""
+        """Marks where one call reaches all of an operand in a tile, and is the only one to do so,
+        unless the operand stays in the unit.
+        """
         stage, fit = self.chain.stages[s], self.chain.stages[s].plan.fit
         kept = fit.operands.get(fit.instruction.keeps) == operand
         sizes = enumerate(zip(self.extents[s], stage.plan.sizes, strict=True))
@@ -202,8 +212,9 @@ class TileCosts:
     # -- cycles
 
     def _moves(self, whole: Whole) -> list[tuple[Staged | None, bool]]:
-        """Gives all that is copied: what is staged, each with whether for all sums at once, and the
-        result."""
+        """Yields all that is copied: operands that are staged, each with whether for all sums at
+        once, and the result.
+        """
         staged = [(each, (each.stage, each.operand) in whole) for each in self.chain.staged]
         return [*staged, (None, False)]
 
@@ -219,15 +230,16 @@ class TileCosts:
         return [Copies(element, box, source, into) for source, into in pairwise(path)]
 
     def undone(self, whole: Whole) -> Copies | None:
-        """Gives the copies of which instructions do not do all."""
+        """Finds copies some of which no instruction does; None if there are none."""
         for copies in (each for key in self._moves(whole) for each in self._copies(*key)):
             if np.any(np.isinf(sum(copies.cycles(self.chain.machine).values(), _NONE))):
                 return copies
         return None
 
     def _cycles(self, each: Staged | None, is_whole: bool) -> dict[str, Floats]:
-        """Gives the cycles that bringing something where it is read, or the result out, takes once,
-        by unit."""
+        """Counts the cycles that it takes, by unit, to bring something once to where it is read, or
+        the result out.
+        """
         if (each, is_whole) not in self._known:
             found: dict[str, Floats] = {}
             for copies in self._copies(each, is_whole):
@@ -252,9 +264,10 @@ class TileCosts:
     def cycles(
         self, whole: Whole, orders: Sequence[Shape], chosen: tuple[Ints, ...]
     ) -> Iterator[Floats]:
-        """Gives the cycles of chosen sizes, for each order of the loops over tiles: of the unit
-        that is busiest, and what the others do of the first tile, or of what cannot begin before it
-        is whole: that all results leave."""
+        """Yields the cycles of chosen sizes for each order of the loops over tiles: those of the
+        busiest unit, plus those of other units for the first tile, and for what cannot begin before
+        it is whole, as when all results leave.
+        """
         once, fixed = dict[str, Floats](), dict[str, Floats]()
 
         def add(into: dict[str, Floats], unit: str, cycles: Floats) -> None:
@@ -296,6 +309,6 @@ _NEVER = np.zeros((), np.bool_)
 
 
 def _whole_sums(stage: Stage, extents: Sequence[Ints]) -> list[Ints]:
-    """Gives the extents of a stage with all of its sums."""
+    """Gives the extents of a stage with those of all its sums."""
     whole = [np.array(n, np.int64) for n in stage.extents]
     return [whole[i] if i in stage.reductions else n for i, n in enumerate(extents)]

@@ -1,4 +1,4 @@
-"""The sizes of tiles that the search for a schedule on a described machine tries."""
+"""Lists the sizes of tiles that the search for a schedule on a described machine tries."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from byocir.rewrites.schedule.blocks import reads_old
 
 
 class TileSizes:
-    """The sizes that are tried of each iterator that has tiles: parallel ones of the last block,
-    and all sums."""
+    """Lists the sizes to try of each iterator that has tiles: parallel ones of the last block, and
+    all sums.
+    """
 
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
@@ -35,7 +36,9 @@ class TileSizes:
 
     @property
     def of_one_call(self) -> dict[Tiled, int]:
-        """About what one call of the stage's instruction does of each."""
+        """The size of each iterator, about as large as one call of the stage's instruction does
+        it.
+        """
         return {
             (s, i): max((n for n in sizes if n <= self.stages[s].plan.sizes[i]), default=min(sizes))
             for (s, i), sizes in self.options.items()
@@ -43,8 +46,9 @@ class TileSizes:
 
     @cached_property
     def summed(self) -> list[list[tuple[int, int]]]:
-        """The operands, by stage and position, that may be staged for all sums at once; a list for
-        each stage, not all of which may be."""
+        """The operands, by stage and position, that may be staged for all sums at once, in a list
+        for each stage; of each list at least one must not be.
+        """
         return [
             [(s, operand) for operand, at in enumerate(stage.made[:-1]) if at is None]
             for s, stage in enumerate(self.stages)
@@ -52,8 +56,9 @@ class TileSizes:
         ]
 
     def sizes_of(self, stage: int, i: int) -> list[int]:
-        """Gives the tiles of an iterator that are tried, the largest first: parts of equal size and
-        multiples of what one instruction does; for sums, and for what has them, those that divide.
+        """Lists the tile sizes of an iterator to try, the largest first: parts of equal size, and
+        multiples of what one instruction does. Tiles of sums, and of blocks that have sums, divide
+        the extent.
         """
         block, unit = self.stages[stage].block, self.stages[stage].plan.sizes[i]
         extent, step = block.extents[i], self._step(stage, i)
@@ -74,8 +79,9 @@ class TileSizes:
         return _spread(sizes, [n for n in sizes if n % unit == 0])
 
     def _step(self, stage: int, i: int) -> int:
-        """Gives the number that tiles must be multiples of: the steps of all that is done on
-        them."""
+        """Gives the number of which tile sizes must be multiples: the steps of all that is done on
+        the tiles.
+        """
         steps = [1]
         for s, each in enumerate(self.stages):
             for name, positions in each.plan.fit.iterators.items():
@@ -85,15 +91,18 @@ class TileSizes:
         return lcm(*steps)
 
     def _is_tiled(self, s: int, used: set[int], stage: int, i: int) -> bool:
-        """Tells whether tiles of iterator i of a stage are tiles of iterators of stage s."""
+        """Tells whether a tile of iterator i of a stage is also a tile of these iterators of stage
+        s.
+        """
         if i in self.stages[stage].reductions:
             return s == stage and i in used
         return self.chain.depends(s, used, i)
 
 
 def _spread(sizes: Sequence[int], preferred: Sequence[int]) -> list[int]:
-    """Gives some of many sizes, from the largest to the smallest, each about two thirds of the one
-    before; those that are preferred come before others near them."""
+    """Selects some of many sizes, from the largest to the smallest, each about two thirds of the
+    one before; preferred sizes replace others near them.
+    """
     found = [sizes[0]]
     for n in sizes:
         if 3 * n <= 2 * found[-1]:

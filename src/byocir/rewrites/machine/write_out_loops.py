@@ -1,4 +1,4 @@
-"""write-out-loops: loops of a machine's functions as what they do, one iteration after the other.
+"""write-out-loops: writes out loops of a machine's functions, one iteration after the other.
 
 Does: `byocir.rewrites.schedule.write_out` for each function of a described machine.
 

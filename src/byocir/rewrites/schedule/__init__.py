@@ -1,4 +1,4 @@
-"""Schedules: how blocks in buffer form run, as small rewrites that keep what they compute.
+"""Schedules blocks in buffer form: small rewrites change how they run, and keep what they compute.
 
 ```python
 s = Schedule(function)

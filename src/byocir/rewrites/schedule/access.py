@@ -1,4 +1,4 @@
-"""Finds the elements of buffers that the ops of a program read and write, as boxes."""
+"""Finds which elements of buffers the ops of a program read and write, as boxes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ from byocir.rewrites.schedule.index import (
 
 @dataclass(frozen=True)
 class Side:
-    """One dimension of a box: it begins at `start` and has `size` elements. `dense` when each of
-    them that is in the buffer is reached once by iterators that no other dimension uses."""
+    """A dimension of a box, which begins at `start` and has `size` elements. It is `dense` if each
+    of these elements that is in the buffer is reached once, by iterators that no other dimension
+    uses.
+    """
 
     start: Linear[SSAValue]
     size: int
@@ -47,12 +49,12 @@ class BoxAccess:
 
 
 def accesses_in(block: Block) -> list[BoxAccess]:
-    """Gives the accesses of all ops in a block and in the loops inside it, in program order."""
+    """Yields the accesses of all ops in a block and in the loops inside it, in program order."""
     return [access for op in block.ops for access in accesses_of(op)]
 
 
 def accesses_of(op: Operation) -> Iterator[BoxAccess]:
-    """Gives the accesses of an op and of what is inside it."""
+    """Yields the accesses of an op and of the ops inside it."""
     if isinstance(op, BlockOp):
         yield from _of_block(op)
     elif isinstance(op, CopyOp):
@@ -71,7 +73,7 @@ def accesses_of(op: Operation) -> Iterator[BoxAccess]:
 
 
 def _whole(op: Operation, operand: int, *, reads: bool = True, writes: bool = True) -> BoxAccess:
-    """Gives an access to any element of an operand."""
+    """Makes an access that may be to any element of an operand."""
     value = op.operands[operand]
     box = tuple(Side(Linear(), size) for size in shape_of(value.type))
     return BoxAccess(op, operand, value, box, reads, writes)
@@ -96,7 +98,7 @@ def _of_block(op: BlockOp) -> Iterator[BoxAccess]:
 
 
 def _reaches_all(op: BlockOp) -> bool:
-    """Tells if a block leaves out no points but those at which it would write outside."""
+    """Tells if the guards of a block leave out only points at which it would write outside."""
     if op.where is None:
         return True
     inside: list[Linear[int] | None] = []
@@ -117,15 +119,17 @@ def _box_of(op: BlockOp, value: SSAValue, exprs: Sequence[AffineExpr]) -> tuple[
 def reach(
     form: Linear[int], bases: Sequence[Linear[SSAValue]], extents: Sequence[int]
 ) -> tuple[Linear[SSAValue], int]:
-    """Gives the first of the elements that a linear index reaches over a tile, and their number
-    from the first to the last."""
+    """Gives the first element that a linear index reaches over a tile, and the number of elements
+    from the first to the last.
+    """
     offsets = form.variable.interval(spans(extents).__getitem__)
     return form.substituted(bases.__getitem__) + offsets.low, offsets.size
 
 
 def _side(op: BlockOp, expr: AffineExpr, size: int, own: set[int]) -> Side:
-    """Gives the side that an index reaches; indices that divide are taken as the interval they are
-    in or, where the bases are not known, as the whole dimension."""
+    """Makes the side that an index reaches. For an index that divides it is the interval of its
+    values or, where the bases are not known, the whole dimension.
+    """
     bases, extents = base_sums(op.bases, len(op.extents)), op.extents
     form = linear(expr)
     if form is not None:
@@ -145,8 +149,8 @@ def _side(op: BlockOp, expr: AffineExpr, size: int, own: set[int]) -> Side:
 
 
 def local_map(op: BlockOp, map_: AffineMap) -> AffineMap:
-    """Gives a linear index map in the coordinates of the box that it reaches, with iterators from
-    0.
+    """Restates a linear index map in the coordinates of the box that it reaches, with iterators
+    from 0.
     """
     offsets = spans(op.extents)
     exprs: list[AffineExpr] = []
@@ -158,7 +162,9 @@ def local_map(op: BlockOp, map_: AffineMap) -> AffineMap:
 
 
 def _is_dense(digits: Sequence[tuple[int, int]]) -> bool:
-    """Tells if sums of these steps by counts reach each number from 0 on, each once."""
+    """Tells if sums of multiples of these steps, each below its count, give every number from 0 on
+    once.
+    """
     span = 1
     for step, count in sorted(digits):
         if count > 1 and step != span:
@@ -168,7 +174,7 @@ def _is_dense(digits: Sequence[tuple[int, int]]) -> bool:
 
 
 def folded(side: Side, inside: Block) -> Side:
-    """Extends a side over all iterations of the loops inside a block."""
+    """Extends a side to all iterations of the loops inside a block."""
     moving, start = side.start.split(lambda atom: bool(loops_behind(atom, below=inside)))
     size, digits = side.size, list[tuple[int, int]]()
     for atom, coefficient in moving.terms:
@@ -183,7 +189,7 @@ def folded(side: Side, inside: Block) -> Side:
 
 
 def _tiles(size: int, digits: Sequence[tuple[int, int]]) -> bool:
-    """Tells if tiles of this size, moved by these steps, leave no element out."""
+    """Tells if tiles of this size leave no element out when they are moved by these steps."""
     for step, count in sorted(digits):
         if count > 1 and not 0 < step <= size:
             return False
@@ -211,7 +217,7 @@ def is_whole(access: BoxAccess) -> bool:
 
 
 def loops_of(op: Operation) -> list[ForOp]:
-    """Gives the loops around an op, outermost first."""
+    """Lists the loops around an op, outermost first."""
     found: list[ForOp] = []
     parent = op.parent_op()
     while isinstance(parent, ForOp | IntrinsicOp):

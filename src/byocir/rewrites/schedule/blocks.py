@@ -1,4 +1,4 @@
-"""Blocks restated in place: other extents, bases, operands or maps, the same body.
+"""Restates blocks in place, with other extents, bases, operands or maps, and the same body.
 
 A block stays the same op, so what holds it (a handle of a schedule) keeps its meaning, and its
 location is kept.
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Parts:
-    """All of a block but its body. `guards` hold where they are not negative; `bases` are one for
-    each iterator, or none."""
+    """All parts of a block but its body. `guards` hold where they are not negative; `bases` has one
+    for each iterator, or none.
+    """
 
     iterators: tuple[IteratorAttr, ...]
     ins: tuple[SSAValue, ...]
@@ -62,18 +63,20 @@ class Parts:
         return [it.iterator_name.data for it in self.iterators].index(name)
 
     def with_extents(self, extents: Sequence[int]) -> Parts:
-        """Gives the same iterators over other extents."""
+        """Gives the parts with the same iterators over other extents."""
         pairs = zip(self.iterators, extents, strict=True)
         return replace(self, iterators=tuple(it.resized(extent) for it, extent in pairs))
 
     def with_map(self, operand: int, exprs: Sequence[AffineExpr]) -> Parts:
-        """Gives one operand read or written at another index."""
+        """Gives the parts with one operand read or written at another index."""
         maps = list(self.maps)
         maps[operand] = AffineMap(len(self.iterators), 0, tuple(exprs))
         return replace(self, maps=tuple(maps))
 
     def with_operand(self, operand: int, value: SSAValue) -> Parts:
-        """Gives another buffer in the place of an operand, counted over ins and then outs."""
+        """Gives the parts with another buffer in place of an operand, counted over ins and then
+        outs.
+        """
         values = [*self.ins, *self.outs]
         values[operand] = value
         count = len(self.ins)
@@ -101,8 +104,9 @@ class Parts:
         )
 
     def with_point(self, name: str, base: SSAValue, zero: SSAValue) -> tuple[Parts, AffineExpr]:
-        """Adds an iterator of extent 1 at `base`, which brings an index value into maps, and gives
-        its expression. One that is there at that base serves again."""
+        """Adds an iterator of extent 1 at `base`, which brings an index value into maps; gives the
+        new parts and its expression. An iterator that is already there at that base is used again.
+        """
         for i, iterator in enumerate(self.iterators):
             if iterator.extent.data == 1 and self.bases and self.bases[i] is base:
                 return self, AffineExpr.dimension(i)
@@ -118,7 +122,7 @@ class Parts:
         return self.substituted(iterators, exprs, bases), AffineExpr.dimension(at)
 
     def put(self, op: BlockOp) -> None:
-        """Makes this the statement of a block."""
+        """Writes the parts into a block."""
         op.operands = [*self.ins, *self.outs, *self.bases]
         sizes = [len(self.ins), len(self.outs), len(self.bases)]
         op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
@@ -138,8 +142,9 @@ def retile(op: BlockOp, extents: Sequence[int], bases: Sequence[SSAValue]) -> No
 
 
 def block_of_fill(op: FillOp) -> BlockOp:
-    """Gives the block that sets a buffer to a number, as a fill does; unlike it, it can have
-    bases."""
+    """Makes the block that sets a buffer to a number, as a fill does; unlike a fill, it can have
+    bases.
+    """
     assert op.destination is not None
     shape = shape_of(op.destination.type)
     iterators = [IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, n) for i, n in enumerate(shape)]
@@ -152,8 +157,9 @@ def filling(
     iterators: Sequence[IteratorAttr],
     index: Sequence[AffineExpr] | None = None,
 ) -> BlockOp:
-    """Gives the block that sets the elements of a buffer at an index, by default these iterators,
-    to the number of a fill."""
+    """Makes the block that sets the elements of a buffer at an index, by default these iterators,
+    to the number of a fill.
+    """
     element = element_type_of(buffer.type)
     body = Block(arg_types=[element])
     number = arith.ConstantOp.create(properties={"value": op.value}, result_types=[element])
@@ -164,8 +170,9 @@ def filling(
 
 
 def block_of_copy(op: CopyOp, indices: IndexBuilder) -> BlockOp:
-    """Gives the block that moves what a copy moves between buffers of one element type; unlike it,
-    it can be tiled."""
+    """Makes the block that moves what a copy moves between buffers of one element type; unlike a
+    copy, it can be tiled.
+    """
     extents = enumerate(op.box)
     iterators = [IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, n) for i, n in extents]
     body, count = Block(arg_types=[element_type_of(op.source.type)] * 2), len(iterators)
@@ -186,7 +193,7 @@ def block_of_copy(op: CopyOp, indices: IndexBuilder) -> BlockOp:
 
 
 def body_of(op: Operation) -> Block:
-    """Gives the block outside of all loops around an op: of its function or composite."""
+    """Gives the block of the function or composite around an op, outside of all loops."""
     block = op.parent
     assert block is not None
     while isinstance(parent := block.parent_op(), ForOp | IntrinsicOp):

@@ -1,4 +1,4 @@
-"""cache_write: a result through a buffer of its own, from which a block stores it.
+"""cache_write: computes a result in a buffer of its own, from which a block stores it.
 
 ```
 tir.fill 0 into %y                      tir.fill 0 into %t
@@ -22,9 +22,10 @@ from byocir.rewrites.schedule.requests import check_block, refused
 
 
 def cache_write(block: BlockOp) -> BlockOp:
-    """Lets a block, and the ops before it that access its result, make a buffer of their own; gives
-    the block that stores it. Raises ByocirError B263 unless they make the whole result from
-    scratch."""
+    """Makes a block, and the ops before it that access its result, compute it in a buffer of its
+    own; gives the block that stores it. Raises ByocirError B263 unless they make the whole result
+    from scratch.
+    """
     check_block(block)
     home, result = block.parent, block.outs[0]
     assert home is not None
@@ -47,7 +48,7 @@ def _up_to(home: Block, block: BlockOp) -> list[Operation]:
 
 
 def _within(home: Block, op: Operation) -> Operation:
-    """Gives the op of a block that is or holds an op."""
+    """Gives the op of a block that is an op, or has it inside."""
     while op.parent is not home:
         parent = op.parent_op()
         assert parent is not None

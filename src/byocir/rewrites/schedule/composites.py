@@ -1,4 +1,4 @@
-"""choose-schedules, apply-schedules: how targets have their composites run.
+"""choose-schedules, apply-schedules: run the composites of targets as these want them to.
 
 `choose-schedules` asks each target for the script of its composites (`Target.schedule`) and writes
 it into the module: `byoc.composite "npu.gemm" at "tensor" by "m, = tile(gemm, m=4)" …`. Calls keep
@@ -122,8 +122,9 @@ def _choose(composite: CompositeOp, attribute: TargetAttr) -> None:
 
 
 def space_for(target: Any, composite: CompositeOp) -> KnobChoices:
-    """Gives the script of a target for a composite, with the ways to fill its holes; of operators
-    the knobs alone. Raises ByocirError B219, B228 and B265."""
+    """Gives the script of a target for a composite, with the ways to fill its holes; for composites
+    of operators the knobs alone. Raises ByocirError B219, B228 and B265.
+    """
     function = composite.parent_op()
     if isinstance(function, FuncOp) and has_graph_ops(function):
         return space_of(target, composite, None)
@@ -133,7 +134,7 @@ def space_for(target: Any, composite: CompositeOp) -> KnobChoices:
 
 
 def record(module: ModuleOp, function: FuncOp) -> None:
-    """Notes the scripts of a function's composites in the calls of it."""
+    """Writes the scripts of a function's composites into the calls of it."""
     composites = _composites(function)
     if all(composite.schedule is None for composite in composites):
         return
@@ -147,14 +148,16 @@ def record(module: ModuleOp, function: FuncOp) -> None:
 
 
 def _name_blocks(composite: CompositeOp, pattern: Composite | None) -> None:
-    """Calls blocks and their iterators as the pattern does that took the composite."""
+    """Names blocks and their iterators as the pattern does that took the composite."""
     if composite.schedule is not None:
         for name, found in _call_as(composite, pattern).items():
             found.block.attributes[_NAME] = StringAttr(name)
 
 
 def _call_as(composite: CompositeOp, pattern: Composite | None) -> Mapping[str, BoundBlock]:
-    """Calls the iterators of blocks as the pattern does, and gives its names for blocks."""
+    """Names the iterators of blocks as the pattern does; gives the blocks by the pattern's
+    names.
+    """
     if pattern is None or pattern.level != composite.level.data:
         return {}
     match = pattern.matched_in(composite)
@@ -166,7 +169,9 @@ def _call_as(composite: CompositeOp, pattern: Composite | None) -> Mapping[str, 
 
 
 def _restate(found: BoundBlock) -> None:
-    """Gives a block the iterator names of its pattern, and the order of the pattern's inputs."""
+    """Gives a block the iterator names of its pattern, and puts its inputs into the pattern's
+    order.
+    """
     block = found.block
     called = list(block.names)
     for name, positions in found.iterators.items():
@@ -201,7 +206,7 @@ def _reorder(body: Block, order: Sequence[int]) -> None:
 
 
 def _follow(composite: CompositeOp, attribute: TargetAttr) -> None:
-    """Does what the script of a composite says."""
+    """Runs the script of a composite."""
     blocks: dict[str, BlockOp] = {}
     for op in composite.walk():
         name = op.attributes.pop(_NAME, None)

@@ -1,4 +1,4 @@
-"""compute_at: what a loop needs of a buffer, computed in the loop.
+"""compute_at: computes in a loop what the loop needs of a buffer.
 
 ```
 tir.block [i: 32] outs(%t[i]) …        tir.for %i = 0 to 4 serial {
@@ -37,10 +37,11 @@ from byocir.rewrites.schedule.stage import top, united
 
 
 def compute_at(block: BlockOp, loop: ForOp) -> None:
-    """Moves a block, and the ops before it that make the same buffer or one that needs it in turn,
-    into a loop that reads it. Raises ByocirError B256 where that would break a dependence:
-    something else reads or writes the buffer, an input changes on the way, or the ops do not make
-    the whole buffer from scratch."""
+    """Moves a block into a loop that reads its buffer, with the ops before it that make the same
+    buffer, or one that is made of it and of which it is made. Raises ByocirError B256 where that
+    would break a dependence: something else reads or writes the buffer, an input changes on the
+    way, or the ops do not make the whole buffer from scratch.
+    """
     check_block(block)
     check_loop(loop)
     buffer = block.outs[0]
@@ -72,7 +73,7 @@ def _breaks(expected: str, found: str, block: BlockOp) -> ByocirError:
 
 
 def _op_around(loop: ForOp, home: Block) -> Operation | None:
-    """Gives the op of a block that is or encloses a loop."""
+    """Gives the op of a block that is a loop, or has it inside."""
     op: Operation | None = loop
     while op is not None and op.parent is not home:
         op = op.parent_op()
@@ -80,7 +81,7 @@ def _op_around(loop: ForOp, home: Block) -> Operation | None:
 
 
 def _in_turn(buffer: SSAValue, ops: Sequence[Operation]) -> list[SSAValue]:
-    """Gives a buffer and those that ops make of it and make it of."""
+    """Lists a buffer, and those that are made of it and of which it is made."""
     sources: dict[SSAValue, set[SSAValue]] = {}
     for op in ops:
         accesses = list(accesses_of(op))
@@ -97,7 +98,7 @@ def _leads(buffer: SSAValue, other: SSAValue, sources: Mapping[SSAValue, set[SSA
 
 
 def _behind(buffer: SSAValue, sources: Mapping[SSAValue, set[SSAValue]]) -> set[SSAValue]:
-    """Gives the buffers that one is made of, and those that these are made of."""
+    """Lists the buffers that one is made of, and all that those are made of."""
     found: set[SSAValue] = set()
     pending = [buffer]
     while pending:
@@ -110,7 +111,7 @@ def _behind(buffer: SSAValue, sources: Mapping[SSAValue, set[SSAValue]]) -> set[
 def _chain(
     block: BlockOp, buffers: Sequence[SSAValue], ops: Sequence[Operation]
 ) -> list[FillOp | BlockOp]:
-    """Gives the ops that make buffers: the first of each from scratch, each over all of it."""
+    """Lists the ops that make buffers: the first of each from scratch, each over all of it."""
     if not all(isinstance(each.owner, AllocOp) for each in buffers) or len(block.outs) != 1:
         raise _breaks("a buffer that nothing outside the function sees", "another", block)
     chain: list[FillOp | BlockOp] = []
@@ -135,8 +136,9 @@ def _reads_result(op: BlockOp) -> bool:
 
 
 def _makes_all(op: FillOp | BlockOp, buffers: Sequence[SSAValue], made: set[SSAValue]) -> bool:
-    """Tells if an op sets each element of a buffer from the same element of it and of those that go
-    with it, if from any. Where it leaves elements out, the buffer must be `made` before."""
+    """Tells if an op sets each element of a buffer, at most from the same element of it and of the
+    buffers that go with it. Where it leaves elements out, the buffer must be `made` before.
+    """
     if isinstance(op, FillOp):
         return True
     if len(op.outs) != 1 or op.outs[0] not in buffers or op.bases:
@@ -155,7 +157,7 @@ def _makes_all(op: FillOp | BlockOp, buffers: Sequence[SSAValue], made: set[SSAV
 
 
 def _iterator(expr: AffineExpr) -> int | None:
-    """Gives the iterator that an index is, or None."""
+    """Gives the iterator that an index is; None for other indices."""
     form = linear(expr)
     if form is None or form.constant or len(form.terms) != 1 or form.terms[0][1] != 1:
         return None
@@ -165,7 +167,9 @@ def _iterator(expr: AffineExpr) -> int | None:
 def _reads(
     buffers: Sequence[SSAValue], chain: Sequence[Operation], target: Block, block: BlockOp
 ) -> list[BoxAccess]:
-    """Gives the accesses in the loop, which are all but those of the chain, and read."""
+    """Lists the accesses in the loop that read what the chain makes; raises ByocirError B256 for
+    other accesses.
+    """
     found = [access for access in accesses_in(target) if access.buffer in buffers]
     known = {*chain, *(access.op for access in found)}
     users = [use.operation for buffer in buffers for use in buffer.uses]
@@ -185,7 +189,7 @@ def _check_inputs(
     around: Operation,
     block: BlockOp,
 ) -> None:
-    """Raises unless the inputs of the chain are the same in the loop."""
+    """Raises ByocirError B256 unless the inputs of the chain are the same in the loop."""
     for op in chain:
         inputs = {a.buffer for a in accesses_of(op) if a.reads}.difference(buffers)
         later = op.next_op
@@ -201,7 +205,7 @@ def _check_inputs(
 
 
 def _move(op: FillOp | BlockOp, box: Sequence[Side], before: Operation, target: Block) -> None:
-    """Moves an op of the chain in front of another one, over the box only."""
+    """Moves an op of the chain in front of another one, restricted to the box."""
     if isinstance(op, FillOp):
         moved = block_of_fill(op)
         erase(op)

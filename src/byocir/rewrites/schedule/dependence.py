@@ -28,22 +28,21 @@ from byocir.rewrites.schedule.index import interval_of, loops_behind, sum_of
 
 @dataclass(frozen=True)
 class Conflict:
-    """A buffer that two iterations may both access, one of them to write."""
+    """A buffer that two iterations may both access, one of them writing."""
 
     buffer: SSAValue
     op: Operation
 
 
 def conflict(loop: ForOp, band: Sequence[ForOp] = ()) -> Conflict | None:
-    """Says why iterations of `loop` may depend on each other, or None when they do not: not even
-    when the other loops of `band`, a nest, are at any of their iterations too."""
+    """Finds a reason why iterations of `loop` may depend on each other; None when they do not,
+    whatever iterations the other loops of `band`, a nest, are at.
+    """
     return next(conflicts(loop, band), None)
 
 
 def conflicts(loop: ForOp, band: Sequence[ForOp] = ()) -> Iterator[Conflict]:
-    """Gives all buffers because of which iterations of `loop` may depend on each other, as
-    `conflict`.
-    """
+    """Yields all buffers that may make iterations of `loop` depend on each other, as `conflict`."""
     if loop.extent.value.data == 1:
         return
     loops = [loop, *band]
@@ -70,8 +69,9 @@ def _depth(op: Operation) -> int:
 
 
 def _told(sides: Sequence[Side], outer: ForOp) -> list[SSAValue]:
-    """Gives the atoms that an element's index in one dimension tells: from the coarsest on, as long
-    as each step is at least as long as all that is finer is wide."""
+    """Lists the atoms whose values follow from an element's index in one dimension: those with
+    steps at least as long as all finer ones together reach.
+    """
     first = sides[0].start
     if any(side.start.variable != first.variable for side in sides):
         return []
@@ -90,8 +90,9 @@ def _told(sides: Sequence[Side], outer: ForOp) -> list[SSAValue]:
 
 
 def _is_told(index: SSAValue, told: set[SSAValue]) -> bool:
-    """Tells if the atoms fix an index: it is one of them, or its quotient and its remainder by one
-    number are."""
+    """Tells if the atoms determine an index: it is one of them, or its quotient and remainder by
+    one number are determined.
+    """
     if index in told:
         return True
     quotients: dict[int, SSAValue] = {}
@@ -108,7 +109,7 @@ def _is_told(index: SSAValue, told: set[SSAValue]) -> bool:
 
 
 def described(op: Operation) -> str:
-    """Names an op for messages: its kind, and for a loop its index and extent."""
+    """Words an op for messages: its kind, and for a loop its index and extent."""
     if isinstance(op, ForOp):
         name = op.index.name_hint
         return f"the loop{f' over {name}' if name else ''} (0 to {op.extent.value.data})"

@@ -1,4 +1,4 @@
-"""fuse: two nested loops as one.
+"""fuse: makes one loop of two nested loops.
 
 ```
 tir.for %i = 0 to 4 serial {       tir.for %f = 0 to 32 serial {
@@ -23,9 +23,10 @@ from byocir.rewrites.schedule.requests import refused
 
 
 def fuse(outer: ForOp, inner: ForOp) -> ForOp:
-    """Gives the one loop, which is the op of the outer one; the inner one is gone. Loops of
-    different kinds become a serial one. Raises ByocirError B254 unless `inner` is directly inside
-    `outer`, with nothing beside it."""
+    """Makes one loop, which is the op of the outer one; the inner one is erased. Loops of different
+    kinds become a serial one. Raises ByocirError B254 unless `inner` is directly inside `outer`,
+    with nothing beside it.
+    """
     if nest_of([outer, inner])[0] is not outer:
         raise refused("B254", "expected the outer loop first, found the inner one", inner)
     times, body = inner.extent.value.data, outer.body.block

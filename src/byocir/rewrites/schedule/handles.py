@@ -1,4 +1,4 @@
-"""`Schedule`: the blocks and loops of a function, and everything that can be asked of them."""
+"""Defines `Schedule`: the blocks and loops of a function, and all that can be asked of them."""
 
 from __future__ import annotations
 
@@ -36,13 +36,14 @@ class Schedule:
         self.root = root
 
     def blocks(self, name: str | None = None) -> list[BlockOp]:
-        """Gives the blocks of this node, in order; without a name all of them."""
+        """Lists the blocks of a node, in order; without a name all of them."""
         found = [op for op in self.root.walk() if isinstance(op, BlockOp)]
         return [op for op in found if name is None or name in names(op.location)]
 
     def block(self, name: str, others: Collection[str] = ()) -> BlockOp:
-        """Gives the one block of this node. Raises ByocirError B250 where it has none or several;
-        the help lists `others`, too, by which the caller knows blocks."""
+        """Gives the only block of a node. Raises ByocirError B250 where it has none or several; the
+        help lists `others`, too, by which the caller knows blocks.
+        """
         found = self.blocks(name)
         if len(found) == 1:
             return found[0]
@@ -54,7 +55,7 @@ class Schedule:
         )
 
     def loops(self, block: BlockOp) -> list[ForOp]:
-        """Gives the loops around a block, outermost first."""
+        """Lists the loops around a block, outermost first."""
         return loops_of(block)
 
     def tile(self, block: BlockOp, *, remainder: Remainder = "refuse", **sizes: int) -> list[ForOp]:
@@ -65,7 +66,7 @@ class Schedule:
     def stage(
         self, block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None
     ) -> SSAValue:
-        """Gives an operand through a buffer in another memory. See
+        """Makes a block access an operand through a buffer in another memory. See
         `byocir.rewrites.schedule.stage`.
         """
         return stage(block, operand, scope, at=at)
@@ -76,18 +77,19 @@ class Schedule:
         compute_at(block, loop)
 
     def cache_write(self, block: BlockOp) -> BlockOp:
-        """Gives a result through a buffer of its own, and the block that stores it. See
-        `byocir.rewrites.schedule.cache_write`."""
+        """Computes a result in a buffer of its own; gives the block that stores it. See
+        `byocir.rewrites.schedule.cache_write`.
+        """
         return cache_write(block)
 
     def pack(self, block: BlockOp, operand: int, tiles: Mapping[int, int]) -> SSAValue:
-        """Gives an operand in tiles. See `byocir.rewrites.schedule.pack`."""
+        """Packs an operand into tiles. See `byocir.rewrites.schedule.pack`."""
         return pack(block, operand, tiles)
 
     def tensorise(
         self, block: BlockOp, pattern: Composite, emit: Emit | None = None
     ) -> Sequence[Operation]:
-        """Gives a block as an instruction. See `byocir.rewrites.schedule.tensorise`."""
+        """Replaces a block by an instruction. See `byocir.rewrites.schedule.tensorise`."""
         return tensorise(block, pattern, emit)
 
     def split(self, loop: ForOp, factor: int, *, guard: bool = False) -> tuple[ForOp, ForOp]:
@@ -104,24 +106,31 @@ class Schedule:
         return fuse(outer, inner)
 
     def iterations(self, loop: ForOp) -> list[ForOp]:
-        """Makes a loop of one iteration of each that a loop has, and gives them. See
-        `byocir.rewrites.schedule.iterations`."""
+        """Makes a loop of each iteration that a loop has, and gives these loops. See
+        `byocir.rewrites.schedule.iterations`.
+        """
         return iterations(loop)
 
     def unroll(self, loop: ForOp) -> None:
-        """Lets the iterations be written out. See `byocir.rewrites.schedule.kinds`."""
+        """Marks a loop whose iterations are to be written out. See
+        `byocir.rewrites.schedule.kinds`.
+        """
         kinds.unroll(loop)
 
     def vectorise(self, loop: ForOp) -> None:
-        """Lets the iterations be lanes of vectors. See `byocir.rewrites.schedule.kinds`."""
+        """Marks a loop whose iterations are to be lanes of vectors. See
+        `byocir.rewrites.schedule.kinds`.
+        """
         kinds.vectorise(loop)
 
     def parallel(self, loop: ForOp) -> None:
-        """Lets the iterations run on several threads. See `byocir.rewrites.schedule.kinds`."""
+        """Marks a loop whose iterations may run on several threads. See
+        `byocir.rewrites.schedule.kinds`.
+        """
         kinds.parallel(loop)
 
     def vthread(self, loop: ForOp) -> None:
-        """Lets the iterations take turns. See `byocir.rewrites.schedule.kinds`."""
+        """Marks a loop whose iterations take turns. See `byocir.rewrites.schedule.kinds`."""
         kinds.vthread(loop)
 
 

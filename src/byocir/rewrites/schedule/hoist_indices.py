@@ -1,4 +1,4 @@
-"""Index arithmetic in its place: as far out as it can be, each value once, nothing unused.
+"""Moves index arithmetic as far out as it can be, with each value once and nothing unused.
 
 So what one primitive computes is there for the next one, wherever that puts its ops.
 """
@@ -54,8 +54,9 @@ def _to_front(op: Operation, home: Block, after: Operation | None) -> None:
 
 
 def _index_ops(block: Block) -> list[Operation]:
-    """Gives the index arithmetic of a block and of the ops around others, in order; not of
-    bodies."""
+    """Lists the index arithmetic of a block and of the ops that have others inside, in order; not
+    that of bodies.
+    """
     found: list[Operation] = []
     for op in block.ops:
         if is_index_arithmetic(op):

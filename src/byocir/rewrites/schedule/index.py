@@ -1,4 +1,4 @@
-"""Index values as linear forms: what the bases of blocks and copies are made of.
+"""Reads index values, of which the bases of blocks and copies are made, as linear forms.
 
 `%o * 4 + %n - 1` is a form of the indices of loops and of values that divide, take remainders or
 choose a minimum, which are not looked into except for the interval that they are in.
@@ -30,7 +30,7 @@ INDEX_ARITHMETIC: dict[type[Operation], Callable[[int, int], int]] = {
 
 
 def sum_of(value: SSAValue) -> Linear[SSAValue]:
-    """Gives an index value as a linear form."""
+    """Reads an index value as a linear form."""
     op = value.owner
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
         return Linear((), op.value.value.data)
@@ -51,12 +51,12 @@ def sum_of(value: SSAValue) -> Linear[SSAValue]:
 
 
 def base_sums(bases: Sequence[SSAValue], count: int) -> list[Linear[SSAValue]]:
-    """Gives the bases of a block's iterators; without any they are 0."""
+    """Reads the bases of a block's iterators as linear forms; without bases they are 0."""
     return [sum_of(base) for base in bases] or [Linear()] * count
 
 
 def loop_around(value: SSAValue) -> ForOp | None:
-    """Gives the loop whose index this value is."""
+    """Gives the loop whose index this value is; None for other values."""
     if isinstance(value, BlockArgument):
         parent = value.owner.parent_op()
         return parent if isinstance(parent, ForOp) and parent.index is value else None
@@ -64,7 +64,9 @@ def loop_around(value: SSAValue) -> ForOp | None:
 
 
 def loops_behind(value: SSAValue, below: Block | None = None) -> list[ForOp]:
-    """Gives the loops that an index value depends on; with `below` only those inside that block."""
+    """Lists the loops on which an index value depends; with `below` only those inside that
+    block.
+    """
     if isinstance(value.owner, Block):
         loop = value.owner.parent_op()
         is_one = isinstance(loop, ForOp) and (below is None or below.is_ancestor(loop))
@@ -73,7 +75,7 @@ def loops_behind(value: SSAValue, below: Block | None = None) -> list[ForOp]:
 
 
 def interval_of(atom: SSAValue) -> Interval | None:
-    """Gives the values that an atom can take, or None."""
+    """Bounds the values of an atom; None where they are not known."""
     loop = loop_around(atom)
     if loop is not None:
         return Interval(0, loop.extent.value.data - 1)
@@ -91,7 +93,7 @@ def interval_of(atom: SSAValue) -> Interval | None:
 
 
 def interval_of_sum(form: Linear[SSAValue]) -> Interval | None:
-    """Gives the values that a form can take; None when those of an atom are not known."""
+    """Bounds the values of a form; None where those of an atom are not known."""
     found = {atom: interval_of(atom) for atom in form.atoms}
     known = {atom: values for atom, values in found.items() if values is not None}
     return form.interval(known.__getitem__) if len(known) == len(found) else None
@@ -104,8 +106,9 @@ def is_index_arithmetic(op: Operation) -> bool:
 
 
 class IndexBuilder:
-    """Makes index values in front of an op, or at the end of a block; constants stand at the front
-    of `body` and are shared. What was made in a block is not made again there: ask in order."""
+    """Makes index values in front of an op, or at the end of a block. Constants stand at the front
+    of `body` and are shared; values made in a block are used again there, so ask for them in order.
+    """
 
     def __init__(self, body: Block, location: LocationAttr) -> None:
         self.body = body
@@ -119,7 +122,7 @@ class IndexBuilder:
                 self.numbers.setdefault(op.value.value.data, op.result)
 
     def number(self, value: int) -> SSAValue:
-        """Gives an index constant."""
+        """Makes an index constant, if it is not there yet."""
         if value not in self.numbers:
             op = arith.ConstantOp(IntegerAttr(value, IndexType()))
             self._insert(op, self.body, self.body.first_op)
@@ -130,7 +133,7 @@ class IndexBuilder:
     def value(
         self, wanted: Linear[SSAValue], block: Block, before: Operation | None = None
     ) -> SSAValue:
-        """Gives a sum as a value, in front of `before` or at the end of the block."""
+        """Makes a sum a value, in front of `before` or at the end of the block."""
         if not wanted.terms:
             return self.number(wanted.constant)
         if (block, wanted) not in self._sums:
@@ -140,7 +143,7 @@ class IndexBuilder:
     def minimum(
         self, wanted: Linear[SSAValue], most: int, block: Block, before: Operation | None = None
     ) -> SSAValue:
-        """Gives the sum or `most`, whichever is less; just the sum where it is never more."""
+        """Makes the minimum of a sum and `most`; just the sum where it is never more."""
         value = self.value(wanted, block, before)
         found = interval_of_sum(wanted)
         if found is not None and found.high <= most:
@@ -176,7 +179,7 @@ class IndexBuilder:
 
 
 def innermost(loops: Sequence[ForOp]) -> ForOp | None:
-    """Gives the one of these nested loops that is inside all the others."""
+    """Finds the innermost of these nested loops; None without any."""
     found: ForOp | None = None
     for loop in loops:
         if found is None or found.is_ancestor(loop):

@@ -1,4 +1,4 @@
-"""iterations: each iteration of a loop as a loop of its own, with numbers as indices.
+"""iterations: makes each iteration of a loop a loop of its own, with numbers as indices.
 
 ```
 tir.for %i = 0 to 2 serial {                          tir.for %i = 0 to 1 unroll {
@@ -26,8 +26,9 @@ from byocir.rewrites.schedule.requests import check_loop
 
 
 def iterations(loop: ForOp) -> list[ForOp]:
-    """Gives a loop of one iteration for each of a loop's, in order; the first is the op that was
-    given, and what is inside it keeps its handles."""
+    """Makes a loop of one iteration for each iteration of a loop, in order. The first is the op
+    that was given, and the handles of what is inside it stay valid.
+    """
     check_loop(loop)
     count, home = loop.extent.value.data, loop.parent
     assert home is not None

@@ -1,4 +1,4 @@
-"""unroll, vectorise, parallel and vthread: how the iterations of a loop may run.
+"""unroll, vectorise, parallel and vthread: say how the iterations of a loop may run.
 
 A kind is a promise that code generators may use. All but `unroll` let iterations run in any order
 or at once, so they must not depend on each other.
@@ -13,14 +13,15 @@ from byocir.rewrites.schedule.requests import check_loop, refused
 
 
 def unroll(loop: ForOp) -> None:
-    """Lets the iterations be written out one after the other."""
+    """Marks a loop whose iterations are to be written out one after the other."""
     check_loop(loop)
     loop.properties["kind"] = LoopKindAttr(LoopKind.UNROLL)
 
 
 def vectorise(loop: ForOp) -> None:
-    """Lets the iterations be the lanes of vectors. Raises ByocirError B254 unless the loop is an
-    innermost one, B255 where iterations depend on each other."""
+    """Marks a loop whose iterations are to be the lanes of vectors. Raises ByocirError B254 unless
+    the loop is an innermost one, B255 where iterations depend on each other.
+    """
     check_loop(loop)
     inner = next((op for op in loop.body.block.walk() if isinstance(op, ForOp)), None)
     if inner is not None:
@@ -29,15 +30,17 @@ def vectorise(loop: ForOp) -> None:
 
 
 def parallel(loop: ForOp) -> None:
-    """Lets the iterations run on several threads. Raises ByocirError B255 where they depend on each
-    other."""
+    """Marks a loop whose iterations may run on several threads. Raises ByocirError B255 where they
+    depend on each other.
+    """
     check_loop(loop)
     _set(loop, LoopKind.PARALLEL)
 
 
 def vthread(loop: ForOp) -> None:
-    """Lets the iterations take turns on one device, so that one loads while another computes; each
-    has buffers of its own. Raises ByocirError B255 where they depend on each other."""
+    """Marks a loop whose iterations take turns on one device, so that one loads while another
+    computes; each has buffers of its own. Raises ByocirError B255 where they depend on each other.
+    """
     check_loop(loop)
     _set(loop, LoopKind.VTHREAD)
 

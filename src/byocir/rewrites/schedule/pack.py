@@ -1,4 +1,4 @@
-"""pack: a buffer in tiles, with the block that brings it there.
+"""pack: puts a buffer into tiles, by a block that brings it there.
 
 ```
 tir.block [m: 8 | k: 32]               %p = tir.alloc : memref<2x32x4xi8>
@@ -31,10 +31,11 @@ from byocir.rewrites.tiled_layout import TiledLayout, tiled_iterators
 
 
 def pack(block: BlockOp, operand: int, tiles: Mapping[int, int]) -> SSAValue:
-    """Lets a block access its operand (counted over ins, then outs) in tiles of these sizes by
+    """Makes a block access its operand (counted over ins, then outs) in tiles of these sizes by
     dimension; gives the packed buffer. What is written is unpacked after the block. Raises
     ByocirError B251 for no operand of the block, B252 for a size that does not fit, B258 for a
-    block that is tiled already, or reads what it writes."""
+    block that is tiled already, or reads what it writes.
+    """
     check_block(block)
     check_operand(block, operand)
     buffer = [*block.ins, *block.outs][operand]
@@ -87,7 +88,7 @@ def _check(block: BlockOp, operand: int, buffer: SSAValue, tiles: Mapping[int, i
 
 
 def _repoint(block: BlockOp, operand: int, local: SSAValue, layout: TiledLayout) -> None:
-    """Lets a block access the packed buffer."""
+    """Makes a block access the packed buffer."""
     parts = Parts.of(block)
     for d, size in layout.tiles.items():
         i = _whole_iterator(parts, operand, d)
@@ -99,15 +100,16 @@ def _repoint(block: BlockOp, operand: int, local: SSAValue, layout: TiledLayout)
 
 
 def _whole_iterator(parts: Parts, operand: int, dim: int) -> int | None:
-    """Gives the iterator that is the index of a dimension, or None."""
+    """Gives the iterator that alone is the index of a dimension; None if there is none."""
     form = linear(parts.maps[operand].results[dim])
     plain = form is not None and not form.constant and [c for _, c in form.terms] == [1]
     return form.terms[0][0] if form is not None and plain else None
 
 
 def _split(parts: Parts, i: int, size: int) -> Parts:
-    """Gives one iterator as two neighbours, the second over `size`; a guard leaves out what is past
-    the end."""
+    """Splits one iterator into two neighbours, the second over `size`; a guard leaves out what is
+    past the end.
+    """
     old = parts.iterators[i]
     extent, names = old.extent.data, {it.iterator_name.data for it in parts.iterators}
     name = old.iterator_name.data + "i"

@@ -1,4 +1,4 @@
-"""Blocks in local coordinates.
+"""Restates blocks in local coordinates.
 
 A staged operand is read from where its box begins: at `index - point`, with the begin as a point,
 an iterator of extent 1. Where all that an iterator is used for depends on its offset alone, base
@@ -27,8 +27,10 @@ def localise(
     starts: Sequence[Linear[SSAValue]],
     indices: IndexBuilder,
 ) -> None:
-    """Lets a block access `value`, which holds a box of the operand that begins at `starts`, in its
-    place; reads of it need a pad only where an index divides, for its box may be the whole side."""
+    """Makes a block access `value`, which holds the box of an operand that begins at `starts`, in
+    place of the operand. Reads of it need a pad only where an index divides, as its box may then be
+    the whole side.
+    """
     inside = block.parent
     assert inside is not None
     parts = Parts.of(block).with_operand(operand, value)
@@ -51,7 +53,7 @@ def localise(
 
 
 def rebase(block: BlockOp) -> None:
-    """Drops the bases of a block, and points, as far as its indices and guards allow."""
+    """Drops the bases of a block, and its points, as far as its indices and guards allow."""
     if not block.bases:
         return
     parts, bases = Parts.of(block), base_sums(block.bases, len(block.extents))
@@ -78,8 +80,9 @@ def rebase(block: BlockOp) -> None:
 
 
 def _free(exprs: Sequence[AffineExpr], bases: Sequence[Linear[SSAValue]]) -> set[int]:
-    """Gives the iterators that only offsets of are needed: each expression with one of them begins
-    at a constant, and all its iterators are such."""
+    """Finds the iterators whose bases may be dropped: each expression with one of them begins at a
+    constant, and all its iterators may be dropped.
+    """
     free = set(range(len(bases)))
     while True:
         bound: set[int] = set()
@@ -93,7 +96,7 @@ def _free(exprs: Sequence[AffineExpr], bases: Sequence[Linear[SSAValue]]) -> set
 
 
 def _without_points(parts: Parts, free: set[int]) -> Parts:
-    """Drops the iterators of extent 1 at 0 that indices only subtract, as points are."""
+    """Drops the iterators of extent 1 at 0 that indices only subtract, as they do points."""
     forms = [linear(expr) for map_ in parts.maps for expr in map_.results]
     kept = {i for form in forms if form is not None for i, c in form.terms if c > 0}
     for expr in [expr for map_ in parts.maps for expr in map_.results]:

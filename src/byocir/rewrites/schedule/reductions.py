@@ -1,4 +1,4 @@
-"""Finds out if a reduction gives the same in any order."""
+"""Finds out if a reduction gives the same result in any order."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ _ORDERLESS_ON_INTEGERS = (
 
 
 def is_unordered(block: BlockOp) -> bool:
-    """Tells if the reduction gives the same in any order: `acc <op> term` on integers, which wrap
-    around, a minimum or maximum, or a sum or product of floats with the flag `reassoc`."""
+    """Tells if a reduction gives the same in any order: it is `acc <op> term` on integers, which
+    wrap around, a minimum or maximum, or a sum or product of floats with the flag `reassoc`.
+    """
     if len(block.outs) != 1:
         return False
     acc = block.body.block.args[-1]
@@ -49,8 +50,9 @@ def _is_orderless(step: Operation, *, on_integers: bool) -> bool:
 
 
 def only_accumulates(buffer: SSAValue, accesses: Sequence[BoxAccess]) -> bool:
-    """Tells if, of these accesses, the only one to a buffer is a block that adds to it in any
-    order: the iterations of the loops around the block may then change places."""
+    """Tells if the only one of these accesses to a buffer is a block that adds to it in any order:
+    then the iterations of the loops around the block may change places.
+    """
     found = [access for access in accesses if access.buffer is buffer]
     block = found[0].op
     return (

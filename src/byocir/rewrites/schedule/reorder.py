@@ -1,4 +1,4 @@
-"""reorder: nested loops in another order.
+"""reorder: puts nested loops into another order.
 
 ```
 tir.for %i = 0 to 4 serial {       tir.for %j = 0 to 8 serial {
@@ -47,15 +47,16 @@ def reorder(*loops: ForOp) -> None:
 
 
 def _binding(loop: ForOp, nest: Sequence[ForOp]) -> Conflict | None:
-    """Finds the conflict that keeps a loop in its place among those of a nest that keep theirs."""
+    """Finds a conflict that keeps a loop in its place in a nest; None if it may move."""
     accesses = accesses_in(nest[-1].body.block)
     found = conflicts(loop, nest)
     return next((c for c in found if not only_accumulates(c.buffer, accesses)), None)
 
 
 def nest_of(loops: Sequence[ForOp]) -> list[ForOp]:
-    """Gives these loops from the outermost on, if each holds nothing but the next and index
-    arithmetic. Raises ByocirError B254."""
+    """Sorts these loops from the outermost on, if each holds nothing but the next and index
+    arithmetic. Raises ByocirError B254.
+    """
     for loop in loops:
         check_loop(loop)
     if not loops or len(set(loops)) != len(loops):
@@ -77,7 +78,7 @@ def nest_of(loops: Sequence[ForOp]) -> list[ForOp]:
 
 
 def _rebuild(nest: Sequence[ForOp], order: Sequence[ForOp]) -> None:
-    """Nests the loops anew; index arithmetic between them goes to the innermost body."""
+    """Nests the loops anew; index arithmetic between them moves to the innermost body."""
     outside, after = nest[0].parent, nest[0].next_op
     assert outside is not None
     arithmetic: list[Operation] = []

@@ -1,4 +1,6 @@
-"""Requests that a schedule refuses, and the checks that all primitives share."""
+"""Makes the errors of requests that a schedule refuses, and the checks that all primitives
+share.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from byocir.errors import ByocirError, did_you_mean
 
 
 def refused(code: str, message: str, op: Operation | None = None, *, help: str = "") -> ByocirError:
-    """Gives the error that a primitive cannot do what was asked of it at this op."""
+    """Makes the error that a primitive cannot do what was asked of it at this op."""
     return ByocirError(code, message, where="" if op is None else _place(op), help=help)
 
 
@@ -25,7 +27,7 @@ def _kind(thing: object) -> str:
 
 
 def check_block(block: object) -> None:
-    """Raises ByocirError B251 unless this is a block in buffer form that is in a program."""
+    """Raises ByocirError B251 unless this is a block in buffer form that is part of a program."""
     if not isinstance(block, BlockOp):
         raise refused("B251", f"expected a block, found {_kind(block)}")
     if block.parent is None:
@@ -42,7 +44,9 @@ def check_block(block: object) -> None:
 
 
 def check_loop(loop: object) -> None:
-    """Raises ByocirError B251 unless this is a loop that is in a program and carries no values."""
+    """Raises ByocirError B251 unless this is a loop that is part of a program and carries no
+    values.
+    """
     if not isinstance(loop, ForOp):
         raise refused("B251", f"expected a loop, found {_kind(loop)}")
     if loop.parent is None:

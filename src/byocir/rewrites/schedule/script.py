@@ -1,4 +1,4 @@
-"""Schedules as text: calls of `Schedule`'s primitives, one after the other.
+"""Reads schedules as text: calls of `Schedule`'s primitives, one after the other.
 
 ```
 m, n = tile(gemm, m=16, n=32); reorder(n, m); parallel(n)
@@ -63,8 +63,9 @@ _WORDS: dict[type, str] = {
 
 
 def run_script(schedule: Schedule, text: str) -> None:
-    """Does what a script says. Raises ByocirError B260 for text that cannot be read, and what
-    primitives raise."""
+    """Runs a script. Raises ByocirError B260 for text that cannot be read, and what primitives
+    raise.
+    """
     for _, run in steps_of(schedule, text):
         run()
 
@@ -75,9 +76,10 @@ def steps_of(
     blocks: Mapping[str, BlockOp] | None = None,
     patterns: Mapping[str, Composite] | None = None,
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Gives the calls of a script as text, each with a function that makes it. `blocks` have names
+    """Yields the calls of a script as text, each with a function that makes it. `blocks` have names
     beside those of their nodes, `patterns` are known by name beside those of all targets. Raises
-    ByocirError B260 for text that cannot be read; functions raise what primitives raise."""
+    ByocirError B260 for text that cannot be read; the functions raise what primitives raise.
+    """
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
@@ -98,7 +100,7 @@ def _unread(text: str, found: str, help: str = "") -> ByocirError:
 
 
 def _other_count(node: ast.Call, kinds: Sequence[type]) -> str:
-    """Describes how the arguments of a call differ from those that its primitive takes, by name."""
+    """Says how the arguments of a call differ from those that its primitive takes, by name."""
     method = getattr(Schedule, ast.unparse(node.func))
     names = list(signature(method).parameters)[1 : len(kinds) + 1]
     wanted = [f"{name}, {_WORDS[kind]}" for name, kind in zip(names, kinds, strict=True)]
@@ -107,7 +109,7 @@ def _other_count(node: ast.Call, kinds: Sequence[type]) -> str:
 
 
 class _Statement:
-    """Runs calls, and keeps the names for what they give."""
+    """Runs calls, and keeps what they give under names."""
 
     def __init__(
         self,
@@ -122,7 +124,7 @@ class _Statement:
         self.patterns = patterns
 
     def run(self, statement: ast.stmt) -> None:
-        """Does it, and remembers what it gave."""
+        """Runs a statement, and keeps what it gives."""
         if isinstance(statement, ast.Expr):
             self._value(statement.value)
         elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -194,7 +196,7 @@ class _Statement:
         return given[position]
 
     def _plain(self, node: ast.expr) -> Any:
-        """Gives a whole number, a truth value or text; lists and dictionaries of such."""
+        """Reads a whole number, a truth value or a text, or lists and dictionaries of these."""
         if isinstance(node, ast.List | ast.Tuple):
             return [self._plain(element) for element in node.elts]
         if isinstance(node, ast.Dict) and None not in node.keys:
@@ -233,7 +235,7 @@ class _Statement:
 
 
 def _pattern(name: str) -> Composite:
-    """Gives the pattern "target.what" of a target that is known; raises ByocirError B210, B250."""
+    """Finds the pattern "target.what" of a known target; raises ByocirError B210, B250."""
     target = targets.instantiate(ArgSpec(name.split(".")[0], {}))
     attribute = targets.attr_of(target)
     known = (*targets.composites_of(attribute), *targets.instructions_of(attribute))
@@ -248,7 +250,7 @@ def _pattern(name: str) -> Composite:
 
 
 def function_of(module: ModuleOp, name: str) -> FuncOp:
-    """Gives the function of this name, or without a name the only one; raises ByocirError B250."""
+    """Finds the function of this name, or without a name the only one; raises ByocirError B250."""
     found = [op for op in module.ops if isinstance(op, FuncOp) and not op.is_declaration]
     chosen = [op for op in found if name in ("", op.sym_name.data)]
     if len(chosen) == 1:

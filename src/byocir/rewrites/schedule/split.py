@@ -1,4 +1,4 @@
-"""split: one loop as two, the inner one over so many iterations.
+"""split: makes two loops of one, the inner one over so many iterations.
 
 ```
 tir.for %i = 0 to 12 serial {      tir.for %o = 0 to 3 serial {
@@ -28,10 +28,11 @@ _Guards = dict[BlockOp, tuple[int, Linear[SSAValue]]]
 
 
 def split(loop: ForOp, factor: int, *, guard: bool = False) -> tuple[ForOp, ForOp]:
-    """Gives the outer and the inner loop, of the same kind (lanes of vectors stay inside); the
-    outer one is the op that was split. With `guard` a factor need not divide: a `where` of each
-    block leaves out the iterations past the end. Raises ByocirError B252 for a factor that does not
-    fit, and where what is inside cannot be guarded."""
+    """Makes an outer and an inner loop of the same kind (lanes of vectors stay inside) of a loop,
+    which becomes the outer one; gives both. With `guard` a factor need not divide: a `where` of
+    each block leaves out the iterations past the end. Raises ByocirError B252 for a factor that
+    does not fit, and where what is inside cannot be guarded.
+    """
     check_loop(loop)
     extent = loop.extent.value.data
     if not 1 <= factor <= extent:
@@ -52,7 +53,7 @@ def split(loop: ForOp, factor: int, *, guard: bool = False) -> tuple[ForOp, ForO
 
 
 def _split(loop: ForOp, factor: int) -> ForOp:
-    """Moves the body into an inner loop and gives it."""
+    """Moves the body into an inner loop and gives that."""
     outside, index = loop.body.block, loop.index
     inner = ForOp.of(factor, loop.kind.data, loop.location)
     inner.index.name_hint = index.name_hint
@@ -73,7 +74,7 @@ def _split(loop: ForOp, factor: int) -> ForOp:
 
 
 def _guards(loop: ForOp) -> _Guards:
-    """Finds the guards that keep each block in a loop from running past the end."""
+    """Finds for each block in a loop the guard that keeps it from running past the end."""
     found: _Guards = {}
     for op in loop.body.walk():
         if isinstance(op, ForOp | AllocOp) or is_index_arithmetic(op) or _is_in_block(op):
@@ -95,7 +96,9 @@ def _is_in_block(op: Operation) -> bool:
 
 
 def _told_by(block: BlockOp, loop: ForOp) -> tuple[int, Linear[SSAValue]] | None:
-    """Gives the iterator whose value tells the iteration of a loop, and its last one."""
+    """Finds the iterator of a block whose value tells the iteration of a loop, and the last value
+    that it may have; None if there is none.
+    """
     extent = loop.extent.value.data
     for i, base in enumerate(base_sums(block.bases, len(block.extents))):
         step = base.coefficient(loop.index)

@@ -1,4 +1,4 @@
-"""stage: an operand through a buffer in another memory.
+"""stage: makes a block access an operand through a buffer in another memory.
 
 ```
 tir.for %i = 0 to 4 serial {         tir.for %i = 0 to 4 serial {
@@ -45,11 +45,12 @@ from byocir.rewrites.schedule.requests import check_block, check_loop, check_ope
 
 
 def stage(block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None) -> SSAValue:
-    """Lets a block access its operand (counted over ins, then outs) in a buffer in `scope`, filled
-    and written back in each iteration of the loop `at`, or without one once; gives the buffer. A
-    buffer that is written there is staged for all ops in the loop together; a block that sets all
-    of it to a number becomes a fill. Raises ByocirError
-    B251 for no operand or loop of the block, B257 for what cannot be staged."""
+    """Makes a block access its operand (counted over ins, then outs) in a buffer in `scope`, which
+    is filled and written back in each iteration of the loop `at` or, without one, once; gives the
+    buffer. A buffer that is written there is staged for all ops in the loop together; a block that
+    sets all of it to a number becomes a fill. Raises ByocirError B251 for no operand or loop of the
+    block, B257 for what cannot be staged.
+    """
     check_block(block)
     check_operand(block, operand)
     inside = region_of(block, at)
@@ -85,7 +86,9 @@ def stage(block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None) 
 
 
 def region_of(block: BlockOp, at: ForOp | None) -> Block:
-    """Gives the body of a loop around a block, or the body that all loops are in; raises B251."""
+    """Gives the body of a loop around a block or, without a loop, the body that all loops are in;
+    raises ByocirError B251.
+    """
     if at is None:
         return body_of(block)
     check_loop(at)
@@ -95,8 +98,9 @@ def region_of(block: BlockOp, at: ForOp | None) -> Block:
 
 
 def united(accesses: Sequence[BoxAccess], inside: Block) -> list[Side] | None:
-    """Gives the box that all these accesses reach in one run of a block; None where they begin at
-    unrelated indices."""
+    """Makes the box that all these accesses reach in one run of a block; None where they begin at
+    unrelated indices.
+    """
     boxes = [[folded(side, inside) for side in access.box] for access in accesses]
     result: list[Side] = []
     for sides in zip(*boxes, strict=True):
@@ -120,7 +124,7 @@ def stays_inside(box: Sequence[Side], buffer: SSAValue) -> bool:
 
 
 def top(op: Operation, inside: Block) -> Operation:
-    """Gives the op of a block that is `op` or encloses it."""
+    """Gives the op of a block that is `op`, or has it inside."""
     found = ancestor_in(inside, op)
     assert found is not None
     return found
@@ -128,8 +132,9 @@ def top(op: Operation, inside: Block) -> Operation:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The plan of a stage: the accesses, in the ops of the block it is staged in; `is_temporary`
-    when nothing else uses the buffer."""
+    """The plan for staging a buffer: the accesses, and the ops of the block that they are in; it
+    `is_temporary` when nothing else uses the buffer.
+    """
 
     buffer: SSAValue
     accesses: tuple[BoxAccess, ...]
@@ -187,7 +192,7 @@ def _plan(block: BlockOp, operand: int, inside: Block) -> _Plan:
 
 
 def _clipped(side: Side, size: int) -> Side:
-    """Gives the part of a side that is inside its buffer, where the program knows it."""
+    """Cuts a side to its buffer, where the program knows where it begins."""
     if side.start.terms:
         return side
     low, high = max(side.start.constant, 0), min(side.start.constant + side.size, size)
@@ -195,14 +200,16 @@ def _clipped(side: Side, size: int) -> Side:
 
 
 def _can_move(op: Operation) -> bool:
-    """Tells if an op's access can go to another buffer."""
+    """Tells if an access may be moved to another buffer."""
     return isinstance(op, BlockOp | FillOp) or (
         isinstance(op, CopyOp) and op.source is not op.destination
     )
 
 
 def _pad(block: BlockOp, operand: int, buffer: SSAValue) -> Attribute:
-    """Gives the number for the part of a box outside of its buffer: the block's pad, or any."""
+    """Gives the number for the part of a box that is outside of its buffer: the block's pad, or
+    any.
+    """
     pad = block.pad_values[operand] if operand < len(block.ins) else None
     return number_attr(0, element_type_of(buffer.type)) if pad is None else pad
 
@@ -218,7 +225,7 @@ def _leaves(block: BlockOp, box: Sequence[Side], buffer: SSAValue) -> Exception:
 
 
 def _overwritten(found: Sequence[BoxAccess], box: Sequence[Side], inside: Block) -> bool:
-    """Tells if the first op that accesses a box writes all of it and reads nothing."""
+    """Tells if the first op that accesses a box writes all of it and reads nothing of it."""
     first = found[0]
     here = [access for access in found if top(access.op, inside) is top(first.op, inside)]
     if len(here) > 1 or first.reads or not first.writes:
@@ -245,7 +252,7 @@ def _loops_around(inside: Block) -> list[ForOp]:
 
 
 def _fill_again(op: Operation) -> None:
-    """Turns a block that sets all of its buffer to a number back into the fill that it was."""
+    """Turns a block that sets all of its buffer to a number back into a fill."""
     if not isinstance(op, BlockOp) or op.ins or op.bases or len(op.outs) != 1:
         return
     number = op.yielded[0].owner
@@ -258,7 +265,7 @@ def _fill_again(op: Operation) -> None:
 def _redirect(
     access: BoxAccess, local: SSAValue, starts: Sequence[Linear[SSAValue]], indices: IndexBuilder
 ) -> None:
-    """Lets an op access the buffer that holds a box, in its coordinates."""
+    """Makes an op access the buffer that holds a box, in the box's coordinates."""
     op = access.op
     if isinstance(op, BlockOp):
         localise(op, access.operand, local, starts, indices)

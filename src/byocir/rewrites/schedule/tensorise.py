@@ -1,4 +1,4 @@
-"""tensorise: a block that a pattern describes, as an instruction of a target.
+"""tensorise: replaces a block that a pattern describes by an instruction of a target.
 
 ```
 tir.block [m: 16, n: 16 | k: 16] …      tir.intrinsic "npu.gemm" {
@@ -33,9 +33,10 @@ Emit = Callable[[Match, BlockOp], Sequence[Operation]]
 
 
 def tensorise(block: BlockOp, pattern: Composite, emit: Emit | None = None) -> Sequence[Operation]:
-    """Replaces a block by the instruction that is called as the pattern, with the numbers that the
-    pattern leaves open, or by what `emit` makes of it, without the block; gives the ops. Raises
-    ByocirError B259 with the pattern's reason, and every rule that does not hold."""
+    """Replaces a block by the instruction with the pattern's name and the numbers that the pattern
+    leaves open, or by what `emit` makes of it, without the block; gives the ops. Raises ByocirError
+    B259 with the pattern's reason, and every rule that does not hold.
+    """
     check_block(block)
     found = pattern.attempt(local_form(block))
     if not found.fits or found.match is None:
@@ -56,9 +57,10 @@ def tensorise(block: BlockOp, pattern: Composite, emit: Emit | None = None) -> S
 
 
 def local_form(block: BlockOp) -> BlockOp:
-    """Gives the block over its tile alone, in a block of its own: no bases, operands of the sizes
-    of the boxes it reaches. A block without bases keeps its operands' types, pads and guard. Raises
-    ByocirError B259 for a tile with pads or guards, or whose indices divide."""
+    """Makes the block over its tile alone, as a block of its own: it has no bases, and operands of
+    the sizes of the boxes that it reaches. A block without bases keeps its operands' types, pads
+    and guard. Raises ByocirError B259 for a tile with pads or guards, or with indices that divide.
+    """
     if not block.bases:
         types = [value.type for value in [*block.ins, *block.outs]]
         maps = [*block.in_maps, *block.out_maps]

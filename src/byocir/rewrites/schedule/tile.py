@@ -1,4 +1,4 @@
-"""tile: loops around a block, and the block over one tile.
+"""tile: puts loops around a block, which then runs over one tile.
 
 ```
 tir.block [m: 64, k: 32 reduction] …      tir.for %m = 0 to 4 serial {
@@ -75,8 +75,9 @@ def _check_size(block: BlockOp, i: int, size: int, remainder: Remainder) -> None
 
 
 def _check_order(block: BlockOp, positions: Sequence[int], sizes: Sequence[int]) -> None:
-    """Checks that the reductions' points come in the order that they had, unless any order will
-    do."""
+    """Raises ByocirError B253 unless the reductions' points keep their order, or any order will
+    do.
+    """
     extents = list(block.extents)
     order: list[int] = []
     for i, size in zip(positions, sizes, strict=True):

@@ -1,4 +1,5 @@
-"""write_out: loops as what they do, one iteration after the other, with numbers as bases.
+"""write_out: writes loops out as what they do, one iteration after the other, with numbers as
+bases.
 
 ```
 tir.for %i = 0 to 2 serial {                          tir.block [m: 16] ins(%x[m] …
@@ -33,9 +34,9 @@ from byocir.rewrites.schedule.requests import check_loop, refused
 
 
 def write_out(body: Block) -> None:
-    """Writes out all loops of a body, which carry nothing, and the guards and pads of its blocks.
-    Raises ByocirError B251 for a loop that carries values, B262 for a pad that several iterators
-    decide about."""
+    """Writes out all loops of a body, and the guards and pads of its blocks. Raises ByocirError
+    B251 for a loop that carries values, B262 for a pad that several iterators decide about.
+    """
     _Written(body).put()
 
 
@@ -48,7 +49,7 @@ class _Written:
         self.boxes: dict[BlockOp, PaddedBox] = {}
 
     def put(self) -> None:
-        """Replaces what the body holds."""
+        """Replaces the content of the body."""
         self._all(self.body)
         last = self.body.last_op
         for op in reversed(list(self.body.ops)):
@@ -82,7 +83,7 @@ class _Written:
         return self._blocks(op)
 
     def _copy(self, op: Operation) -> None:
-        """Copies another op as it is, with numbers for its index operands."""
+        """Copies an op that is no block or loop, with numbers for its index operands."""
         operands = list[SSAValue]()
         for value in op.operands:
             if value.type == IndexType() and value in self.numbers:
@@ -120,7 +121,9 @@ def _computed(op: Operation, numbers: Mapping[SSAValue, int]) -> int:
 
 @dataclass(frozen=True)
 class PaddedBox:
-    """A block over intervals of its iterators, with linear indices; those of a pad have none."""
+    """A block over intervals of its iterators, with linear indices; an input of which only the pad
+    is read has none.
+    """
 
     op: BlockOp
     sides: tuple[tuple[int, int], ...]
@@ -152,8 +155,9 @@ class PaddedBox:
         return form.interval(lambda i: Interval(self.sides[i][0], self.sides[i][1] - 1))
 
     def _within(self, form: Linear[int], low: int, high: int) -> tuple[int, tuple[int, int]]:
-        """Gives the iterator that decides whether a form is from `low` to `high`, and where it
-        is."""
+        """Finds the iterator that decides whether a form lies between `low` and `high`, and the
+        interval of it in which it does.
+        """
         live = [(i, c) for i, c in form.terms if self.sides[i][1] - self.sides[i][0] > 1]
         if len(live) > 1:
             raise refused("B262", "expected one iterator to leave an array, found several", self.op)
@@ -170,9 +174,10 @@ class PaddedBox:
         return replace(self, sides=(*self.sides[:i], side, *self.sides[i + 1 :]))
 
     def guarded(self, apart: Sequence[int] | None = None) -> list[PaddedBox]:
-        """Splits the box into boxes of points that the guards leave. Where several iterators decide
-        about one, those of `apart`, the parallel ones by default, are taken point by point
-        first."""
+        """Splits the box into boxes without guards, of the points that the guards admit. Where
+        several iterators decide about one guard, those of `apart`, the parallel ones by default,
+        are taken point by point first.
+        """
         if not self.guards:
             return [self]
         form, rest = self.guards[0], replace(self, guards=self.guards[1:])
@@ -189,8 +194,9 @@ class PaddedBox:
         return rest.over(*self._within(form, 0, high)).guarded(apart)
 
     def _by_point(self, form: Linear[int], i: int) -> list[PaddedBox]:
-        """Splits the box into boxes that differ in iterator i: runs of points that a guard leaves
-        as they are, and the others one by one, but for those of which it leaves nothing."""
+        """Splits the box along iterator i into runs of points that a guard leaves whole, and other
+        points one by one; points of which it leaves nothing are dropped.
+        """
         found: list[PaddedBox] = []
         for point in range(*self.sides[i]):
             box = self.over(i, (point, point + 1))
@@ -205,8 +211,9 @@ class PaddedBox:
         return self._bounds(form).low >= 0
 
     def unpadded(self) -> list[PaddedBox]:
-        """Divides the box into boxes of which each reads inside its arrays, or nothing but a
-        pad."""
+        """Splits the box into boxes, each of which reads inside its arrays, or nothing but a
+        pad.
+        """
         for operand, pad in enumerate(self.pads):
             if pad is None or operand in self.outside:
                 continue
@@ -232,11 +239,11 @@ class PaddedBox:
 
     @property
     def kept(self) -> list[int]:
-        """The iterators that its block has: those of several points."""
+        """The iterators that its block will have: those with several points."""
         return [i for i, (low, high) in enumerate(self.sides) if high - low > 1] or [0]
 
     def made(self, values: Sequence[SSAValue]) -> BlockOp:
-        """Gives the block, on these arrays."""
+        """Makes the block, on these arrays."""
         op, count = self.op, len(self.op.ins)
         kept = self.kept
         places = {i: n for n, i in enumerate(kept)}
