@@ -112,22 +112,29 @@ class Verifier:
             is_local = _is_local(type(op))
             changed = not is_local or facts != before.get(op)
             if changed or (op in holders and not isinstance(op, FuncOp)):
-                self._verify_op(op, facts, _likeness(op, facts) if is_local else None)
+                if is_local:
+                    self._verify_local(op, facts)
+                else:
+                    _verify_alone(op)
                 holders.add(op.parent_op())
             if is_local:
                 self._known[op] = facts
 
-    def _verify_op(self, op: Operation, facts: _Facts, key: tuple[object, ...] | None) -> None:
-        """Verifies an op by what is known of those with the same key."""
-        if key is None:
-            _verify_alone(op)
+    def _verify_local(self, op: Operation, facts: _Facts) -> None:
+        """Verifies an op unless one like it was right; of a block like another but for its index
+        maps these alone."""
+        key, outline = _likeness(op, facts, _contents), None
+        if key in self._alike:
             return
-        known = self._alike.get(key)
-        if known is None:
-            _verify_alone(op)
-        elif isinstance(op, BlockOp) and facts.properties != known.properties:
+        if isinstance(op, BlockOp):
+            outline = _likeness(op, facts, _contents_but_maps)
+        if isinstance(op, BlockOp) and outline in self._alike:
             _expect_valid(op, op.verify_indices)
-        self._alike.setdefault(key, facts)
+        else:
+            _verify_alone(op)
+        for each in (key, outline):
+            if each is not None:
+                self._alike.setdefault(each, facts)
 
 
 def _look(op: Operation, around: Operation | None, is_last: bool, seen: list[_Seen]) -> None:
@@ -187,9 +194,16 @@ def _expect_valid(op: Operation, verify: Callable[[], None]) -> None:
         raise invalid from error
 
 
-def _likeness(op: Operation, facts: _Facts) -> tuple[object, ...] | None:
-    """Makes a key that ops share if the rules accept all of them or none: it has types and
-    attributes in their places. None where the rules look at more. The rules of composites and
+_Attributes = dict[str, Attribute] | None
+
+
+def _likeness(
+    op: Operation,
+    facts: _Facts,
+    contents: Callable[[type[Operation], _Attributes], Sequence[object]],
+) -> tuple[object, ...] | None:
+    """Makes a key that ops share if the rules accept all of them or none: it has types and what
+    `contents` lists of attributes. None where the rules look at more. The rules of composites and
     blocks look at the ends of their bodies, those of blocks also at the values that the body uses;
     that composites use nothing from outside is checked with the definitions.
     """
@@ -210,8 +224,8 @@ def _likeness(op: Operation, facts: _Facts) -> tuple[object, ...] | None:
         facts.counts,
         *map(_end, bodies),
         *map(id, facts.types),
-        *_contents(kind, facts.properties),
-        *_contents(kind, facts.attributes),
+        *contents(kind, facts.properties),
+        *contents(kind, facts.attributes),
     )
 
 
@@ -239,30 +253,34 @@ def _looks_around(kind: type[Operation]) -> bool:
     return kind.has_trait(HasParent) or kind.has_trait(HasAncestor)
 
 
-def _contents(kind: type[Operation], attributes: dict[str, Attribute] | None) -> Sequence[object]:
+def _contents(kind: type[Operation], attributes: _Attributes) -> Sequence[object]:
     """Lists attributes for a key: those of scalar ops, which are numbers, and names of functions by
     value, others by identity, for hashing a map or a weight takes longer than verifying an op. Of
-    the record of a hand-off the rules look at the class alone; the index maps of blocks are
-    verified by themselves.
+    the record of a hand-off the rules look at the class alone.
     """
     if attributes is None:
         return (None,)
-    if issubclass(kind, BlockOp):
-        return (*attributes, *(_block_content(name, each) for name, each in attributes.items()))
     if _dialect(kind.name) in SCALAR_DIALECTS:
         return (*attributes, *attributes.values())
     return (*attributes, *map(_content, attributes.values()))
 
 
-def _block_content(name: str, attribute: Attribute) -> object:
-    match name, attribute:
-        case "maps", ArrayAttr():
-            maps = (each.data for each in cast("ArrayAttr[AffineMapAttr]", attribute))
-            return tuple((map_.num_dims, map_.num_symbols, len(map_.results)) for map_ in maps)
-        case "where", _:
-            return id(attribute)
-        case _:
-            return attribute
+def _contents_but_maps(kind: type[Operation], attributes: _Attributes) -> Sequence[object]:
+    """Lists the attributes of a block for a key by what they are; of index maps only the counts."""
+    return [*((name, _but_maps(each)) for name, each in (attributes or {}).items())]
+
+
+def _but_maps(attribute: Attribute) -> object:
+    """Gives what counts of an attribute of a block beside its index maps."""
+    if isinstance(attribute, ArrayAttr):
+        return tuple(map(_but_map, cast("ArrayAttr[Attribute]", attribute)))
+    return id(attribute) if isinstance(attribute, AffineMapAttr) else attribute  # its guard
+
+
+def _but_map(part: Attribute) -> object:
+    if not isinstance(part, AffineMapAttr):
+        return part
+    return part.data.num_dims, part.data.num_symbols, len(part.data.results)
 
 
 def _content(attribute: Attribute) -> object:
