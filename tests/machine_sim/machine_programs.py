@@ -33,7 +33,7 @@ class Program:
     def changed(self, index: int, **fields: object) -> Program:
         """The same with other fields of one instruction."""
         instructions = list(self.instructions)
-        instructions[index] = replace(instructions[index], **fields)
+        instructions[index] = instructions[index]._replace(**fields)
         return Program(self.model, instructions)
 
 
@@ -111,8 +111,7 @@ def careless(choose: Choose) -> Program:
     )
     ends = [(choose(0, units - 1), choose(0, units - 1)) for _ in range(queues)]
     instructions = [
-        replace(
-            each,
+        each._replace(
             pushes=[q for q, (unit, _) in enumerate(ends) if unit == each.unit and choose(0, 1)],
             pops=[q for q, (_, unit) in enumerate(ends) if unit == each.unit and not choose(0, 3)],
             waits=[Wait(choose(0, units - 1), choose(0, 2))] if not choose(0, 3) else [],
@@ -137,7 +136,7 @@ def timed(choose: Choose) -> Program:
         sequencer=sequencer,
     )
     instructions = [
-        replace(each, transfer=_transfer(choose, channels)) if channels and choose(0, 1) else each
+        each._replace(transfer=_transfer(choose, channels)) if channels and choose(0, 1) else each
         for each in program.instructions
     ]
     return Program(model, instructions)

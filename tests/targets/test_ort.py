@@ -186,6 +186,17 @@ def test_options() -> None:
         Ort(threads=0)
 
 
+def test_optimisations_that_refuse_right_models_are_off() -> None:
+    """ONNX Runtime joins a Relu and the Clip behind it, and fails where they are of integers."""
+    low, high = np.array(-1, np.int32), np.array(5, np.int32)
+    steps = node("Relu", ["x"], ["r"]), node("Clip", ["r", "low", "high"], ["y"])
+    x, y = (port(name, element=TensorProto.INT32) for name in ("x", "y"))
+    made = model(*steps, inputs=[x], outputs=[y], low=low, high=high)
+    package = byocir.compile(made, targets=Ort(optimise=True))
+    found = package.run({"x": np.arange(-1, 7, dtype=np.int32).reshape(2, 4)})["y"]
+    np.testing.assert_array_equal(found, [[0, 0, 1, 2], [3, 4, 5, 5]])
+
+
 def test_what_onnx_runtime_does_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
     strange = node("Magic", ["x"], ["y"], domain="com.example")
     made = model(strange, outputs=[port("y")])

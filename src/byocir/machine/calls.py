@@ -95,10 +95,10 @@ class Calls:
     def __iter__(self) -> Iterator[Call]:
         question = ("course", self.op.callee.data, self._key, *self._parts)
         course, last = self.machine.answer(question, self._course), self.count - 1
-        places = [self._place(box) for box in course.boxes]
+        op, places = self.op, [self._place(box) for box in course.boxes]
         for number, (kind, own) in enumerate(course.calls):
             reached = {name: places[at] for name, at in own}
-            yield Call(self.op, kind, reached, number == 0, number == last)
+            yield Call(op, kind, reached, number == 0, number == last)
 
     def _course(self) -> _Course:
         """Follows the calls, once for all ops whose blocks are alike but for the constants in their

@@ -4,23 +4,20 @@ configuration where it changes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from xdsl.dialects.func import FuncOp
-
-from byocir.machine.calls import calls_in
-from byocir.machine.description import Machine
-from byocir.machine.instructions import Register
+from byocir.machine.instructions import Call, Register
 
 
-def encoded(machine: Machine, function: FuncOp) -> list[Any]:
-    """Encodes a program by the machine's hooks, in order: one entry for each call and, in front of
-    it, one for each register that must change for it. Empty for a machine whose instructions have
-    no hooks.
+def encoded(calls: Iterable[Call]) -> list[Any]:
+    """Encodes the calls of a program by the machine's hooks, in order: one entry for each call and,
+    in front of it, one for each register that must change for it. Empty for a machine whose
+    instructions have no hooks.
     """
     code: list[Any] = []
     held: dict[Register, Any] = {}
-    for call in calls_in(machine, function.body.block):
+    for call in calls:
         encode = call.instruction.encode
         if encode is None:
             continue

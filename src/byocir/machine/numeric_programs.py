@@ -97,30 +97,36 @@ class _Numbers:
         pairs = order.pairs if isinstance(order, Tokens) else ()
         self._tokens = {(a.name, b.name): number for number, (a, b) in enumerate(pairs)}
         self._main: dict[SSAValue, str] = {}
-        self._known: dict[int, list[Access]] = {}
 
     def of(self, calls: Sequence[Call]) -> list[Instruction]:
-        self._known = {}  # by identities, which hold while these calls are there
-        return [self._one(call) for call in calls]
+        # by identities, which hold while these calls are there
+        known: dict[int, list[Access]] = {}
+        kinds: dict[tuple[int, bool], tuple[int, int]] = {}
+        found: list[Instruction] = []
+        for call in calls:
+            reached: list[list[Access]] = []
+            for at in call.places.values():
+                if id(at) not in known:
+                    known[id(at)] = self._accesses_to(at)
+                reached.append(known[id(at)])
+            kind = id(call.kind), call.is_kept
+            if kind not in kinds:
+                unit = 0 if self._alone else self._units[call.unit.name]
+                kinds[kind] = unit, ceil(call.cycles)
+            read = reached if call.kind.reads_old else reached[:-1]
+            reads = [access for each in read for access in each]
+            alone = Instruction(*kinds[kind], reads=reads, writes=reached[-1])
+            found.append(self._ordered(alone, call) if call.is_first or call.is_last else alone)
+        return found
 
-    def _one(self, call: Call) -> Instruction:
+    def _ordered(self, alone: Instruction, call: Call) -> Instruction:
+        """Gives a call with what it waits for, and tells."""
         unit = call.unit.name
-        pops = [self._tokens[other, unit] for other in call.pops]
-        pushes = [self._tokens[unit, other] for other in call.pushes]
-        return Instruction(
-            0 if self._alone else self._units[unit],
-            ceil(call.cycles),
-            reads=[access for each in call.read for access in self._accesses(each)],
-            writes=self._accesses(call.result),
-            pops=pops,
-            pushes=pushes,
+        return alone._replace(
+            pops=[self._tokens[other, unit] for other in call.pops],
+            pushes=[self._tokens[unit, other] for other in call.pushes],
             waits=[Wait(self._units[other], n) for other, n in call.waits.items()],
         )
-
-    def _accesses(self, at: Place) -> list[Access]:
-        if id(at) not in self._known:
-            self._known[id(at)] = self._accesses_to(at)
-        return self._known[id(at)]
 
     def _accesses_to(self, at: Place) -> list[Access]:
         memory = at.memory.scope

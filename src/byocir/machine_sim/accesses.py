@@ -100,15 +100,26 @@ def conflicting(program: Iterable[tuple[int, Sequence[Touch]]]) -> Iterator[dict
         own.append(index)
         latest: dict[int, int] = {}
         for shadow, elements, writes in touched:
-            for rival in shadow.sides[unit, writes][0]:
-                found = int(greatest(rival.latest[elements], axis=None, initial=0))
-                if found > latest.get(rival.unit, 0):
-                    latest[rival.unit] = found
+            for other, _, positions in shadow.sides[unit, writes][0]:
+                found = latest_of(positions[elements])
+                if found > latest.get(other, 0):
+                    latest[other] = found
         for shadow, elements, writes in touched:
             kept = shadow.sides[unit, writes][1]
             if kept is not None:
                 kept[elements] = len(own)
         yield {other: rows[other][place - 1] for other, place in latest.items()}
+
+
+FEW = 24
+"""The number of elements from which numpy finds the greatest sooner than Python does in a list."""
+
+
+def latest_of(positions: Index) -> int:
+    """Gives the latest of some positions; 0 where there are none."""
+    if positions.ndim == 1 and positions.size < FEW:
+        return max(positions.tolist(), default=0)
+    return int(greatest(positions, axis=None, initial=0))
 
 
 def indices_of(elements: Elements) -> Index:

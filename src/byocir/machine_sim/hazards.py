@@ -17,8 +17,8 @@ from byocir.machine_sim.accesses import (
     Index,
     Segments,
     Shadow,
-    greatest,
     indices_of,
+    latest_of,
     memories_of,
 )
 from byocir.machine_sim.model import Access, Instruction, MachineModel
@@ -65,7 +65,7 @@ class RaceDetector:
         rivals, kept = shadow.sides[self._unit[index], writes]
         for other, others_write, array in rivals:
             latest = array[elements]
-            if latest.size and greatest(latest) > known[other]:
+            if latest_of(latest) > known[other]:
                 late = latest > known[other]
                 indices = indices_of(elements)[late]
                 places: list[int] = np.unique(latest[late]).tolist()

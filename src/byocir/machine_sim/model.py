@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,7 @@ class MachineModel:
     sequencer: Sequencer = field(default_factory=Sequencer)
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """Elements [start, stop) of a memory."""
 
     memory: str
@@ -97,8 +97,7 @@ class Transfer:
     rank: int = 0
 
 
-@dataclass(frozen=True)
-class Instruction:
+class Instruction(NamedTuple):
     """One instruction of a program. `unit`, `pops`, `pushes`, and what `waits` and `transfer` name,
     are indices into the model.
 

@@ -38,10 +38,17 @@ def programs_of(machine: Machine, module: ModuleOp, symbols: Sequence[str]) -> M
     functions = [f for f in module.ops if isinstance(f, FuncOp) and f.sym_name.data in symbols]
     program = ModuleOp([function.clone() for function in functions])
     text, weights = print_module(program).encode(), dump_weights(program)
-    _keep((text, weights), program)
-    codes = [_code(f.sym_name.data, encoded(machine, f)) for f in functions]
+    kept = _keep((text, weights), program)
+    codes = [_code(symbol, _encoded(machine, function)) for symbol, function in kept.items()]
     found = {name: code for name, code in codes if code}
     return {TEXT: text, WEIGHTS: weights, **found}
+
+
+def _encoded(machine: Machine, function: FuncOp) -> list[Any]:
+    """Encodes a program, and times it while its calls are there: reports ask for both."""
+    calls = calls_in(machine, function.body.block)
+    _timed[function] = machine, _costs_of(machine, calls)
+    return encoded(calls)
 
 
 def _code(symbol: str, code: Sequence[Any]) -> tuple[str, bytes]:
@@ -118,7 +125,8 @@ def costs_of_programs(machine: Machine, blobs: Mapping[str, bytes]) -> Iterator[
     for symbol, function in (functions_of(blobs) if TEXT in blobs else {}).items():
         known = _timed.get(function)
         if known is None or known[0] is not machine:
-            known = _timed[function] = machine, _costs_of(machine, function)
+            calls = calls_in(machine, function.body.block)
+            known = _timed[function] = machine, _costs_of(machine, calls)
         yield (symbol, *known[1])
 
 
@@ -126,9 +134,8 @@ _timed: WeakKeyDictionary[FuncOp, tuple[Machine, Costs]] = WeakKeyDictionary()
 """The costs of programs that were timed: reports have them, and profiles."""
 
 
-def _costs_of(machine: Machine, function: FuncOp) -> Costs:
+def _costs_of(machine: Machine, calls: Sequence[Call]) -> Costs:
     units = [unit.name for unit in model_of(machine).units]
-    calls = calls_in(machine, function.body.block)
     times = times_of(machine, calls)
     spent = dict(zip(units, times.units, strict=True))
     causes = {unit: asdict(each) for unit, each in spent.items()}

@@ -23,6 +23,11 @@ BYTES = "tensor(float8"
 """Begins the types of floats that ONNX Runtime gives as unsigned integers."""
 
 
+FAILING = ["FuseReluClip"]
+"""Graph optimisations that refuse models which they should leave as they are: that of Relu and Clip
+one of integers or doubles ("Unexpected data type for Clip 'min' input")."""
+
+
 class NoRuntime(NotComputed):
     """ONNX Runtime is not installed."""
 
@@ -59,6 +64,7 @@ class Session:
                 str(model) if isinstance(model, Path) else content,
                 options,
                 providers=["CPUExecutionProvider"],
+                disabled_optimizers=FAILING,
             )
         except Exception as error:  # its errors have no common base
             kind = NoModel if type(error).__name__ == "InvalidProtobuf" else NotComputed
