@@ -1,1 +1,1 @@
-"""Targets: the base class and what byocir brings itself."""
+"""Holds the base class of targets, and the targets that byocir itself brings."""

@@ -1,4 +1,4 @@
-"""The base class of targets: declarations and hooks that byocir calls.
+"""Defines the base class of targets: declarations, and hooks that byocir calls.
 
 What serves described machines is imported by the hooks that need it: `byocir targets` does not.
 
@@ -51,7 +51,7 @@ functions; after graph ops became blocks; right before `emit`."""
 
 
 def _described(target: Target | type[Target]) -> Machine | None:
-    """Gives the machine that a target describes, if it does."""
+    """Gives the machine that a target describes; None if it describes none."""
     machine = cast(object, target.machine)
     if isinstance(machine, str):
         return None
@@ -63,8 +63,9 @@ def _described(target: Target | type[Target]) -> Machine | None:
 @dataclass(frozen=True)
 class Target(Loader, ArgSpecConvertible):
     """Base class of targets. Dataclass fields of a subclass are the target's options; they may be
-    numbers, strings, booleans or tuples of these, with defaults. `byocir targets` tells what a
-    field's `metadata={"doc": …}` says of it."""
+    numbers, strings, booleans or tuples of these, with defaults. `byocir targets` shows what a
+    field's `metadata={"doc": …}` says of it.
+    """
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -141,13 +142,15 @@ class Target(Loader, ArgSpecConvertible):
 
     @classmethod
     def read_files(cls, spec: ArgSpec) -> ArgSpec:
-        """Puts what files hold that options name in the place of their names. It is called for
-        options that the user gives as text; an instance, and so a saved module, names no file."""
+        """Replaces file names in options by the content of the files. It is called for options that
+        the user gives as text; an instance, and so a saved module, names no file.
+        """
         return spec
 
     def composites(self) -> tuple[Composite, ...]:
-        """Gives the composites that the target takes with these options, in order of priority: its
-        `patterns`."""
+        """Lists the composites that the target takes with these options, in order of priority: its
+        `patterns`.
+        """
         return self.patterns
 
     @property
@@ -160,17 +163,19 @@ class Target(Loader, ArgSpecConvertible):
 
     @property
     def quantisation(self) -> Quantisation:
-        """The form of int8 nets that it computes best, for `byocir quantise`: by default without
-        zero points, and with a scale for each channel of weights."""
+        """The form of int8 nets that the target computes best, for `byocir quantise`: by default
+        without zero points, and with a scale for each channel of weights.
+        """
         return Quantisation()
 
     def settings(self) -> Sequence[str]:
-        """Gives the names of what `byocir sweep` may vary: by default the options."""
+        """Names the settings that `byocir sweep` may vary: by default the options."""
         return [each.name for each in fields(self)]
 
     def varied(self, settings: Mapping[str, Any]) -> Target:
-        """Gives the same target with other settings, by the names that `settings` gives. Raises
-        ByocirError for values that it cannot have."""
+        """Makes the same target with other settings, by the names that `settings` gives. Raises
+        ByocirError for values that it cannot have.
+        """
         return replace(self, **settings)
 
     def resources(self) -> Mapping[str, int]:
@@ -185,17 +190,20 @@ class Target(Loader, ArgSpecConvertible):
 
     @property
     def region_policy(self) -> RegionPolicy:
-        """The way in which composites are gathered into regions, each of which is one call: by
-        default in as few as can be, connected or not; each alone for a described machine that
-        cannot wait for what it wrote to main memory itself (`Machine.hands_on`)."""
+        """The way in which composites are gathered into regions, each of which is one call. The
+        default is as few regions as possible, connected or not; for a described machine that cannot
+        wait for its own writes to main memory (`Machine.hands_on`) it is a region for each
+        composite.
+        """
         machine = _described(self)
         return RegionPolicy("any" if machine is None or machine.hands_on else "none")
 
     def refusal(self, ops: Sequence[Operation]) -> str:
-        """Gives the reason why it cannot run the ops of a match that keeps all rules, or "": what
-        is refused goes to the next target or the host. The default refuses for a described machine
-        whose schedule byocir finds: blocks that no instruction does, and tiles that no memory
-        holds."""
+        """Gives the reason why the target cannot run the ops of a match that keeps all rules, or
+        "": what is refused goes to the next target or the host. For a described machine whose
+        schedule byocir finds, the default refuses blocks that no instruction does, and tiles that
+        no memory holds.
+        """
         machine = _described(self)
         if machine is None or not self.is_searched:
             return ""
@@ -204,10 +212,11 @@ class Target(Loader, ArgSpecConvertible):
         return refusal_of(machine, ops)
 
     def cost(self, composite: str, ops: MatchedOps) -> Mapping[str, float]:
-        """Estimates a match of one of its composites: "latency" in seconds, "energy" in joules,
-        "bytes" that cross. `ops` are the matched ops, the last one first, with the `ops.macs` and
-        `ops.bytes` that reports have. Where a compilation names
-        an objective, targets that give it compete for the ops they both can take."""
+        """Estimates a match of one of the target's composites: "latency" in seconds, "energy" in
+        joules, "bytes" that cross. `ops` are the matched ops, the last one first, with the
+        `ops.macs` and `ops.bytes` that reports have. Where a compilation names an objective,
+        targets that estimate it compete for the ops that several of them can take.
+        """
         return {}
 
     def passes(self, point: Point) -> Sequence[str | ModulePass]:
@@ -226,14 +235,15 @@ class Target(Loader, ArgSpecConvertible):
         return None
 
     def schedule(self, composite: CompositeOp) -> str | None:
-        """Gives the schedule of a composite's blocks: a script of primitives, such as
-        `"m, n = tile(gemm, m=4, n=4); stage(gemm, 0, 'npu.in', at=n)"`; None, the default, for no
-        schedule. Blocks, iterators and inputs are called and counted as the pattern does that took
-        them; `Composite.matched_in` tells their sizes. The script is recorded in the module, and
-        applied once the function is in memory, before the passes that come before `emit`. It is
-        asked for composites that are blocks: of the tensor level and, where `codegen_level` is
-        "tensor", of both. Where the target's machine is described, the default is what a search
-        finds for it."""
+        """Gives the schedule of a composite's blocks: a script of primitives, such as `"m, n =
+        tile(gemm, m=4, n=4); stage(gemm, 0, 'npu.in', at=n)"`; None, the default, for no schedule.
+        The script names blocks, iterators and inputs as the pattern does that took them;
+        `Composite.matched_in` tells their sizes. It is recorded in the module, and applied once the
+        function is in memory, before the passes that come before `emit`. The hook is called for
+        composites that are blocks: those of the tensor level and, where `codegen_level` is
+        "tensor", those of both levels. Where the target's machine is described, the default is the
+        schedule that a search finds.
+        """
         machine = _described(self)
         if machine is None:
             return None
@@ -242,17 +252,18 @@ class Target(Loader, ArgSpecConvertible):
         return schedule_for(machine, composite)
 
     def knobs(self, composite: CompositeOp) -> Mapping[str, Sequence[int | str]]:
-        """Gives the values that each hole of its script can have: `{"tile_m": (4, 8)}` for
-        `"m, = tile(gemm, m={tile_m})"`. The first ones are taken where nothing else is said, and
-        `byocir tune` looks for the best. Without a script they are knobs of its own, which `emit`
-        reads with `byocir.targets.base.knobs_of(composite)`; composites of operators have these,
-        too."""
+        """Lists the values that each hole of the target's script can have: `{"tile_m": (4, 8)}` for
+        `"m, = tile(gemm, m={tile_m})"`. The first value of each is the default, and `byocir tune`
+        looks for the best. Without a script, the knobs are read by `emit`, with
+        `byocir.targets.base.knobs_of(composite)`; composites of operators can have such knobs, too.
+        """
         return {}
 
     def candidates(self, composite: CompositeOp, most: int) -> Sequence[str]:
-        """Gives schedules that `byocir tune` tries, at most so many, the most promising first,
-        where the target has no knobs. For a described machine whose schedules byocir finds they are
-        those that the search puts first."""
+        """Lists schedules that `byocir tune` tries, at most so many, the most promising first,
+        where the target has no knobs. For a described machine whose schedules byocir finds, they
+        are those that the search puts first.
+        """
         machine = _described(self)
         if machine is None or not self.is_searched:
             return ()
@@ -263,12 +274,14 @@ class Target(Loader, ArgSpecConvertible):
     def transform(
         self, composite: str, uses: Sequence[Use], array: np.ndarray
     ) -> np.ndarray | None:
-        """Gives the array to store for a constant, where `constants` is "transform": weights in the
-        order of the device, of any shape and element type, or None for the numbers as they are.
-        `composite` is the name of the one that has it, `uses` tell what it is there:
-        (`use.operation`, a graph op or block, and `use.index`, which operand of it). It is called
-        once for each constant of each composite; `stored` gives what it made to `emit`. The
-        module's meaning stays: kernels that `emit` refers to must take what is stored."""
+        """Converts a constant to the array that is stored for it, where `constants` is "transform":
+        weights in the order of the device, of any shape and element type, or None for the numbers
+        as they are. `composite` is the name of the composite that has the constant, and `uses` tell
+        where it is used there (`use.operation`, a graph op or block, and `use.index`, which operand
+        of it). The hook is called once for each constant of each composite; `stored` gives its
+        result to `emit`. The module's meaning stays the same: kernels that `emit` refers to must
+        take what is stored.
+        """
         return None
 
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
@@ -287,9 +300,10 @@ class Target(Loader, ArgSpecConvertible):
     def load(self, blobs: Mapping[str, bytes]) -> Runner | None:
         """Makes the runner of what `emit` made, for the in-process runtime: a function of a
         region's symbol and its inputs, which it must not write. Its results are copied. None means
-        that it cannot run, and running a package raises ByocirError B227. Programs of a
-        described machine are simulated. The command line calls it in a process of its own where the
-        target is from a file, and `byocir.isolate` does."""
+        that the target cannot run its code, and running a package raises ByocirError B227. Programs
+        of a described machine are simulated. The command line calls it in a process of its own
+        where the target is from a file, and so does `byocir.isolate`.
+        """
         machine = _described(self)
         if machine is None:
             return None
@@ -298,9 +312,10 @@ class Target(Loader, ArgSpecConvertible):
         return runner(machine, blobs)
 
     def load_checked(self, blobs: Mapping[str, bytes]) -> Runner | None:
-        """Loads code as `load` does, for a runner that also looks for mistakes in the code itself,
-        such as a lack of synchronisation, and raises on the first: slower, and for tests. The
-        default looks for those of described machines, and else for none."""
+        """Loads code like `load`, but for a runner that also looks for mistakes in the code itself,
+        such as missing synchronisation, and raises on the first. It is slower, and meant for tests.
+        The default looks for such mistakes in programs of described machines only.
+        """
         machine = _described(self)
         if machine is None or type(self).load is not Target.load:
             return self.load(blobs)
@@ -311,7 +326,8 @@ class Target(Loader, ArgSpecConvertible):
     def device(self, blobs: Mapping[str, bytes]) -> Device | CFunctions | None:
         """Gives what exported C projects need to run what `emit` made: programs and the C of a
         device that runs them, or functions in C; None if they cannot. For a described machine these
-        are functions that issue its code, if it says how (`Machine.issue`)."""
+        are functions that issue its code, if the machine says how (`Machine.issue`).
+        """
         machine = _described(self)
         if machine is None:
             return None
@@ -320,8 +336,9 @@ class Target(Loader, ArgSpecConvertible):
         return c_functions(machine, blobs)
 
     def profile(self, blobs: Mapping[str, bytes]) -> Sequence[Profile]:
-        """Profiles the target's programs, if it can tell where their time goes: those of a
-        described machine by what the description says that instructions cost."""
+        """Profiles the target's programs, if it knows where their time goes: those of a described
+        machine by the costs of instructions in the description.
+        """
         machine = _described(self)
         if machine is None:
             return ()
@@ -343,7 +360,7 @@ __all__ = [
 
 
 def target_of(attribute: TargetAttr) -> Target:
-    """Gives the target that a module's attribute names; raises ByocirError B210, B213 or B216."""
+    """Makes the target that a module's attribute names; raises ByocirError B210, B213 or B216."""
     found = find(attribute)
     if not isinstance(found, Target):
         raise ByocirError(
@@ -355,7 +372,9 @@ def target_of(attribute: TargetAttr) -> Target:
 
 
 def profiles_of(target: Target, blobs: Mapping[str, bytes]) -> Sequence[Profile]:
-    """Asks a target for its programs' profiles. Raises ByocirError B228 for other things."""
+    """Asks a target for its programs' profiles. Raises ByocirError B228 if it gives something
+    else.
+    """
     given: Any = ask(target, "profile", blobs)
     expect_given(target, "profile", isinstance(given, list | tuple), "a list of Profile", given)
     listed = cast("Sequence[object]", given)

@@ -1,4 +1,5 @@
-"""The base class of targets whose code is C: calls of a vendor's library, or kernels written out.
+"""Defines the base class of targets whose code is C: calls of a vendor's library, or kernels
+written out.
 
 ```python
 @dataclass(frozen=True)
@@ -54,13 +55,15 @@ class CTarget(CLoader, Target):
     """Begins the code of every model: `#include "dsp.h"`."""
 
     def define(self, function: FuncOp, name: str) -> str:
-        """C99 that defines `int name(ARRAYS)` for a region: it fills the outputs from the inputs
-        and gives 0, or another number where it fails. `function` holds composites of graph ops, or
-        blocks, by `codegen_level`. What else it defines is static and has `name` in its own.
+        """Writes C99 that defines `int name(ARRAYS)` for a region: it fills the outputs from the
+        inputs and returns 0, or another number where it fails. `function` holds composites of graph
+        ops, or blocks, by `codegen_level`. What else it defines is static and has `name` in its
+        own.
 
         By default that of a function in memory, as schedules leave it: byocir writes its loops,
         copies, blocks and buffers, and asks `instruction` for the rest. Raises ByocirError B350
-        for one that does what has no form in C."""
+        for one that does what has no form in C.
+        """
         from byocir.evaluate.ports import is_in_memory
         from byocir.lowering.tir_to_c.literals import NoC
         from byocir.lowering.tir_to_c.regions import region_in_c
@@ -74,15 +77,18 @@ class CTarget(CLoader, Target):
             raise ByocirError("B350", told, where=function.sym_name.data) from None
 
     def data(self, function: FuncOp) -> bytes:
-        """Gives what the state of a region is made from, such as its weights; they are there until
-        it is closed, at a multiple of 16 bytes. By default none."""
+        """Gives the bytes from which the state of a region is made, such as its weights; they stay
+        in memory until it is closed, at an address that is a multiple of 16 bytes. By default there
+        are none.
+        """
         return b""
 
     def instruction(self, op: IntrinsicOp) -> str | None:
-        """Gives C for a call of an instruction of a schedule or of a described machine: statements
+        """Writes C for a call of an instruction of a schedule or of a described machine: statements
         in which `x0`, `x1`, … point at the first elements that the last block in its body reads of
         its inputs, and `y0` at the first that it writes. Arrays are row-major, also those in
-        memories of a device. None, the default, for the loops of the blocks."""
+        memories of a device. None, the default, stands for the loops of the blocks.
+        """
         return None
 
     def _text_of(self, op: IntrinsicOp) -> str | None:
@@ -92,7 +98,7 @@ class CTarget(CLoader, Target):
         return text
 
     def _check_declared(self) -> None:
-        """Raises ByocirError B228 for files, names and text of the class that are none."""
+        """Raises ByocirError B228 where the class declares files, names or text of a wrong type."""
         expect_given(self, "preamble", _is_text(self.preamble), "C as text", self.preamble)
         library: Any = self.library
         expect_given(self, "library", isinstance(library, Mapping), "C files by name", library)
@@ -104,8 +110,10 @@ class CTarget(CLoader, Target):
             expect_given(self, hook, fits, "a tuple of texts", cast("object", found))
 
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
-        """Raises ByocirError B218 for a library whose files are called as those that it writes,
-        B350 for regions whose results have no fixed size."""
+        """Writes all functions as one C file with the library's files. Raises ByocirError B218 for
+        a library that has a file of the same name, B350 for regions whose results have no fixed
+        size.
+        """
         self._check_declared()
         clash = sorted({SOURCE, OUTPUTS} & {*self.library})
         if clash:
@@ -138,7 +146,7 @@ def _is_text(found: object) -> bool:
 
 
 def _outputs(module: ModuleOp, symbol: str) -> list[tuple[list[int], str]]:
-    """Shapes and dtypes of what a call of a function gives."""
+    """Lists the shapes and dtypes of the results of a call of a function."""
     call = next(
         op
         for op in module.walk()

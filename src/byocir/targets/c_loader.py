@@ -1,4 +1,4 @@
-"""The part of targets whose code is C that builds and runs it."""
+"""Builds and runs the code of targets whose code is C."""
 
 from __future__ import annotations
 
@@ -48,8 +48,10 @@ class CLoader(Loader):
     """The processors that its functions need, by the number that they give on another one."""
 
     def load(self, blobs: Mapping[str, bytes]) -> Runner:
-        """Raises ByocirError B401 to B404 where the code cannot be built, B407 without a library
-        that it links, and later B405 on a processor that lacks what it needs."""
+        """Builds the code and makes its runner. Raises ByocirError B401 to B404 where it cannot be
+        built, B407 without a library that it links, and later B405 on a processor that lacks what
+        it needs.
+        """
         outputs = json.loads(blobs[OUTPUTS])
         made = self.device(blobs)
         try:
@@ -58,7 +60,7 @@ class CLoader(Loader):
             raise self._blamed(error, (SOURCE, *made.files)) from error
 
     def _blamed(self, error: ByocirError, files: Sequence[str]) -> ByocirError:
-        """Tells of C that a compiler refuses where it is from, if that is no part of byocir."""
+        """Adds to a compiler's error where the C came from, if that is not part of byocir."""
         kind = cast("type[Any]", type(self))
         found = blame(kind, getattr(kind, "define", None), error, is_known=True)
         refused = error.code == "B403" and any(f"{file}:" in error.message for file in files)
@@ -81,8 +83,9 @@ class CLoader(Loader):
 
 
 class CCode:
-    """Runs C functions that were built here. Opens the states that they have when they are first
-    run, and closes them when this ends."""
+    """Runs C functions that were built here. It opens the state of a function when that is first
+    run, and closes all states when it ends.
+    """
 
     def __init__(
         self,
@@ -109,7 +112,9 @@ class CCode:
         return outputs
 
     def c_entry(self, symbol: str) -> CEntry:
-        """Gives the C function of a region, for callers in C. It is there as long as this is."""
+        """Gives the C function of a region, for callers in C. It is valid for as long as this
+        object lives.
+        """
         address = ctypes.cast(self._function(symbol), ctypes.c_void_p).value
         assert address is not None
         return CEntry(address, next((s.value or 0 for s in self._state_of(symbol)), None))
@@ -118,7 +123,7 @@ class CCode:
         return self._defined(symbol, self._made.functions[symbol])
 
     def _defined(self, symbol: str, name: str) -> Any:
-        """Gives a function by its name in C. Raises CodeFailed where the code has none."""
+        """Finds a function by its name in C. Raises CodeFailed where the code has none."""
         try:
             return getattr(self._library, name)
         except AttributeError:
@@ -136,7 +141,9 @@ class CCode:
             raise CodeFailed(f"{what} gave {code}")
 
     def _state_of(self, symbol: str) -> Sequence[ctypes.c_void_p]:
-        """Gives the state that a function gets, if it has one."""
+        """Gives the state that a function takes, opened if need be; nothing for a function without
+        one.
+        """
         data = self._made.data.get(symbol)
         if data is None:
             return ()
@@ -157,22 +164,22 @@ def _close(
     states: Mapping[str, ctypes.c_void_p],
     *_: Any,
 ) -> None:
-    """Closes the states of functions by symbol; what else is given lives until then."""
+    """Closes the states of functions by symbol; the other arguments are kept alive until then."""
     for symbol, state in states.items():
         if state:
             getattr(library, f"{functions[symbol]}_close")(state)
 
 
 def _dtype(name: str) -> np.dtype:
-    """Gives an element type by its name: bfloat16 among those that numpy has not."""
+    """Finds a dtype by its name, also bfloat16 and others that numpy lacks."""
     return np.dtype(getattr(ml_dtypes, name, None) or name)
 
 
 def data_of(symbol: str) -> str:
-    """Gives the name of the blob that a region's state is made from."""
+    """Names the blob from which a region's state is made."""
     return f"{symbol}.data"
 
 
 def _pointers(arrays: Sequence[np.ndarray]) -> Any:
-    """Gives the addresses of arrays, in C."""
+    """Gives the addresses of arrays as C pointers."""
     return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))

@@ -18,8 +18,9 @@ from byocir.targets.base import Target
 
 
 def check_target(target: type[Target]) -> None:
-    """Refuses classes that lack what every target has; raises ByocirError B216, and
-    B208 for two composites of one name."""
+    """Refuses classes that lack what every target has; raises ByocirError B216, and B208 for two
+    composites of one name.
+    """
     name = getattr(target, "name", None)
     if name in (HOST, FOLDED):
         raise ByocirError(
@@ -52,8 +53,9 @@ def check_target(target: type[Target]) -> None:
 
 
 def _check_words(target: type[Target]) -> None:
-    """Raises ByocirError B216 for dialects that are none or have the name of one that byocir has,
-    and for operators that are no entries or ONNX's own."""
+    """Raises ByocirError B216 for dialects that are none or have the name of one of byocir's, and
+    for operators that are no entries or belong to ONNX.
+    """
     _check_listed(target, "dialects", target.dialects, Dialect, "xdsl.ir.Dialect")
     for dialect in target.dialects:
         if dialect.name in (*OWN_DIALECTS, *BASE_DIALECTS):
@@ -94,8 +96,7 @@ def _check_listed(
 
 
 def _composites(target: type[Target], attribute: str) -> Sequence[Composite]:
-    """Gives the composites that a class lists there; raises ByocirError B216 for other
-    things."""
+    """Lists the composites in an attribute of a class; raises ByocirError B216 for other things."""
     found: Any = getattr(target, attribute)
     help_ = f"write {attribute} = (conv,), or leave it out"
     seen = type(found).__name__
@@ -116,7 +117,9 @@ def _composites(target: type[Target], attribute: str) -> Sequence[Composite]:
 
 
 def _check_options(target: type[Target]) -> None:
-    """Raises ByocirError B216 for options that are none, as the class is no dataclass."""
+    """Raises ByocirError B216 for a class that declares options but is no dataclass, so that they
+    have no effect.
+    """
     for kind in target.__mro__[: target.__mro__.index(Target)]:
         if "__dataclass_fields__" in vars(kind) or not issubclass(kind, Target):
             continue

@@ -1,5 +1,6 @@
-"""Programs of described machines in packages: the module's text and its weights, and what runs them
-on the simulated machine."""
+"""Keeps programs of described machines in packages (the module's text and its weights), and runs
+them on the simulated machine.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +34,9 @@ TEXT, WEIGHTS = "program.mlir", "weights.safetensors"
 
 
 def programs_of(machine: Machine, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
-    """Gives what a package keeps of a machine's functions: their text, their weights and, where its
-    instructions are encoded, their code: bytes, or what hooks give instead as JSON."""
+    """Makes the files that a package keeps of a machine's functions: their text, their weights and,
+    where its instructions are encoded, their code, as bytes or as JSON.
+    """
     functions = [f for f in module.ops if isinstance(f, FuncOp) and f.sym_name.data in symbols]
     program = ModuleOp([function.clone() for function in functions])
     text, weights = print_module(program).encode(), dump_weights(program)
@@ -58,7 +60,7 @@ def _code(symbol: str, code: Sequence[Any]) -> tuple[str, bytes]:
 
 
 def functions_of(blobs: Mapping[str, bytes]) -> dict[str, FuncOp]:
-    """Gives the functions whose programs a package has, by symbol; nobody may change them."""
+    """Reads the functions whose programs a package has, by symbol; nobody may change them."""
     key = blobs[TEXT], blobs[WEIGHTS]
     found = _known.get(key)
     if found is None:
@@ -84,8 +86,9 @@ def _keep(key: tuple[bytes, bytes], program: ModuleOp) -> dict[str, FuncOp]:
 def runner(
     machine: Machine, blobs: Mapping[str, bytes], *, check: bool = False
 ) -> Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]:
-    """Makes the runner of programs on a simulated machine. With `check` those that have hazards
-    raise ByocirError B274."""
+    """Makes the runner of programs on a simulated machine. With `check`, it raises ByocirError B274
+    for one that has hazards.
+    """
     functions = functions_of(blobs)
 
     def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -101,7 +104,7 @@ def runner(
 
 
 def traces_of(machine: Machine, blobs: Mapping[str, bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Times the calls of each program, and gives its trace."""
+    """Times the calls of each program, and yields its trace."""
     for symbol, function in (functions_of(blobs) if TEXT in blobs else {}).items():
         calls = calls_in(machine, function.body.block)
         texts = [_text(call) for call in calls]
@@ -121,7 +124,7 @@ Costs = tuple[int, Sequence[tuple[str, str, int]], Mapping[str, Cycles], Cycles,
 
 
 def costs_of_programs(machine: Machine, blobs: Mapping[str, bytes]) -> Iterator[tuple[str, *Costs]]:
-    """Times the calls of each program. Gives the fields of a `Profile` in order."""
+    """Times the calls of each program. Yields the fields of a `Profile` in order."""
     for symbol, function in (functions_of(blobs) if TEXT in blobs else {}).items():
         known = _timed.get(function)
         if known is None or known[0] is not machine:
@@ -144,7 +147,7 @@ def _costs_of(machine: Machine, calls: Sequence[Call]) -> Costs:
 
 
 def _busy_by_node(calls: Sequence[Call]) -> list[tuple[str, str, int]]:
-    """Gives the cycles that units are busy for each node of the model."""
+    """Counts the cycles that units are busy for each node of the model."""
     nodes: dict[IntrinsicOp, str] = {}
     busy: Counter[tuple[str, str]] = Counter()
     for call in calls:

@@ -1,5 +1,6 @@
-"""Programs of described machines as C: a table of their code for each, and what the machine says of
-how an entry of it is issued."""
+"""Writes programs of described machines as C: a table of the code of each, and the statements by
+which the machine issues an entry.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ from byocir.targets.device import ARRAYS, CFunctions, c_name
 
 
 def c_functions(machine: Machine, blobs: Mapping[str, bytes]) -> CFunctions | None:
-    """Gives the programs of a machine as functions in C; None for one that does not say how its
-    code is issued. Raises ByocirError B271 for code that is no rows of numbers."""
+    """Writes the programs of a machine as functions in C; None for one that does not say how its
+    code is issued. Raises ByocirError B271 for code that is not rows of numbers.
+    """
     if machine.issue is None:
         return None
     functions = functions_of(blobs)
@@ -33,7 +35,7 @@ def c_functions(machine: Machine, blobs: Mapping[str, bytes]) -> CFunctions | No
 
 
 def _rows(machine: Machine, symbol: str, blobs: Mapping[str, bytes]) -> list[list[int]]:
-    """Gives the code of a program as rows of as many integers each."""
+    """Converts the code of a program to rows that have the same number of integers."""
     code: Any = json.loads(blobs.get(f"{symbol}.json", b"[]"))
     rows = [*_flat(code)]
     if len({len(row) for row in rows}) != 1:
@@ -43,7 +45,7 @@ def _rows(machine: Machine, symbol: str, blobs: Mapping[str, bytes]) -> list[lis
 
 
 def _flat(code: Any) -> Iterator[list[int]]:
-    """Gives the innermost lists of integers, in order."""
+    """Yields the innermost lists of integers, in order."""
     parts = cast("list[Any]", code) if isinstance(code, list) else []
     if parts and all(isinstance(each, int) for each in parts):
         yield parts
@@ -75,7 +77,7 @@ int {name}({ARRAYS})
 
 
 def _is_array(op: Operation) -> bool:
-    """Tells whether an op makes an array in main memory, which code numbers after the ports."""
+    """Tells whether an op makes an array in main memory; code numbers these after the ports."""
     return isinstance(op, ConstantOp | AllocOp) and not scope_of(op.results[0].type)
 
 

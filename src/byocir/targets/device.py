@@ -1,5 +1,6 @@
-"""The parts that a target gives to an exported project: programs and a device to run them on, or
-C."""
+"""Defines what a target gives to an exported project: programs and a device to run them on, or
+C.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +18,10 @@ ARRAYS = "const void *const *inputs, void *const *outputs"
 
 @dataclass(frozen=True)
 class DeviceRegion:
-    """A region as the accelerator's program. The device's memory of `memory_bytes` begins with
-    `image`; inputs and outputs are (address, bytes) in it. `config` says what `code` was made for,
-    as numbers of 32 bits."""
+    """A region compiled to the accelerator's program. The device's memory of `memory_bytes` begins
+    with `image`; inputs and outputs are (address, bytes) in it. `config` describes the accelerator
+    for which `code` was made, as numbers of 32 bits.
+    """
 
     code: bytes
     image: bytes
@@ -31,8 +33,9 @@ class DeviceRegion:
 
 @dataclass(frozen=True)
 class Device:
-    """Regions by symbol, and C99 files by name, one of which defines the five functions of
-    `device.h`. Those files are the same for all models."""
+    """Holds regions by symbol, and C99 files by name, one of which defines the five functions of
+    `device.h`. The files are the same for all models.
+    """
 
     regions: Mapping[str, DeviceRegion]
     files: Mapping[str, bytes]
@@ -40,8 +43,8 @@ class Device:
 
 @dataclass(frozen=True)
 class CFunctions:
-    """Regions as functions in C99, for targets that have no device: calls of a vendor's library,
-    say.
+    """Holds regions as functions in C99, for targets without a device, such as those that call a
+    vendor's library.
 
     `functions` are the names by symbol of functions that `source` defines, each of them
     `int NAME(const void *const *inputs, void *const *outputs)`: it fills the outputs, arrays in
@@ -57,7 +60,8 @@ class CFunctions:
     `libraries` is what the program is linked with.
 
     A project renames `functions`. Other names that files define for each other should begin with
-    the target's name, or be static, as in any C library."""
+    the target's name, or be static, as in any C library.
+    """
 
     functions: Mapping[str, str]
     source: bytes
@@ -67,5 +71,5 @@ class CFunctions:
 
 
 def c_name(symbol: str) -> str:
-    """Gives a symbol as a name in C."""
+    """Converts a symbol to a name in C."""
     return re.sub(r"\W", "_", symbol, flags=re.ASCII)

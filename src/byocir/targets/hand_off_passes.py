@@ -61,7 +61,7 @@ def partition_pipeline(
     objective: str = "",
     costs: CostTable | None = None,
 ) -> list[ModulePass]:
-    """Names the targets in the module and gives the passes that partition it."""
+    """Names the targets in the module and lists the passes that partition it."""
     levels = _checked_levels(levels)
     passes = meaning_pipeline(module, targets)
     set_objective(module, objective)
@@ -79,8 +79,9 @@ def partition_pipeline(
 
 
 def meaning_pipeline(module: ModuleOp, targets: Targets) -> list[ModulePass]:
-    """Names the targets in the module and gives the passes that bring it to the numbers which
-    every placement then computes: all rewrites before the first hand-off."""
+    """Names the targets in the module and lists the passes after which it computes the same numbers
+    in every placement: all rewrites before the first hand-off.
+    """
     attributes = attributes_of(targets)
     set_targets(module, attributes)
     instances = [target_of(attribute) for attribute in attributes]
@@ -88,16 +89,18 @@ def meaning_pipeline(module: ModuleOp, targets: Targets) -> list[ModulePass]:
 
 
 def _sign_of_bytes(instances: Sequence[Target]) -> list[ModulePass]:
-    """Gives the pass that gives bytes the sign that targets have them compute on: those that can do
-    nothing else come before those that are faster."""
+    """Lists the pass that gives bytes the sign on which targets compute: targets that can do
+    nothing else decide before those that are only faster so.
+    """
     if any(ask(target, "signed_bytes") for target in instances):
         return [SignedBytesPass()]
     return [UnsignedBytesPass()] if any(ask(t, "unsigned_bytes") for t in instances) else []
 
 
 def is_handed_over(module: ModuleOp) -> bool:
-    """Tells if the first hand-off of a module has begun: it names targets, and patterns were held
-    against its operators, or it is at the tensor level."""
+    """Tells if the first hand-off of a module has begun: it names targets, and patterns were
+    matched against its operators, or it is at the tensor level.
+    """
     if TARGETS not in module.attributes:
         return False
     left = levels_left(module)
@@ -110,8 +113,9 @@ def is_handed_over(module: ModuleOp) -> bool:
 
 
 def rest_pipeline(module: ModuleOp) -> list[ModulePass]:
-    """Gives the passes that are left for a module that is handed over in part, or in whole. Passes
-    of targets that come before what the module shows are not run again."""
+    """Lists the passes that are left for a module that is handed over in part, or in whole. Passes
+    of targets at points that the module has passed are not run again.
+    """
     if IN_CODE in module.attributes:
         return []
     instances = [target_of(attribute) for attribute in targets_of(module)]
@@ -129,9 +133,10 @@ def rest_pipeline(module: ModuleOp) -> list[ModulePass]:
 
 
 def code_pipeline(module: ModuleOp, targets: Sequence[Target]) -> list[ModulePass]:
-    """Gives the passes between the hand-offs and code generation: the targets' own, with the
-    schedules that they chose applied in between; for a module that was saved there, those that are
-    left. Raises ByocirError B302 for one for which others ran."""
+    """Lists the passes between the hand-offs and code generation: the targets' own, with the
+    schedules that they chose applied in between. For a module that was saved in the middle of
+    these, it lists those that are left. Raises ByocirError B302 for one that ran other passes.
+    """
     scheduled = any(isinstance(op, FuncOp) and is_scheduled(op) for op in module.body.block.ops)
     apply = parse_pipeline(APPLY if scheduled else "")
     if any(isinstance(target.machine, Machine) for target in targets):
@@ -141,8 +146,9 @@ def code_pipeline(module: ModuleOp, targets: Sequence[Target]) -> list[ModulePas
 
 
 def ran_for_code(module: ModuleOp) -> list[str]:
-    """Gives the names of the passes that have run to make code of regions. Raises ByocirError B302
-    for a module that does not name them."""
+    """Reads the names of the passes that a module notes as run on the way to code. Raises
+    ByocirError B302 for a note in another form.
+    """
     if IN_CODE not in module.attributes:
         return []
     ran = module.attributes[IN_CODE]
@@ -156,21 +162,22 @@ def ran_for_code(module: ModuleOp) -> list[str]:
 
 
 def mark_ran(module: ModuleOp, ran: Sequence[str], split: Sequence[str]) -> None:
-    """Notes in a module which passes have run to make code of regions, and which nodes the host had
-    a part of before."""
+    """Notes in a module which passes have run on the way to code, and which nodes the host had a
+    part of before.
+    """
     module.attributes[IN_CODE] = ArrayAttr([StringAttr(name) for name in ran])
     module.attributes[SPLIT] = ArrayAttr([StringAttr(name) for name in split])
 
 
 def unmark(module: ModuleOp) -> None:
-    """Takes these notes out again: there is code."""
+    """Removes the notes of `mark_ran`, which are not needed once there is code."""
     module.attributes.pop(IN_CODE, None)
     module.attributes.pop(SPLIT, None)
 
 
 def _left(passes: list[ModulePass], ran: Sequence[str]) -> list[ModulePass]:
-    """Gives the passes that are left when some have run. Applied schedules leave nothing to be
-    seen.
+    """Lists the passes that are left when some have run; raises ByocirError B302 where others ran.
+    Once schedules are applied, no pass that applies them is in the list any more.
     """
     names = [pass_.name for pass_ in passes]
     done = [name for name in ran if name != APPLY or name in names]
@@ -185,8 +192,9 @@ def _left(passes: list[ModulePass], ran: Sequence[str]) -> list[ModulePass]:
 
 
 def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) -> list[ModulePass]:
-    """Lists the passes that lower the rest to the tensor level, and there offer it to targets if
-    they may take it."""
+    """Lists the passes that lower the rest to the tensor level, and offer it there to targets that
+    may take it.
+    """
     place = _place(module, targets)
     check = parse_pipeline("check-placement" if place else "")
     if any(isinstance(target.machine, Machine) for target in targets):
@@ -207,8 +215,9 @@ def _schedules(target: Target) -> bool:
 
 
 def _place(module: ModuleOp, targets: Sequence[Target]) -> str:
-    """Gives the pass that obeys placement by hand, if there is or may be any: a target's own
-    partitioner places by markers that it inserts before the match."""
+    """Gives the pass that follows placement by hand, if there is or may be any: a target's own
+    partitioner places ops by markers that it inserts before the match.
+    """
     may_be = is_placed(module) or any(passes_of(target, "before-match") for target in targets)
     return "place-nodes," if may_be else ""
 

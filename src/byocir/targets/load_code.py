@@ -1,5 +1,6 @@
-"""Loads the code of targets and runs it, in this process or in one of its own. Its mistakes are
-told, with the place, as its own."""
+"""Loads the code of targets and runs it, in this process or in one of its own. Errors in a target's
+code are reported as the target's, with the place.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +23,11 @@ from byocir.vendor.user_code import given_file
 
 def load_code(target: Loader, blobs: Mapping[str, bytes], *, check: bool = False) -> Runner:
     """Makes the function that runs a target's code. The code sees inputs that it cannot write, and
-    its results are copied: it may give the same buffer each time. Inside of `byocir.isolate` it
-    runs in a process of its own, begun with the first call. Raises ByocirError B219 where it fails,
-    B227 for a target that cannot run what it emitted, B314 and B315 as `isolate` says."""
+    its results are copied, so that it may give the same buffer each time. Inside of
+    `byocir.isolate` it runs in a process of its own, begun with the first call. Raises ByocirError
+    B219 where it fails, B227 for a target that cannot run what it emitted, and B314 and B315 like
+    `isolate`.
+    """
     limits = limits_for(is_from_file=bool(given_file(type(target))))
     load = partial(_loaded_here, target, blobs, check)
     return load() if limits is None else _Isolated(target.name, load, limits)
@@ -44,7 +47,7 @@ def _loaded_here(target: Loader, blobs: Mapping[str, bytes], check: bool) -> Run
 
 
 class _InProcess:
-    """A target's code that runs in this process."""
+    """Runs a target's code in this process."""
 
     def __init__(self, target: Loader, found: Callable[..., Any]) -> None:
         self._target, self._found = target, found
@@ -58,7 +61,7 @@ class _InProcess:
         return [each.copy() if isinstance(each, np.ndarray) else each for each in results]
 
     def c_entry(self, symbol: str) -> CEntry | None:
-        """Gives the C function that runs a region, None where Python alone can run it."""
+        """Gives the C function that runs a region; None where only Python can run it."""
         find = getattr(self._found, "c_entry", None)
         if find is None:
             return None
@@ -77,7 +80,7 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 class _Isolated:
-    """A target's code that runs in a process of its own, and in another once that has died."""
+    """Runs a target's code in a process of its own, and starts another one when that has died."""
 
     def __init__(self, target: str, load: Callable[[], Runner], limits: Limits) -> None:
         self._target, self._load, self._limits = target, load, limits
@@ -115,7 +118,9 @@ class _Isolated:
 
 
 def _sent(made: Any) -> tuple[Any, list[np.ndarray]]:
-    """Results as data and arrays; of what is no array the type, which is told as a mistake."""
+    """Splits results into data and arrays, to be sent; for a result that is no array, the type is
+    sent, which is reported as an error.
+    """
     if not isinstance(made, Sequence):
         return {"other": type(made).__name__}, []
     results = cast("Sequence[Any]", made)
@@ -124,7 +129,7 @@ def _sent(made: Any) -> tuple[Any, list[np.ndarray]]:
 
 
 def _received(told: Any, arrays: Sequence[np.ndarray]) -> Any:
-    """Gives the results that were sent; raises the error that was."""
+    """Rebuilds the results that were sent; raises the error if one was sent."""
     if "error" in told:
         raise error_of(told)
     if "other" in told:

@@ -1,5 +1,5 @@
-"""The part of a target that runs what `emit` made: a class of its own where running a package shall
-import no compiler.
+"""Defines the part of a target that runs what `emit` made: a class of its own where running a
+package shall import no compiler.
 
 ```python
 @dataclass(frozen=True)                      # acme/loader.py, which imports no xDSL and no pattern
@@ -40,26 +40,28 @@ KEEPS = "it keeps those it was compiled with: compile the model again for others
 
 @dataclass(frozen=True)
 class Loader:
-    """The base class of what runs a target's code. Its dataclass fields are the options of the
-    target that running needs."""
+    """The base class of loaders, which run a target's code. Its dataclass fields are the options of
+    the target that running needs.
+    """
 
     name: ClassVar[str]
     """The name of the target."""
 
     def load(self, blobs: Mapping[str, bytes]) -> Runner | None:
-        """Makes the runner of what `emit` made: as `Target.load`."""
+        """Makes the runner of what `emit` made; see `Target.load`."""
         return None
 
     def load_checked(self, blobs: Mapping[str, bytes]) -> Runner | None:
-        """Makes a runner that also looks for mistakes in the code: as `Target.load_checked`."""
+        """Makes a runner that also looks for mistakes in the code; see `Target.load_checked`."""
         return self.load(blobs)
 
 
 def installed_loader(name: str, options: Mapping[str, Any]) -> Loader | None:
-    """Gives the loader that a package brings for a target, with these options of the target. None
-    where there is none, where a target of that name was given in this process, which knows how it
-    runs, and for options that it cannot have: the target says what is wrong. Raises ByocirError
-    B217."""
+    """Makes the loader that an installed package has for a target, with these options of the
+    target. None where there is none, where a target of that name was given in this process, which
+    can run its code itself, and for options that the loader cannot have: the target then says what
+    is wrong. Raises ByocirError B217.
+    """
     entry = next((each for each in registry.installed(registry.LOADERS) if each.name == name), None)
     if entry is None or registry.given(name) is not None:
         return None
@@ -67,7 +69,9 @@ def installed_loader(name: str, options: Mapping[str, Any]) -> Loader | None:
 
 
 def _of_options(kind: type[Loader], options: Mapping[str, Any]) -> Loader | None:
-    """Gives a loader with those options of its target that it has; None if it cannot have them."""
+    """Makes a loader with those of its target's options that it has; None if it cannot have
+    them.
+    """
     own: dict[str, type] = {field.name: type(field.default) for field in fields(kind)}
     chosen = {option: _as_given(value) for option, value in options.items() if option in own}
     if any(type(value) is not own[option] for option, value in chosen.items()):
@@ -79,13 +83,14 @@ def _of_options(kind: type[Loader], options: Mapping[str, Any]) -> Loader | None
 
 
 def _as_given(value: Any) -> Any:
-    """Gives an option that was written as plain data: several values are a tuple."""
+    """Converts an option back from plain data: a list becomes a tuple."""
     return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
 def loaders_in(given: Any) -> tuple[list[Loader], Any]:
-    """Gives the loaders alone among what a user gives as targets, each of which is one, too; and
-    the rest, None if that is all."""
+    """Splits what a user gives as targets into loaders that are no targets, and the rest, which is
+    None if nothing is left.
+    """
     listed: list[Any] = [*given] if isinstance(given, list | tuple) else [given]
     loaders = [each for each in listed if _is_alone(each)]
     others = [each for each in listed if not _is_alone(each)]
@@ -93,13 +98,14 @@ def loaders_in(given: Any) -> tuple[list[Loader], Any]:
 
 
 def _is_alone(given: object) -> bool:
-    """Tells if what is given is a loader and no target."""
+    """Tells if an object is a loader and not a target."""
     return isinstance(given, Loader) and not hasattr(given, "emit")
 
 
 def check_loader(loader: Loader, targets: Mapping[str, Mapping[str, Any]], where: str) -> None:
     """Raises ByocirError B210 for the loader of a target that a package does not name, B213 for one
-    with other options. `targets` are the options of those that it names."""
+    with other options. `targets` has the options of the targets that it names.
+    """
     if loader.name not in targets:
         raise ByocirError(
             "B210",

@@ -1,4 +1,4 @@
-"""The base class of targets whose toolkit reads ONNX: TensorRT, OpenVINO, QNN and the like.
+"""Defines the base class of targets whose toolkit reads ONNX: TensorRT, OpenVINO, QNN and the like.
 
 ```python
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ __all__ = ["OnnxTarget", "Opened"]
 
 @dataclass(frozen=True)
 class OnnxTarget(OnnxLoader, Target):
-    """A target to whose toolkit each region goes as an ONNX model."""
+    """A target whose toolkit gets each region as an ONNX model."""
 
     constants: ClassVar[ConstantPolicy] = "bind"
 
@@ -49,12 +49,15 @@ class OnnxTarget(OnnxLoader, Target):
     """They compute functions in ways of their own."""
 
     def build(self, symbol: str, model: bytes) -> bytes:
-        """Compiles a region's ONNX model to what a package keeps of it: an engine, a blob. The
-        same model must give the same bytes. The default keeps the model."""
+        """Compiles a region's ONNX model to the bytes that a package keeps of it: an engine, a
+        blob. The same model must give the same bytes. The default keeps the model.
+        """
         return model
 
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
-        """Raises ByocirError B109 for a region that has no ONNX form."""
+        """Exports each region and builds it. Raises ByocirError B109 for a region that has no ONNX
+        form.
+        """
         from byocir.frontend.onnx.exporter import export_onnx  # `byocir targets` needs no onnx
 
         functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}

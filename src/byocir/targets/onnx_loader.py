@@ -1,4 +1,4 @@
-"""The part of targets whose toolkit reads ONNX that runs what the toolkit made.
+"""Runs what the toolkit made, for targets whose toolkit reads ONNX.
 
 | code | what is wrong |
 | --- | --- |
@@ -29,11 +29,14 @@ class OnnxLoader(Loader):
 
     def open(self, symbol: str, built: bytes) -> Opened:
         """Opens what `build` made, once in a process, when the region is first run. Gives a
-        function of its inputs, which it must not write, that gives its outputs."""
+        function of the region's inputs, which it must not write, that gives the outputs.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not say how its regions run")
 
     def load(self, blobs: Mapping[str, bytes]) -> Runner:
-        """Raises ByocirError B371 for a region of which a package lacks the model."""
+        """Makes the runner of all regions of a package. Raises ByocirError B371 for a region whose
+        model the package lacks.
+        """
         opened: dict[str, Opened] = {}
 
         def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -49,7 +52,7 @@ class OnnxLoader(Loader):
 
 
 def damaged(symbol: str, found: object) -> ByocirError:
-    """Gives the error for a region's model that is not one that was written."""
+    """Makes the error for a region's model that is missing or is no model."""
     return ByocirError(
         "B371",
         f"expected a model of region {symbol}, found: {found}",

@@ -1,5 +1,5 @@
-"""ONNX Runtime as a target: takes every graph op and every foreign op on tensors of numbers, but
-those that numpy has no type for, such as bf16: its Python interface does not take them.
+"""Defines ONNX Runtime as a target. It takes every graph op and every foreign op on tensors of
+numbers, except types that numpy lacks, such as bf16, which its Python interface does not take.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Ort(OrtLoader, OnnxTarget):
 
 @cache
 def _composites() -> tuple[Composite, ...]:
-    """Gives one for each op of the graph level but constants, in order of name."""
+    """Makes a composite for each op of the graph level except constants, in order of name."""
     kinds = [op for op in Graph.operations if issubclass(op, GraphOp | ForeignOp)]
     return tuple(_composite(kind) for kind in kinds if kind is not ConstantOp)
 
@@ -62,7 +62,7 @@ def _composite(kind: type[Operation]) -> Composite:
 
 
 def _others(op: Operation) -> list[Attribute]:
-    """Gives the types of values, weights aside, that ONNX Runtime does not take from Python."""
+    """Lists the types of values, weights aside, that ONNX Runtime does not take from Python."""
     values = [v for v in op.operands if not isinstance(v.owner, ConstantOp)]
     return [v.type for v in (*values, *op.results) if not _crosses(v.type)]
 

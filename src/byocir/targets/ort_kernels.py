@@ -1,5 +1,5 @@
 """Lists what ONNX Runtime refuses, or computes otherwise than ONNX: element types for which it has
-no kernel on the processor, attributes, and values that only a run tells.
+no kernel on the processor, attributes, and values that only a run shows.
 
 It is written down, as what a target takes must not depend on what is installed. The types are
 those of ONNX Runtime 1.31; a slow test tries all of them on the one that is.
@@ -66,7 +66,7 @@ _WITHOUT = {
 
 @cache
 def _without() -> frozenset[tuple[str, int, str]]:
-    """Op, operand and element type of what has no kernel."""
+    """Lists op, operand and element type where there is no kernel."""
     pairs = [
         (t, op) for types, ops in _WITHOUT.items() for t in types.split() for op in ops.split()
     ]
@@ -75,8 +75,9 @@ def _without() -> frozenset[tuple[str, int, str]]:
 
 
 def type_without_kernel(op: Operation) -> str:
-    """Gives the element type of an operand for which ONNX Runtime does not have the op; or
-    empty."""
+    """Finds the element type of an operand for which ONNX Runtime has no kernel of the op; empty if
+    there is none.
+    """
     name = op.name.removeprefix("graph.")
     for index, operand in enumerate(op.operands[:2]):
         is_tensor = isinstance(operand.type, TensorType)
@@ -87,9 +88,7 @@ def type_without_kernel(op: Operation) -> str:
 
 
 def not_taken(op: Operation) -> str:
-    """Names what ONNX Runtime refuses of an op, or computes otherwise; empty where it is
-    right.
-    """
+    """Names what ONNX Runtime refuses of an op, or computes otherwise; empty where it is right."""
     element = type_without_kernel(op)
     if element:
         return f"{element}, for which it has no kernel"
@@ -117,7 +116,9 @@ def _resize(op: ResizeOp) -> str:
 
 
 def _resize_of_rank(mode: str, given: Sequence[int], made: Sequence[int]) -> str:
-    """It interpolates images in a batch of channels, or arrays of few dimensions in all of them."""
+    """Names a Resize that ONNX Runtime refuses: it interpolates images in a batch of channels, or
+    arrays of few dimensions in all of them.
+    """
     rank, last = len(given), len(given) - 1
     resized = {i for i, (old, new) in enumerate(zip(given, made, strict=True)) if old != new}
     ranks = {"linear": (2, 3), "cubic": (2,)}.get(mode)
@@ -177,7 +178,9 @@ def _reverse_sequence(op: ReverseSequenceOp) -> str:
 
 
 def _scattered(op: ScatterElementsOp | ScatterNdOp) -> str:
-    """Its kernels of f16 are found, and fail when they are run."""
+    """Names a scatter of f16 that ONNX Runtime refuses: it finds a kernel, which fails when it is
+    run.
+    """
     how, refused = op.reduction.data, ["add", "mul"]
     if isinstance(op, ScatterNdOp):
         refused += ["min", "max"]
@@ -191,7 +194,7 @@ def _too_long(lengths: np.ndarray, steps: int) -> str:
 
 
 def _known(value: SSAValue) -> np.ndarray | None:
-    """Gives the numbers of a constant whose bytes are there."""
+    """Reads the numbers of a constant whose bytes are there."""
     made = value.owner
     array = made.value.data if isinstance(made, ConstantOp) else None
     return array.values() if array is not None and array.present else None

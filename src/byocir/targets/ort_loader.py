@@ -1,4 +1,4 @@
-"""The part of the `ort` target that runs regions: sessions of ONNX Runtime.
+"""Runs the regions of the `ort` target, in sessions of ONNX Runtime.
 
 | code | what is wrong |
 | --- | --- |

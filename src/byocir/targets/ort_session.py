@@ -1,4 +1,6 @@
-"""Sessions of ONNX Runtime, with types. It is imported when one is opened, and imports no onnx."""
+"""Wraps sessions of ONNX Runtime, with types. It is imported when a session is opened, and imports
+no onnx.
+"""
 
 from __future__ import annotations
 
@@ -29,18 +31,19 @@ one of integers or doubles ("Unexpected data type for Clip 'min' input")."""
 
 
 class NoRuntime(NotComputed):
-    """ONNX Runtime is not installed."""
+    """Raised if ONNX Runtime is not installed."""
 
 
 class NoModel(NotComputed):
-    """The bytes of a model are none."""
+    """Raised for bytes that are not an ONNX model."""
 
 
 class Session:
-    """A model, or a file with its weights beside it, that ONNX Runtime runs on the processor. Graph
+    """Runs a model, or a file with its weights beside it, in ONNX Runtime on the processor. Graph
     optimisations are off unless `optimise`: then each operator is computed as ONNX defines it.
-    Raises NoRuntime if it is not installed, NoModel for bytes that are no
-    model, NotComputed if it does not take the model."""
+    Raises NoRuntime if it is not installed, NoModel for bytes that are no model, NotComputed if it
+    does not take the model.
+    """
 
     def __init__(
         self, model: onnx.ModelProto | bytes | Path, *, optimise: bool = False, threads: int = 1
@@ -75,8 +78,9 @@ class Session:
         self._types: list[str] = [port.type for port in outputs]
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Gives the outputs in order for the inputs by name; raises NotComputed. An interrupt ends
-        a loop that has no end."""
+        """Computes the outputs in order for the inputs by name; raises NotComputed. An interrupt
+        stops a loop that does not end.
+        """
         is_heard = current_thread() is main_thread()  # Python has interrupts in no other
         run = self._run_beside if self._has_loops and is_heard else self._session.run
         try:
@@ -98,7 +102,7 @@ class Session:
 
 
 def _bytes_of(model: onnx.ModelProto | bytes | Path) -> bytes:
-    """Gives a model as bytes, without weights that are beside its file."""
+    """Reads a model as bytes, without weights that are beside its file."""
     if isinstance(model, bytes):
         return model
     return model.read_bytes() if isinstance(model, Path) else model.SerializeToString()
@@ -110,7 +114,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _as_type(value: Any, type_: str) -> Any:
-    """Gives bytes as what they are: ONNX Runtime gives floats of 8 bits as unsigned integers."""
+    """Converts unsigned integers back to floats of 8 bits, for which ONNX Runtime gives those."""
     if not type_.startswith(BYTES):
         return value
     variant = type_.removeprefix(BYTES).rstrip(")")

@@ -1,5 +1,6 @@
-"""Gives the passes that targets bring along, at the points where they run. Where one fails, the
-target is named, and the line of its code."""
+"""Runs the passes that targets bring along, at their points. Where one fails, the error names the
+target and the line of its code.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +43,13 @@ class OwnPass(ModulePass):
 
 
 def owned(target: str, pass_: ModulePass) -> ModulePass:
-    """Gives the pass as the target's own, unless it is one of byocir's or of xDSL's."""
+    """Wraps a pass as the target's own, unless it is one of byocir's or of xDSL's."""
     package = type(pass_).__module__.split(".")[0]
     return pass_ if package in ("byocir", "xdsl") else OwnPass(target, pass_)
 
 
 def passes_at(targets: Sequence[Target], point: Point) -> list[ModulePass]:
-    """Gives the targets' own passes at a point. Raises ByocirError B228 for what is none."""
+    """Lists the targets' own passes at a point. Raises ByocirError B228 for what is no pass."""
     passes: list[ModulePass] = []
     for target in targets:
         for entry in passes_of(target, point):
@@ -62,8 +63,9 @@ def _given(kind: type[ModulePass]) -> type[ModulePass]:
 
 
 def own_passes(attribute: TargetAttr) -> dict[str, Callable[[], type[ModulePass]]]:
-    """Gives the passes that a target brings along, by name, as functions that give their
-    classes."""
+    """Lists the passes that a target brings along, by name, as functions that give their
+    classes.
+    """
     target = target_of(attribute)
     found: dict[str, Callable[[], type[ModulePass]]] = {}
     for point in get_args(Point):
@@ -74,8 +76,9 @@ def own_passes(attribute: TargetAttr) -> dict[str, Callable[[], type[ModulePass]
 
 
 def passes_of(target: Target, point: Point) -> Sequence[str | ModulePass]:
-    """Gives a target's passes at a point; one alone, and None, will do, too. Raises
-    ByocirError B228 for what is no pass."""
+    """Lists a target's passes at a point, where it may give one pass, or None, in place of a list.
+    Raises ByocirError B228 for what is no pass.
+    """
     given: Any = ask(target, "passes", point)
     listed = cast("Sequence[object]", given) if isinstance(given, list | tuple) else [given]
     found = [each for each in listed if each is not None]

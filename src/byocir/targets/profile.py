@@ -1,4 +1,4 @@
-"""The time of a target's programs, where the target can tell it."""
+"""Defines how a target tells the time of its programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Profile:
-    """Time of one program of a target: cycles in total, and where they go."""
+    """Times one program of a target: cycles in total, and where they go."""
 
     symbol: str
     cycles: int
@@ -26,7 +26,7 @@ class Profile:
     this in place of the time that running the program took."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain data for the report."""
+        """Converts the profile to plain data for the report."""
         rows = [{"node": n, "unit": u, "cycles": c} for n, u, c in self.by_node]
         units = {unit: dict(causes) for unit, causes in self.units.items()}
         totals = {"cycles": self.cycles, "units": units, "bounds": dict(self.bounds)}

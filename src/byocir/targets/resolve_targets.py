@@ -1,7 +1,9 @@
-"""Resolves targets as a caller gives them: names with options, files or instances, to attributes.
+"""Resolves targets in the form in which a caller gives them (names with options, files or
+instances) to attributes.
 
 Code is imported from a path, `path/to/npu.py:Npu{option=value}`, only when the user gives it in
-this call, never because a model, a module or a package names it."""
+this call, never because a model, a module or a package names it.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,9 @@ _GIVEN = re.compile(
 
 
 def named_target(text: str) -> str:
-    """Gives a target's name with options, as `parse_targets` reads it. Of a target in a file, the
-    file is imported and the target registered. Raises ByocirError B217."""
+    """Gives a target's name with options, in the form that `parse_targets` reads. If it names a
+    file, the file is imported and its target registered. Raises ByocirError B217.
+    """
     given = _GIVEN.fullmatch(text.strip())
     if given is None:
         return text
@@ -50,8 +53,9 @@ def named_target(text: str) -> str:
 
 
 def load_target(path: Path, name: str | None = None) -> type[Target]:
-    """Loads the target class `name` of a Python file or of a folder with an `__init__.py`,
-    registered; without a name, the only one there. Raises ByocirError B217."""
+    """Loads the target class `name` of a Python file or of a folder with an `__init__.py`, and
+    registers it; without a name, the only class there. Raises ByocirError B217.
+    """
     module = import_file(path, "B217")
     found = {
         key: value
@@ -76,7 +80,7 @@ def load_target(path: Path, name: str | None = None) -> type[Target]:
 
 
 def attributes_of(targets: Targets) -> list[TargetAttr]:
-    """Gives the attributes of targets in order; raises ByocirError B210, B213, B216 or B217."""
+    """Lists the attributes of targets in order; raises ByocirError B210, B213, B216 or B217."""
     attributes = [attribute for target in listed(targets) for attribute in _attributes_of(target)]
     names = [attribute.target_name.data for attribute in attributes]
     for name in names:
@@ -86,7 +90,7 @@ def attributes_of(targets: Targets) -> list[TargetAttr]:
 
 
 def listed(targets: object) -> list[str | Target]:
-    """Gives the targets one by one; raises ByocirError B216 for what is none."""
+    """Lists targets one by one; raises ByocirError B216 for what is none."""
     single = isinstance(targets, str | type)
     try:
         found = [targets] if single else list(cast("Iterable[object]", targets))
@@ -113,9 +117,10 @@ def _attributes_of(target: str | Target) -> list[TargetAttr]:
 
 
 def of_saved(targets: Targets | None, saved: Sequence[TargetAttr]) -> Targets:
-    """Gives the targets for a module that names those in `saved`: the ones given, which keep its
-    options where they are given by name and say nothing else; without any its own, or VTA. Errors
-    as `attributes_of`."""
+    """Resolves targets for a module that names those in `saved`. One given by name without options
+    keeps the module's options. If none are given, they are the module's own, or VTA if it has none.
+    Raises the errors of `attributes_of`.
+    """
     if targets is None:
         return [target_of(attribute) for attribute in saved] or "vta"
     kept: list[Any] = []
@@ -126,8 +131,9 @@ def of_saved(targets: Targets | None, saved: Sequence[TargetAttr]) -> Targets:
 
 
 def told(targets: Sequence[TargetAttr], saved: Sequence[TargetAttr]) -> list[str]:
-    """Words the notes on targets given for a module that names those in `saved`: options that
-    differ from the module's, and the module's where they are not the defaults."""
+    """Words the notes for targets given for a module that names those in `saved`: options that
+    differ from the module's, and those of the module that differ from the defaults.
+    """
     before = {attribute.target_name.data: attribute for attribute in saved}
     notes: list[str] = []
     for attribute in targets:
@@ -144,8 +150,8 @@ def told(targets: Sequence[TargetAttr], saved: Sequence[TargetAttr]) -> list[str
 
 
 def _differing(one: TargetAttr, other: TargetAttr) -> tuple[str, str]:
-    """Gives the options in which two of the same target differ, as text, of the one and of the
-    other.
+    """Words, for two attributes of one target, the options in which they differ: the first's values
+    and the second's.
     """
     # By value: an attribute of letters beyond ASCII reads back as one of another kind.
     both = [{n: python_value(v) for n, v in each.options.data.items()} for each in (one, other)]
@@ -160,8 +166,7 @@ def _text(value: Any) -> str:
 
 
 def with_options(targets: Targets, options: Mapping[str, Any]) -> Targets:
-    """Gives the targets with these options set, each on all that have it; raises ByocirError
-    B213."""
+    """Sets these options on all targets that have them; raises ByocirError B213."""
     if not options:
         return targets
     instances = [target_of(attribute) for attribute in attributes_of(targets)]
@@ -188,15 +193,18 @@ def _with(target: Target, options: Mapping[str, Any]) -> Target:
 
 
 def operators_of(targets: Targets | None) -> list[Entry]:
-    """Gives the ONNX operators of the targets' own that models have, those of the first target
-    first. Their dialects are known from here on. Errors as `attributes_of`."""
+    """Lists the ONNX operators that targets define themselves, those of the first target first. The
+    targets' dialects are registered by that. Raises the errors of `attributes_of`.
+    """
     named = attributes_of(() if targets is None else targets)
     return [entry for each in named for entry in find_class(each.target_name.data).operators]
 
 
 def make_known(target: str | Target, what: str, where: str) -> str:
-    """Registers a target that something compiled earlier names, and gives its name. Raises
-    ByocirError B213 for options: `what` it is for keeps its own; B210 or B217 for none."""
+    """Registers a target that something compiled earlier names, and gives its name; `what`
+    describes that in messages. Raises ByocirError B213 if options are given, as it keeps its own,
+    and B210 or B217 for an unknown target.
+    """
     if isinstance(target, Target):
         register(target.name, type(target))
         return target.name
@@ -215,8 +223,9 @@ def make_known(target: str | Target, what: str, where: str) -> str:
 def check_options(
     targets: Sequence[str | Target], saved: Sequence[TargetAttr], what: str, where: str
 ) -> None:
-    """Raises ByocirError B213 for an instance with other options than those in `saved`, which
-    `what` it is for was compiled with."""
+    """Raises ByocirError B213 for an instance whose options differ from those in `saved`, with
+    which `what` was compiled.
+    """
     known = {attribute.target_name.data: attribute for attribute in saved}
     for target in targets:
         own = known.get(target.name) if isinstance(target, Target) else None

@@ -1,4 +1,4 @@
-"""Takes up schedules that were tuned: those that still fit are put into a partitioned module."""
+"""Puts tuned schedules that still fit into a partitioned module."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TakenComposite(NamedTuple):
 
 
 def places_in(module: ModuleOp) -> Iterator[TakenComposite]:
-    """Gives the composites of a partitioned module, in order."""
+    """Yields the composites of a partitioned module, in order."""
     for function, target in region_functions(module):
         for op in list(function.body.block.ops):
             if isinstance(op, CompositeOp):
@@ -38,9 +38,10 @@ def places_in(module: ModuleOp) -> Iterator[TakenComposite]:
 
 
 def follow_tuned(module: ModuleOp, table: TunedTable) -> list[str]:
-    """Gives the composites of a partitioned module the schedules of a table, each of which is tried
-    alone before; notes for those that do not fit any more. Raises ByocirError B264 for a table
-    without any entry for the module."""
+    """Gives the composites of a partitioned module the schedules of a table, after trying each
+    schedule alone; notes those that do not fit any more. Raises ByocirError B264 for a table
+    without any entry for the module.
+    """
     notes: list[str] = []
     tried: dict[Key, str] = {}
     places = list(places_in(module))

@@ -1,4 +1,4 @@
-"""The built-in accelerator: VTA, with a simulator as its device."""
+"""Defines the built-in accelerator: VTA, with a simulator as its device."""
 
 from __future__ import annotations
 
@@ -90,7 +90,9 @@ class Vta(VtaLoader, Target):
             self._take(configured(self.config))
 
     def _take(self, config: VTAConfig) -> None:
-        """Keeps a configuration by its name, and the side of its unit as `block`."""
+        """Sets the options `config` and `block` by a configuration: its name, and the side of its
+        unit.
+        """
         if self.block not in (type(self).block, config.block_out):
             raise ByocirError(
                 "B213",
@@ -103,7 +105,7 @@ class Vta(VtaLoader, Target):
 
     @classmethod
     def read_files(cls, spec: ArgSpec) -> ArgSpec:
-        """Reads a configuration that is in a file."""
+        """Reads a configuration from a file that the options name."""
         given = spec.parameters.get("config", ())
         if len(given) != 1 or not isinstance(given[0], str) or is_configured(given[0]):
             return spec
@@ -111,7 +113,7 @@ class Vta(VtaLoader, Target):
 
     @property
     def machine_config(self) -> VTAConfig:
-        """The VTA that the options ask for."""
+        """The VTA that the options describe."""
         return configured(self.config, self.block)
 
     def composites(self) -> tuple[Composite, ...]:
@@ -125,7 +127,7 @@ class Vta(VtaLoader, Target):
         return [*super().settings(), *(each.name for each in fields(VTAConfig))]
 
     def varied(self, settings: Mapping[str, Any]) -> Vta:
-        """Gives the same with other options and, in its configuration, other sizes."""
+        """Makes the same target with other options and, in its configuration, other sizes."""
         own = set(super().settings())
         options = {name: value for name, value in settings.items() if name in own}
         sizes = {name: value for name, value in settings.items() if name not in own}
@@ -148,7 +150,9 @@ class Vta(VtaLoader, Target):
 
     @property
     def quantisation(self) -> Quantisation:
-        """Sums of terms in one scale need no products; a machine without MUL only shifts."""
+        """The form of int8 nets for VTA: sums of terms in one scale need no products, and a machine
+        without MUL only shifts.
+        """
         return Quantisation(equal_terms=True, powers_of_two=not self.machine_config.alu_mul)
 
     def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:
@@ -157,7 +161,7 @@ class Vta(VtaLoader, Target):
         return cost_of(ops, self.block, self.rounding)
 
     def candidates(self, composite: CompositeOp, most: int) -> Sequence[str]:
-        """Gives the tiles that the estimate of cycles puts first, as sizes of loops."""
+        """Lists the tiles that the estimate of cycles puts first, as sizes of loops."""
         from byocir.targets.vta_tiles import tiles_of
 
         return tiles_of(composite, self._lowering, most)

@@ -1,5 +1,6 @@
-"""Composites that VTA takes at tensor level, whoever wrote the blocks: contractions, windows,
-elementwise chains."""
+"""Defines the composites that VTA takes at tensor level, whoever wrote the blocks: contractions,
+windows, elementwise chains.
+"""
 
 from __future__ import annotations
 
@@ -44,22 +45,22 @@ _TENSOR = ValueTest("a tensor (raise-scf-to-tir makes tensors of memory)", _is_t
 
 
 def _input(name: str) -> Pattern:
-    """Gives the bytes that the composite is given."""
+    """Matches the bytes that the composite is given."""
     return wildcard(name, dtype=i8, where=_TENSOR)
 
 
 def _each(value: Pattern, body: Callable[[S], S]) -> Pattern:
-    """Gives one elementwise step."""
+    """Matches one elementwise step."""
     return block("*i", value["*i"], lambda acc, x: body(x))
 
 
 def _either(patterns: Iterable[Pattern]) -> Pattern:
-    """Gives one of these, the first that fits."""
+    """Matches one of these, the first that fits."""
     return reduce(Pattern.__or__, patterns)
 
 
 def _bounded(value: Pattern, prefix: str = "") -> Pattern:
-    """Relu or clip on i8 after requantisation, as one block or two."""
+    """Matches relu or clip on i8 after requantisation, as one block or two."""
     low, high = number(f"{prefix}low"), number(f"{prefix}high")
     return optional(
         value,
@@ -72,7 +73,9 @@ def _bounded(value: Pattern, prefix: str = "") -> Pattern:
 
 
 def _rescale(value: Pattern, prefix: str = "") -> Pattern:
-    """Requantisation to i8 in fixed point, with any rounding, or exactly for shift 0."""
+    """Matches requantisation to i8 in fixed point, with any rounding, or an exact one with
+    shift 0.
+    """
     scale = constant(f"{prefix}scale", dtype=i32)
     half, below_half, shift, zero = (
         number(prefix + name) for name in ("half", "below_half", "shift", "zero")
@@ -103,7 +106,9 @@ def _rescale(value: Pattern, prefix: str = "") -> Pattern:
 
 
 def _shifted(value: Pattern) -> Pattern:
-    """Narrowing to i8 without a multiplier: a shift, rounded or not, or none, and a clip."""
+    """Matches narrowing to i8 without a multiplier: a shift, rounded or not, or none, and a
+    clip.
+    """
 
     def rounded(x: S) -> S:
         return x + number("half") >> number("shift")
@@ -123,23 +128,23 @@ def _shifted(value: Pattern) -> Pattern:
 
 
 def _biased(value: Pattern, prefix: str = "") -> Pattern:
-    """Gives a constant added to each element."""
+    """Matches the addition of a constant to each element."""
     return block("*i", value["*i"], constant(f"{prefix}b")["~i"], lambda acc, x, b: x + b)
 
 
 def _epilogue(value: Pattern) -> Pattern:
-    """Optional bias, optional relu, requantisation or a shift, optional bounds."""
+    """Matches optional bias, optional relu, requantisation or a shift, and optional bounds."""
     total = _biased_relu(value)
     return _bounded(_rescale(total)) | _shifted(total)
 
 
 def _requantised(value: Pattern, prefix: str = "") -> Pattern:
-    """Optional bias, optional relu, requantisation, optional bounds."""
+    """Matches optional bias, optional relu, requantisation, and optional bounds."""
     return _bounded(_rescale(_biased_relu(value, prefix), prefix), prefix)
 
 
 def _biased_relu(value: Pattern, prefix: str = "") -> Pattern:
-    """Optional bias, optional relu."""
+    """Matches optional bias and optional relu."""
     biased = optional(value, lambda v: _biased(v, prefix))
     return optional(biased, lambda v: _each(v, lambda x: x.max(0)))
 
@@ -149,14 +154,15 @@ def _product(acc: S, x: S, w: S) -> S:
 
 
 def weights(name: str) -> Pattern:
-    """Constant weights: bytes, or what bytes are without their zero points."""
+    """Matches constant weights: bytes, or bytes less their zero points."""
     return constant(name, dtype=i8) | constant(name, dtype=i16, where=within(-255, 255))
 
 
 def _reads(x: Pattern, index: str, rank: int) -> tuple[Access, Access]:
-    """Gives the ways in which windows read an array [N, C, …]: a copy of a part of it, or of it
-    with a number around, which is then all that they read, or the array with a number outside of
-    it."""
+    """Lists the ways in which windows read an array [N, C, …]: through a copy of a part of it, or
+    of it padded with a number, so that windows stay inside; or directly, with a number outside of
+    it.
+    """
     spaces, moved = (
         ("n c h w", "n c (h - top) (w - left)") if rank == 4 else ("n c h", "n c (h - top)")
     )
@@ -168,14 +174,14 @@ _ROW, _COLUMN = "(h*sh + r*dh - ph)", "(w*sw + s*dw - pw)"
 
 
 def _conv(spaces: str, x: Pattern, index: str, weight: Access, out: str | None = None) -> Pattern:
-    """Gives a convolution of an array in any of the ways to read it."""
+    """Matches a convolution of an array in any of the ways to read it."""
     reads = _reads(x, index, 4 if _COLUMN in index else 3)
     made = (block(spaces, read, weight, _product, out=out) for read in reads)
     return _either(each @ "product" for each in made)
 
 
 def _convs() -> tuple[Pattern, Pattern, Pattern, Pattern]:
-    """Convolutions of two dimensions and of one, without groups and with."""
+    """Makes the patterns of convolutions of two dimensions and of one, without groups and with."""
     x, w = _input("x"), weights("w")
     conv2d = _conv("n o h w | c r s", x, f"n c {_ROW} {_COLUMN}", w["o c r s"])
     conv1d = _conv("n o h | c r", x, f"n c {_ROW}", w["o c r"])
@@ -209,7 +215,7 @@ def contraction():
 
 
 def _maximum(spaces: str, read: Access) -> Pattern:
-    """Gives a maximum over windows that leave out what is outside of an array."""
+    """Matches a maximum over windows that ignore what is outside of an array."""
     return block(spaces, read.padded(-128), lambda acc, x: acc.max(x), init=-128)
 
 
@@ -228,7 +234,7 @@ def contraction_pool():
 
 
 def _term(zero: S | None) -> Callable[[S, S, S], S]:
-    """Gives a term of a sum on its grid, without its zero point."""
+    """Matches a term of a sum on its grid, without its zero point."""
 
     def body(acc: S, x: S, m: S) -> S:
         scaled = x.to(i64) * m.to(i64)
@@ -239,7 +245,9 @@ def _term(zero: S | None) -> Callable[[S, S, S], S]:
 
 
 def _rescaled(name: str, x: Pattern | None = None) -> Pattern:
-    """Gives bytes as wider integers: scaled without rounding, their zero point taken off."""
+    """Matches bytes that are widened to integers: scaled without rounding, their zero point taken
+    off.
+    """
     x, m = x or _input(name), constant(f"scale_{name}", dtype=i32)
     zero = number(f"zero_{name}")
     scaled = [block("*i", x["*i"], m["~i"], _term(offset)) for offset in (None, zero)]
@@ -287,7 +295,9 @@ def window_sum():
 
 
 def _leaky() -> Pattern:
-    """Gives a sum of integers and of those below a number, each by a constant."""
+    """Matches a sum of integers and of their minimum with a number, each multiplied by a
+    constant.
+    """
 
     def times(value: Pattern, name: str) -> Pattern:
         factor = constant(name, dtype=i32)["~i"]
@@ -315,7 +325,8 @@ def elementwise():
 
 def varies_along_one_at_most(shape: Shape, result: Shape) -> bool:
     """Tells if a constant is one number, or varies along one dimension of a result of this shape,
-    which it broadcasts to."""
+    to which it broadcasts.
+    """
     return len(shape) <= len(result) and sum(size > 1 for size in shape) <= 1
 
 

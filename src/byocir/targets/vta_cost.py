@@ -42,9 +42,9 @@ ACC_BYTES = 4
 
 
 def cost_of(ops: Sequence[Operation], block: int, rounding: str) -> dict[str, float]:
-    """Gives seconds by "latency", joules by "energy" and the bytes that cross by "bytes", of graph
-    ops or blocks that are one composite, the last one first; empty for blocks whose arrays have no
-    layout for VTA.
+    """Estimates seconds by "latency", joules by "energy" and the bytes that cross by "bytes", for
+    graph ops or blocks that are one composite, the last one first; empty for blocks whose arrays
+    have no layout for VTA.
 
     - latency: cycles / clock, where cycles are the most of GEMM and ALU steps times their
       intervals, bytes read / bus width, and bytes written / bus width: the units overlap. A GEMM
@@ -106,7 +106,7 @@ def _work_of(ops: Sequence[Operation], block: int, rounding: str) -> UnitWork:
 
 
 def _contraction(op: ConvOp | MatmulOp, block: int) -> tuple[int, int]:
-    """Gives the positions of the result, and blocks of weights that each of them takes."""
+    """Counts the positions of the result, and the blocks of weights that each of them takes."""
     result = shape_of(op.result.type)
     if isinstance(op, MatmulOp):
         inputs, outputs = shape_of(op.rhs.type)[-2:]
@@ -120,7 +120,7 @@ def _contraction(op: ConvOp | MatmulOp, block: int) -> tuple[int, int]:
 
 
 def _alu_steps(op: Operation, rounding: str) -> tuple[int, int]:
-    """Gives steps for each vector of the result, with an immediate and on two registers."""
+    """Counts the steps for each vector of the result: with an immediate, and on two registers."""
     if isinstance(op, RequantizeOp):
         return requantise_steps(rounding)
     if isinstance(op, ReluOp):
@@ -134,8 +134,9 @@ def _alu_steps(op: Operation, rounding: str) -> tuple[int, int]:
 
 
 def _traffic(work: UnitWork, block: int) -> Traffic:
-    """Counts the traffic that the energy model prices, as the simulator does, but for
-    instructions."""
+    """Counts the traffic that the energy model prices, in the simulator's way but without
+    instructions.
+    """
     acc = block * ACC_BYTES
     gemm = UOP_BYTES + block + block * block + 2 * acc
     alu = work.immediate * (UOP_BYTES + 2 * acc) + work.register * (UOP_BYTES + 3 * acc)

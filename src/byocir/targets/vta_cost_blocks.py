@@ -27,8 +27,9 @@ FREE = (arith.ConstantOp, arith.ExtSIOp, arith.TruncIOp)
 
 
 def work_of_blocks(ops: Sequence[Operation], block: int, rounding: str) -> UnitWork | None:
-    """Gives the work of blocks that are one composite, the last one first. None for a contraction
-    whose arrays have no layout with `block` lanes."""
+    """Counts the work of blocks that are one composite, the last one first. None for a contraction
+    whose arrays have no layout with `block` lanes.
+    """
     work, blocks = UnitWork(), [op for op in ops if isinstance(op, BlockOp)]
     channels, read = 1, dict[SSAValue, int]()
     for op in blocks:
@@ -62,7 +63,7 @@ def work_of_blocks(ops: Sequence[Operation], block: int, rounding: str) -> UnitW
 
 
 def _squares(op: BlockOp, x: Data, result: Data, block: int) -> tuple[int, int]:
-    """Gives steps of the GEMM unit, and the squares of weights that are loaded."""
+    """Counts the steps of the GEMM unit, and the squares of weights that are loaded."""
     of_w, of_x = op.in_maps[weights_of(op)].results, op.in_maps[1 - weights_of(op)].results
     out, shape = op.out_maps[0].results, shape_of(op.results[0].type)
     lanes, summed = _dims(out[result.channels : result.channels + 1]), _dims(of_w) - _dims(out)
@@ -78,7 +79,7 @@ def _squares(op: BlockOp, x: Data, result: Data, block: int) -> tuple[int, int]:
 
 
 def _dims(exprs: Sequence[AffineExpr]) -> set[int]:
-    """Gives the iterators in some indices."""
+    """Collects the iterators in some indices."""
     return set[int]().union(*(expr.used_dims() for expr in exprs))
 
 
@@ -87,9 +88,10 @@ def _extent(op: BlockOp, iterators: set[int]) -> int:
 
 
 def _alu_steps(op: BlockOp, rounding: str) -> tuple[int, int, int]:
-    """Gives steps for each vector of the result, with an immediate and on two registers, and how
-    many of the latter multiply. A product is what the GEMM unit does; a window takes a step for
-    each of its elements; the body of a requantisation is what VTA makes of it."""
+    """Counts the steps for each vector of the result, with an immediate and on two registers, and
+    how many of the latter multiply. A product is done by the GEMM unit; a window takes a step for
+    each of its elements; a requantisation takes the steps that VTA's lowering makes of its body.
+    """
     points = math.prod(op.extents[i] for i in op.reductions)
     if op.reductions:
         return (0, 0, 0) if len(op.ins) == 2 else (0, points, 0)

@@ -16,7 +16,7 @@ from byocir.vta_sim import Port
 
 
 def files_of(program: ProgramOp) -> dict[str, bytes]:
-    """Gives a program as files."""
+    """Writes a program as files."""
     symbol = program.sym_name.data
     interface: dict[str, Any] = {
         "config": config_of(program).to_dict(),
@@ -38,7 +38,9 @@ def _port(port: Port) -> dict[str, Any]:
 
 
 def _tiles(program: ProgramOp) -> list[str]:
-    """Runs of instructions made in the same loop iterations: their count and the loops' indices."""
+    """Lists runs of instructions made in the same loop iterations: their count and the loops'
+    indices.
+    """
     if program.tiles is None:
         return []
     rows: list[list[int]] = program.tiles.data.values().tolist()
@@ -47,7 +49,8 @@ def _tiles(program: ProgramOp) -> list[str]:
 
 
 def programs_of(module: ModuleOp, blobs: Mapping[str, Mapping[str, bytes]]) -> Mapping[str, bytes]:
-    """Gives the files of all programs for VTA among those of a package, whatever its targets are
-    called."""
+    """Finds the files of all programs for VTA among those of a package, whatever its targets are
+    called.
+    """
     targets = [t.target_name.data for t in targets_of(module) if machine_of(t) == VTA]
     return {name: blob for t in targets for name, blob in blobs.get(t, {}).items()}

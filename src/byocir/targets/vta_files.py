@@ -25,9 +25,10 @@ MAX_DRAM = 2**32
 
 @dataclass(frozen=True)
 class Code:
-    """The instructions of one program: `insns` uint8 [N, 16], what they are encoded for, `spans` of
-    instructions in a row that were made for the same nodes, and the nodes and tile of each
-    instruction, `locations` (N strings)."""
+    """The instructions of one program: `insns` uint8 [N, 16], the configuration they are encoded
+    for, `spans` of instructions in a row that were made for the same nodes, and the nodes and tile
+    of each instruction, `locations` (N strings).
+    """
 
     insns: np.ndarray
     config: VTAConfig
@@ -36,7 +37,9 @@ class Code:
 
 
 def read_code(symbol: str, blobs: Mapping[str, bytes]) -> Code:
-    """Raises ByocirError B330 when a file of the program is missing or holds something else."""
+    """Reads the instructions of a program. Raises ByocirError B330 when a file of the program is
+    missing or holds something else.
+    """
     with _as_written(symbol):
         interface = json.loads(_blob(symbol, "json", blobs))
         insns = as_stream(np.frombuffer(_blob(symbol, "insns", blobs), np.uint8))
@@ -59,7 +62,7 @@ def _locations(spans: list[tuple[int, str]], tiles: list[str]) -> list[str]:
 
 
 def read_executable(symbol: str, blobs: Mapping[str, bytes]) -> Executable:
-    """Reads a program decoded and checked once, to be run many times. Raises ByocirError B330."""
+    """Reads a program, decoded and checked once, to be run many times. Raises ByocirError B330."""
     code = read_code(symbol, blobs)
     with _as_written(symbol):
         interface = json.loads(_blob(symbol, "json", blobs))
@@ -77,7 +80,7 @@ def read_executable(symbol: str, blobs: Mapping[str, bytes]) -> Executable:
 
 
 def _read_port(data: Mapping[str, Any], dram: int) -> Port:
-    """Raises ValueError for a port that does not lie in a DRAM of so many bytes."""
+    """Reads a port. Raises ValueError for one that does not lie in a DRAM of so many bytes."""
     port = Port(data["address"], tuple(data["shape"]), np.dtype(data["dtype"]))
     sound = port.dtype.kind in "iu" and all(size >= 0 for size in port.shape)
     if not sound or not 0 <= port.bytes.start <= port.bytes.stop <= dram:
@@ -86,17 +89,17 @@ def _read_port(data: Mapping[str, Any], dram: int) -> Port:
 
 
 def symbols_of(blobs: Mapping[str, bytes]) -> list[str]:
-    """Gives the programs among some files."""
+    """Lists the programs among some files."""
     return sorted(name.removesuffix(".json") for name in blobs if name.endswith(".json"))
 
 
 def streams(blobs: Mapping[str, bytes]) -> dict[str, Code]:
-    """Gives the instructions of each program, by symbol. Raises ByocirError B330."""
+    """Reads the instructions of each program, by symbol. Raises ByocirError B330."""
     return {symbol: read_code(symbol, blobs) for symbol in symbols_of(blobs)}
 
 
 def assembly(blobs: Mapping[str, bytes]) -> dict[str, str]:
-    """Gives each program's instructions as text, with the nodes they came from, by symbol."""
+    """Writes each program's instructions as text, with the nodes they came from, by symbol."""
     return {
         symbol: "\n".join(disassemble(code.insns, code.config, code.locations)) + "\n"
         for symbol, code in streams(blobs).items()
@@ -112,7 +115,7 @@ def _blob(symbol: str, extension: str, blobs: Mapping[str, bytes]) -> bytes:
 
 @contextmanager
 def _as_written(symbol: str) -> Generator[None]:
-    """Raises one user error for whatever is wrong with the files of a program."""
+    """Raises ByocirError B330 for any error that wrong files of a program cause inside."""
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError, VTAError) as error:

@@ -1,4 +1,4 @@
-"""The part of VTA that runs its programs, on the simulator."""
+"""Runs VTA's programs, on the simulator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class VtaLoader(Loader):
         return runner_of(blobs, check=False)
 
     def load_checked(self, blobs: Mapping[str, bytes]) -> Runner:
-        """Raises VTAError S2xx for a program with hazards."""
+        """Makes a runner that raises VTAError S2xx for a program with hazards."""
         from byocir.targets.vta_runs import runner_of
 
         return runner_of(blobs, check=True)

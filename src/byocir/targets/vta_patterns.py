@@ -1,4 +1,4 @@
-"""The composites that VTA takes, at both levels.
+"""Defines the composites that VTA takes, at both levels.
 
 At graph level: convolution, dense and product of two computed arrays with bias, relu or clip and
 requantisation; residual add, product element by element, leaky relu; max, average and global
@@ -62,23 +62,23 @@ _POOL_FIRST = "pool or reduce the other dimensions to size 1 before"
 
 
 def _bounded(value: Pattern) -> Pattern:
-    """Gives a relu or clip on bytes, if there is one."""
+    """Matches bytes with an optional relu or clip."""
     return optional(value, lambda v: op("graph.relu", v) | op("graph.clip", v))
 
 
 def _requantized(value: Pattern) -> Pattern:
-    """Requantisation of an accumulator, then relu or clip on the result."""
+    """Matches the requantisation of an accumulator, then an optional relu or clip."""
     scales = constant("scale"), optional_operand(constant("out_scale"))
     return _bounded(op("graph.requantize", value, *scales) @ "requantize")
 
 
 def _accumulated(value: Pattern) -> Pattern:
-    """Gives an accumulator with an optional relu, requantised."""
+    """Matches an accumulator with an optional relu, requantised."""
     return _requantized(optional(value, lambda v: op("graph.relu", v)))
 
 
 def _narrowings(m: Match) -> list[RequantizeOp]:
-    """Gives the requantises of accumulators to bytes."""
+    """Lists the requantises of accumulators to bytes."""
     return [op for op in m.ops if isinstance(op, RequantizeOp) and op.to != i32]
 
 
@@ -102,7 +102,7 @@ def _is_one_per_channel(shape: tuple[int, ...], result: tuple[int, ...]) -> bool
 
 
 def _listed(seen: Sequence[Any]) -> str:
-    """Lists what differs, each once."""
+    """Words what differs, each thing once."""
     return ", ".join(dict.fromkeys(map(str, seen)))
 
 
@@ -133,22 +133,25 @@ def _several(kernel: tuple[int, ...]) -> bool:
 
 
 def _windows(name: str, label: str, *others: Pattern | OptionalOperand, **inside: Any) -> Pattern:
-    """Gives an op that slides windows over an input of bytes, or over one with a number around it,
-    as zero points stand around what is padded; attributes `inside` keep windows from reading zeros
-    outside of that."""
+    """Matches an op that slides windows over an input of bytes, or over one padded with a number,
+    as quantised inputs are with their zero point; attributes `inside` keep windows from reading
+    zeros outside of the padded input.
+    """
     x = wildcard("x", dtype=i8)
     padded = op("graph.pad", x, mode="constant", pads=_around_the_image)
     return (op(name, padded, *others, pads=_none, **inside) | op(name, x, *others)) @ label
 
 
 def _term(name: str, x: Pattern | None = None, **inside: Any) -> Pattern:
-    """Gives bytes as wider integers: scaled without rounding, their zero point taken off."""
+    """Matches bytes that are widened to integers: scaled without rounding, their zero point taken
+    off.
+    """
     x, m = x or wildcard(name, dtype=i8), constant(f"scale_{name}", dtype=i32)
     return op("graph.requantize", x, m, to=i32, **inside) @ f"rescale_{name}"
 
 
 def _conv_of_bytes(bias: str = "b") -> Pattern:
-    """Gives a convolution, with bias."""
+    """Matches a convolution, with bias."""
     return _windows("graph.conv", "conv", weights("w"), optional_operand(constant(bias)))
 
 
@@ -159,7 +162,7 @@ def conv():
 
 
 def _bytes_of(value: Pattern) -> Pattern:
-    """Gives an accumulator with an optional relu, requantised to bytes in fixed point."""
+    """Matches an accumulator with an optional relu, requantised to bytes in fixed point."""
     summed, rounding = optional(value, lambda v: op("graph.relu", v)), _is_in_fixed_point
     return _bounded(op("graph.requantize", summed, constant(None), to=i8, rounding=rounding))
 
@@ -463,8 +466,9 @@ for _pattern in _SCALED:
 
 @cache
 def patterns_of(config: VTAConfig, gathers: bool = True) -> tuple[Composite, ...]:
-    """Lists the composites of a VTA: their rules say what its unit, and what it lacks, ask for,
-    where the host `gathers` the windows of convolutions of few channels or not."""
+    """Lists the composites of a VTA. Their rules say what its unit, and what it lacks, demand;
+    `gathers` says whether the host gathers the windows of convolutions of few channels.
+    """
     found: list[Composite] = []
     for made in _ALL:
         rules = list(rules_for(made.name, config, gathers))

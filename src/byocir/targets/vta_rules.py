@@ -1,4 +1,4 @@
-"""The rules of composites that depend on the VTA: on its GEMM unit, and on what it lacks."""
+"""Lists the rules of composites that depend on the VTA: on its GEMM unit, and on what it lacks."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ stem gains 3 cycles for each sum of 10 steps, and loses 4 for one of 49."""
 def rules_for(
     composite: str, config: VTAConfig, gathers: bool
 ) -> Iterator[tuple[Check, Mapping[str, Any]]]:
-    """Gives the rules that a composite has on this VTA beside its own, each with the options of
-    `Composite.rule`; the host `gathers` the windows of convolutions of few channels or not."""
+    """Lists the rules that a composite has on this VTA beside its own, each with the options of
+    `Composite.rule`; `gathers` says whether the host gathers the windows of convolutions of few
+    channels.
+    """
     if composite in CONTRACTIONS:
         side = config.block_out
         fix = (
@@ -96,8 +98,9 @@ def factors_are_shifts(m: Match) -> tuple[bool, Any]:
 
 
 def _factors(op: Operation) -> Iterator[np.ndarray | None]:
-    """Gives the numbers that an op of either level multiplies by in the ALU; None for arrays that
-    are computed."""
+    """Reads the numbers by which an op of either level multiplies in the ALU; None for computed
+    arrays.
+    """
     if isinstance(op, RequantizeOp):
         scale = _known(op.operands[1])
         yield None if scale is None or scale.dtype.kind != "i" else scale
@@ -111,7 +114,7 @@ def _factors(op: Operation) -> Iterator[np.ndarray | None]:
 
 
 def _scalar(value: SSAValue, block: BlockOp) -> np.ndarray | None:
-    """Gives the numbers that a scalar of a block stands for, if they are known."""
+    """Reads the numbers that a scalar of a block stands for, if they are known."""
     while isinstance(value.owner, arith.ExtSIOp):
         value = value.owner.input
     if isinstance(value.owner, arith.ConstantOp):
@@ -122,8 +125,9 @@ def _scalar(value: SSAValue, block: BlockOp) -> np.ndarray | None:
 
 
 def _known(value: SSAValue) -> np.ndarray | None:
-    """Gives the array of a constant of either level; ones where its bytes are absent, for a rule on
-    shapes alone can still be asked."""
+    """Reads the array of a constant of either level; ones where its bytes are absent, so that rules
+    on shapes alone can still be checked.
+    """
     found = constant_array(value)
     if found is None:
         return None
@@ -180,7 +184,7 @@ def _sums_stay(config: VTAConfig, gathers: bool) -> Check:
 
 
 def _windows(m: Match) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
-    """Gives the sizes, steps and dilations of a pool's windows."""
+    """Reads the sizes, steps and dilations of a pool's windows."""
     if "conv" in m:
         kernel, strides, dilations = (
             m["pool"].attrs[name] for name in ("kernel_shape", "strides", "dilations")
@@ -202,8 +206,9 @@ def _taps(m: Match) -> int:
 
 
 def _comes_from_host(value: SSAValue) -> bool:
-    """Tells if an array of bytes is an input of the model, or made of one that is not in bytes with
-    a sign."""
+    """Tells if an array of bytes is an input of the model, or was made by an op whose first operand
+    is not i8 or i32.
+    """
     if not isinstance(value.owner, Operation):
         return True
     made_of = [element_type_of(operand.type) for operand in value.owner.operands[:1]]

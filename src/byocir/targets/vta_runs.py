@@ -1,4 +1,4 @@
-"""VTA's programs on its simulator: how they run, what a project needs of them, their cycles.
+"""Runs VTA's programs on its simulator, exports them for projects, and counts their cycles.
 
 It is imported when a program is there: `byocir targets` needs no simulator.
 """
@@ -20,7 +20,7 @@ from byocir.vta_sim.timing import units_of
 
 
 def runner_of(blobs: Mapping[str, bytes], *, check: bool) -> Runner:
-    """Runs programs; with `check` raises VTAError S2xx for one with hazards."""
+    """Makes the runner of programs; with `check` it raises VTAError S2xx for one with hazards."""
     programs: dict[str, Executable] = {}
 
     def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -34,7 +34,8 @@ def runner_of(blobs: Mapping[str, bytes], *, check: bool) -> Runner:
 
 def device_of(blobs: Mapping[str, bytes]) -> Device:
     """Gives the simulator's C core and the programs for it, each with the numbers of its
-    configuration."""
+    configuration.
+    """
     regions = {symbol: _device_region(symbol, blobs) for symbol in symbols_of(blobs)}
     folders = (resources.files("byocir.vta_sim"), resources.files("byocir.targets"))
     files = {
@@ -64,7 +65,9 @@ def _device_region(symbol: str, blobs: Mapping[str, bytes]) -> DeviceRegion:
 
 
 def _profile(symbol: str, blobs: Mapping[str, bytes]) -> Profile:
-    """Busy cycles of each unit, by the nodes its instructions came from, and its waits."""
+    """Counts the busy cycles of each unit, by the nodes its instructions came from, and the cycles
+    it waits.
+    """
     program = read_executable(symbol, blobs).program
     timeline, config = program.timeline, program.config
     units = units_of(program.decoded)

@@ -1,4 +1,4 @@
-"""The tiles that VTA's search puts first for a composite, as schedules to try."""
+"""Lists the tiles that VTA's search puts first for a composite, as schedules to try."""
 
 from __future__ import annotations
 

@@ -17,7 +17,9 @@ HALF_EVEN_STEPS = 7
 
 @dataclass
 class UnitWork:
-    """Steps of the units, one vector of `block` lanes each, and bytes read and written."""
+    """The work of a match: steps of the units, of one vector of `block` lanes each, and bytes read
+    and written.
+    """
 
     gemm: int = 0
     immediate: int = 0
@@ -34,20 +36,23 @@ class UnitWork:
 
 
 def requantise_steps(rounding: str) -> tuple[int, int]:
-    """Gives steps for each vector, with an immediate and on two registers: it multiplies by a
-    register, then adds, unless it rounds down, shifts and clips."""
+    """Counts the steps of a requantisation for each vector, with an immediate and on two registers:
+    it multiplies by a register, then adds (unless it rounds down), shifts and clips.
+    """
     return 4 + HALF_EVEN_STEPS * (rounding == "half_even") - (rounding == "floor"), 1
 
 
 def inputs_of(ops: Sequence[Operation]) -> list[SSAValue]:
-    """Lists the values from outside, each once, but for the initial values of blocks."""
+    """Lists the values from outside, each once, except the initial values of blocks."""
     inside = {result for op in ops for result in op.results}
     operands = dict.fromkeys(value for op in ops for value in op.operands)
     return [v for v in operands if v not in inside and not isinstance(v.owner, FillOp | EmptyOp)]
 
 
 def vectors(type_: Attribute, block: int, channels: int = 1) -> int:
-    """Vectors of `block` channels that hold a tensor, which has these in dimension `channels`."""
+    """Counts the vectors of `block` channels that hold a tensor, whose channels are dimension
+    `channels`.
+    """
     shape = [*shape_of(type_)]
     shape += [1] * (channels + 1 - len(shape))
     lanes = shape.pop(channels)
@@ -55,5 +60,5 @@ def vectors(type_: Attribute, block: int, channels: int = 1) -> int:
 
 
 def padded(type_: Attribute, block: int, channels: int = 1) -> int:
-    """Gives the bytes of a tensor in whole vectors."""
+    """Counts the bytes of a tensor in whole vectors."""
     return vectors(type_, block, channels) * block * dtype_of(element_type_of(type_)).itemsize

@@ -1,4 +1,6 @@
-"""ONNX in and out. `table` is the one place where graph ops and ONNX operators correspond."""
+"""Reads and writes ONNX models. `table` is the one place where graph ops and ONNX operators
+correspond.
+"""
 
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.importer import import_onnx

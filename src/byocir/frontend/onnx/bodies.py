@@ -1,4 +1,4 @@
-"""Types where graphs of control flow meet what is around them.
+"""Finds the types of values where the graphs of control flow meet the graph around them.
 
 ONNX's inference leaves open what a loop carries, for a turn may change its shape. Most do not: then
 what is inside and behind the loop has static shapes, as graph ops need.
@@ -35,7 +35,7 @@ Types = Sequence[Attribute | None]
 def argument_type(
     node: onnx.NodeProto, index: int, declared: Attribute, inputs: Types
 ) -> Attribute:
-    """Gives the type of an input of a loop's graph, as far as the model makes sure of it."""
+    """Finds the type of an input of a loop's graph; unknown where the model does not settle it."""
     if not isinstance(declared, UnknownType):
         return declared
     if node.op_type != "Loop":
@@ -50,7 +50,9 @@ def argument_type(
 
 
 def guess(node: onnx.NodeProto, types: Sequence[Attribute], inputs: Types) -> list[Attribute]:
-    """Gives the same types, where the first turn has a static shape with that."""
+    """Guesses that types of a loop's inputs that are not static are those of the first turn, where
+    these are.
+    """
     first = _first_turn(node, inputs)
     return [
         known
@@ -61,7 +63,7 @@ def guess(node: onnx.NodeProto, types: Sequence[Attribute], inputs: Types) -> li
 
 
 def _first_turn(node: onnx.NodeProto, inputs: Types) -> list[Attribute | None]:
-    """Gives the types of the inputs of a loop's graph in the first turn."""
+    """Finds the types of the inputs of a loop's graph in the first turn."""
     if node.op_type == "Loop":
         return [None, None, *inputs[2:]]
     if node.op_type != "Scan":
@@ -98,8 +100,9 @@ def settled(
     inputs: Types,
     failing: Collection[Block] = (),
 ) -> list[Attribute]:
-    """Gives the types of a node's results: those that were inferred, but for what its graphs
-    settle. Graphs that fail whenever they run settle nothing."""
+    """Finds the types of a node's results: those that were inferred, or finer ones that its graphs
+    settle. Graphs that fail whenever they run settle nothing.
+    """
     yields = [list(b.last_op.operand_types) for b in blocks if b.last_op is not None]
     found: list[Attribute | None] = []
     if node.op_type == "If" and len(yields) == 2:
@@ -118,20 +121,23 @@ def settled(
 
 
 def _agreed(a: Attribute, b: Attribute | None) -> Attribute | None:
-    """Gives the type of a value that comes from one of two places, if it is one of static shape."""
+    """Gives the type of a value that comes from one of two places: that of both, if it is one
+    static type.
+    """
     return a if a == b and static_shape(a) is not None else None
 
 
 def _stack(type_: Attribute) -> Attribute | None:
-    """Gives a value of each turn along a new axis."""
+    """Gives the type of an array that holds the values of all turns along a new first axis; None if
+    they have no static shape.
+    """
     if static_shape(type_) is None:
         return None
     return tensor(element_type_of(type_), [DYNAMIC, *shape_of(type_)])
 
 
 def _is_finer(better: Attribute, known: Attribute) -> bool:
-    """Tells if a type of a tensor says more than one that was inferred, and is not at odds with
-    it."""
+    """Tells if a type of a tensor says more than the inferred one, and does not contradict it."""
     if isinstance(known, UnknownType):
         return True
     if not isinstance(known, TensorType | UnrankedTensorType):

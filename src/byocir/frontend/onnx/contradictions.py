@@ -1,4 +1,4 @@
-"""Attributes that contradict the shapes of operands, which onnx's inference does not look at."""
+"""Checks attributes against the shapes of operands where onnx's inference does not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Shapes = Sequence[Shape | None]
 
 
 def contradiction(node: onnx.NodeProto, sources: Sequence[Value | None], opset: int) -> str:
-    """Says what does not fit in a node with inputs like these; empty if nothing is known not to."""
+    """Says what does not fit in a node with these inputs; empty if nothing is known to be wrong."""
     check = _CHECKS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
     if check is None or opset < _SINCE.get(node.op_type, 0):
         return ""
@@ -29,8 +29,8 @@ def _shape(value: Value) -> Shape | None:
 
 
 def _recurrent(gates: int) -> Callable[[_Shapes, Mapping[str, Any]], str]:
-    """Gives the check of an operator whose weights stand for so many gates, `[directions, rows,
-    …]`.
+    """Makes the check of a recurrent operator with this number of gates; its weights have shape
+    `[directions, rows, …]`.
     """
 
     def check(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
@@ -146,7 +146,7 @@ def _spread(name: str, shape: Shape | None, wanted: Shape) -> str:
 
 
 def _axis(default: int) -> Callable[[_Shapes, Mapping[str, Any]], str]:
-    """Gives the check of an operator that works along an axis of its input."""
+    """Makes the check of an operator that works along an axis of its input."""
 
     def check(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
         x, axis = shapes[0], attributes.get("axis", default)
@@ -158,7 +158,7 @@ def _axis(default: int) -> Callable[[_Shapes, Mapping[str, Any]], str]:
 
 
 def _old_axis(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
-    """Checks an axis, which before opset 13 may be behind all dimensions."""
+    """Checks an axis, which before opset 13 may equal the rank of the input."""
     x, axis = shapes[0], attributes.get("axis", 1)
     if x is None or -len(x) <= axis <= max(len(x), 1):
         return ""

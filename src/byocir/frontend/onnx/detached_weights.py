@@ -1,4 +1,4 @@
-"""A model without its weights, so that no step copies or prints them.
+"""Detaches the weights of a model, so that no step copies or prints them.
 
 Large tensors leave the protobuf for numpy arrays; what stays has name, type and shape, and says in
 `doc_string` which array it stands for. Checks and inference then cost what the graph is, not what
@@ -29,7 +29,7 @@ MAX_DENSE = 2**26
 
 
 def graphs_in(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    """Gives all graphs of a model, outer ones first."""
+    """Yields all graphs of a model, outer ones first."""
     yield from _graphs(model.graph)
     for function in model.functions:
         for node in function.node:
@@ -48,7 +48,7 @@ def _graphs_of_node(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def inner_graphs(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
-    """Gives the graphs directly inside a node, with the attribute that holds them."""
+    """Yields the graphs directly inside a node, each with the attribute that holds it."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.name, attribute.g
@@ -57,7 +57,7 @@ def inner_graphs(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
 
 
 def nodes_in(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """Gives all nodes of a model, those of functions last."""
+    """Yields all nodes of a model, those of functions last."""
     for graph in graphs_in(model):
         yield from graph.node
     for function in model.functions:
@@ -65,7 +65,7 @@ def nodes_in(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
 
 
 def tensors_in(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Gives all tensors of a model."""
+    """Yields all tensors of a model."""
     for graph in graphs_in(model):
         yield from graph.initializer
         for sparse in graph.sparse_initializer:
@@ -80,7 +80,7 @@ def tensors_in(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 
 
 class DetachedWeights:
-    """The arrays that left a model."""
+    """Holds the arrays that were taken out of a model."""
 
     def __init__(self) -> None:
         self._values: list[np.ndarray] = []
@@ -127,21 +127,21 @@ class DetachedWeights:
         tensor.dims.append(0)
 
     def restore(self) -> None:
-        """Gives the tensors that were detached their shapes back."""
+        """Gives the detached tensors their shapes back."""
         for tensor, dims in self._left:
             del tensor.dims[:]
             tensor.dims.extend(dims)
         self._left.clear()
 
     def adopt(self, model: onnx.ModelProto) -> None:
-        """Takes the tensors of a model that was made from the detached one in place of its own."""
+        """Replaces the tensors by those of a model that was made from the detached one."""
         shapes = {tensor.doc_string: dims for tensor, dims in self._left}
         self._left = [
             (tensor, shapes[tensor.doc_string]) for tensor in tensors_in(model) if tensor.doc_string
         ]
 
     def constant(self, tensor: onnx.TensorProto) -> Array | Strings:
-        """Gives the values of a tensor of the model; raises Unsupported."""
+        """Reads the values of a tensor of the model; raises Unsupported."""
         if tensor.data_type == onnx.TensorProto.STRING:
             values = values_of(tensor)
             return Strings(values.shape, tuple(str(text) for text in values.reshape(-1)))
@@ -155,12 +155,12 @@ class DetachedWeights:
         return self._arrays[index]
 
     def attribute(self, tensor: onnx.TensorProto) -> ArrayAttr | StringsAttr:
-        """Gives the values of a tensor as an attribute; raises Unsupported."""
+        """Reads the values of a tensor as an attribute; raises Unsupported."""
         constant = self.constant(tensor)
         return ArrayAttr(constant) if isinstance(constant, Array) else StringsAttr(constant)
 
     def dense(self, sparse: onnx.SparseTensorProto) -> Array:
-        """Gives the values of a sparse tensor with the zeros between; raises Unsupported."""
+        """Makes a dense array of a sparse tensor; raises Unsupported."""
         shape = tuple(sparse.dims)
         size = math.prod(shape)
         values, indices = self.constant(sparse.values), self.constant(sparse.indices)
@@ -196,7 +196,7 @@ _FIELDS = (
 
 
 def _stored(tensor: onnx.TensorProto) -> int:
-    """About how many bytes the values of a tensor take."""
+    """Estimates how many bytes the values of a tensor take."""
     if tensor.HasField("raw_data"):
         return len(tensor.raw_data)
     return max(4 * len(getattr(tensor, field)) for field in _FIELDS[1:])
@@ -208,7 +208,9 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 
 
 def read_external(tensor: onnx.TensorProto, folder: Path) -> np.ndarray:
-    """Reads the values of a tensor, read-only; raises Unsupported, one sentence."""
+    """Reads the values of a tensor from its file, read-only; raises Unsupported with a reason of
+    one sentence.
+    """
     try:
         return _read(tensor, folder)
     except OSError as error:
@@ -253,8 +255,9 @@ def _number(entries: dict[str, str], key: str, default: int) -> int:
 
 
 def _contained(location: str, folder: Path) -> Path:
-    """Gives the file that a location names; raises Unsupported unless it is a regular file
-    inside."""
+    """Finds the file that a location names; raises Unsupported unless it is a regular file inside
+    the model's folder.
+    """
     relative = PurePosixPath(location)
     absolute = relative.is_absolute() or PureWindowsPath(location).is_absolute()
     if not location or absolute or ".." in relative.parts or "\0" in location:

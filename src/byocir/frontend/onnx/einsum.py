@@ -1,4 +1,4 @@
-"""Import of Einsum: sums, products and matrix products of dimensions that have letters.
+"""Imports Einsum as sums, products and matrix products of dimensions that have letters.
 
 Operands are taken from left to right. A letter that nothing behind needs is summed: in one operand
 alone if the other does not have it, else by a matrix product. Of the ways to arrange that product
@@ -43,7 +43,7 @@ Groups = Sequence[Letters]
 
 
 def read_einsum(node: NodeReader) -> Value:
-    """Gives graph ops for an Einsum on static shapes; raises Unsupported."""
+    """Reads an Einsum on static shapes as graph ops; raises Unsupported."""
     count = len(node.sources)
     equation = node.text("equation", "")
     letters, output = read_equation(equation, [len(node.shape(index)) for index in range(count)])
@@ -64,8 +64,10 @@ def read_einsum(node: NodeReader) -> Value:
 
 @dataclass(frozen=True)
 class _Part:
-    """A value and the letters of its dimensions; its shape may have several as one dimension, or
-    further dimensions of size 1, if `apart` says what the letters' own sizes are."""
+    """A value and the letters of its dimensions. With `apart`, which holds the letters' own sizes,
+    its shape may differ: it may have several letters as one dimension, or further dimensions of
+    size 1.
+    """
 
     value: Value
     letters: Letters
@@ -83,7 +85,7 @@ class _Part:
 
 
 def _expect_agreement(parts: Sequence[_Part]) -> None:
-    """Raises Unsupported for a letter of several sizes other than 1."""
+    """Raises Unsupported for a letter that has several sizes other than 1."""
     for letter in dict.fromkeys(chain.from_iterable(part.letters for part in parts)):
         found = {part.sizes[letter] for part in parts if letter in part.letters} - {1}
         if len(found) > 1:
@@ -101,8 +103,9 @@ class _Move(NamedTuple):
 
 
 def _moves(part: _Part, groups: Groups) -> list[_Move]:
-    """Lists the moves that give a part these dimensions. Where only sizes of 1 change places a
-    reshape does."""
+    """Lists the moves that give a part these dimensions; a reshape if only sizes of 1 change
+    places.
+    """
     return _moves_of(part.shape, part.sizes, groups)
 
 
@@ -124,7 +127,7 @@ def _shape(sizes: Sizes, groups: Groups) -> Shape:
 
 
 def _moved(node: NodeReader, value: Value, moves: Sequence[_Move]) -> Value:
-    """Gives a value after these moves; those of a constant are made now."""
+    """Applies these moves to a value; those of a constant are computed now."""
     for op, numbers in moves:
         if isinstance(value, Array):
             values = value.values()
@@ -173,7 +176,7 @@ def _diagonal(node: NodeReader, value: Value, shape: Shape, first: int, second: 
 
 
 def _summed(node: NodeReader, part: _Part, dropped: Sequence[str]) -> _Part:
-    """Gives sums over these letters; those of size 1 are dropped without a sum."""
+    """Sums over these letters; those of size 1 are dropped without a sum."""
     if not dropped:
         return part
     kept = tuple(letter for letter in part.letters if letter not in dropped)
@@ -232,7 +235,7 @@ class _Plan:
         )
 
     def emit(self, node: NodeReader) -> _Part:
-        """Gives the product."""
+        """Emits the product."""
         sides = zip((self.lhs, self.rhs), self.groups, strict=True)
         moved = [_moved(node, part.value, _moves(part, groups)) for part, groups in sides]
         values = [node.constant(x) if isinstance(x, Array) else x for x in moved]
@@ -243,8 +246,9 @@ class _Plan:
 def _product(
     node: NodeReader, lhs: _Part, rhs: _Part, needed: set[str], output: Letters | None
 ) -> _Part:
-    """Gives the product of two parts, without the letters that nothing needs; arranged for
-    `output`, if that is what comes next."""
+    """Multiplies two parts and sums the letters that nothing needs; the result is arranged for
+    `output`, if that comes next.
+    """
     left, right = (_alone(one, other, needed) for one, other in ((lhs, rhs), (rhs, lhs)))
     lhs, rhs = _summed(node, lhs, left), _summed(node, rhs, right)
     both = tuple(dict.fromkeys((*lhs.letters, *rhs.letters)))
@@ -256,14 +260,15 @@ def _product(
 
 
 def _alone(part: _Part, other: _Part, needed: set[str]) -> list[str]:
-    """Gives the letters that are summed in one part alone, for the other does not have them or has
-    them once for all."""
+    """Lists the letters that are summed in one part alone, as the other lacks them or has size 1
+    there.
+    """
     sizes, others = part.sizes, other.sizes
     return [x for x in part.letters if x not in needed and others.get(x) != sizes[x]]
 
 
 def _products(lhs: _Part, rhs: _Part, output: Letters | None) -> Iterator[_Plan]:
-    """Element by element, in the order of the result or of one operand."""
+    """Plans products element by element, in the order of the result or of one operand."""
     both = (*lhs.letters, *rhs.letters), (*rhs.letters, *lhs.letters)
     orders = [*([] if output is None else [output]), *(tuple(dict.fromkeys(x)) for x in both)]
     for order in orders:
@@ -277,7 +282,9 @@ def _products(lhs: _Part, rhs: _Part, output: Letters | None) -> Iterator[_Plan]
 
 
 def _outer(order: Letters, part: _Part) -> list[Letters]:
-    """Dimensions that broadcast to those of `order`; none before the first that the part has."""
+    """Lists the dimensions that broadcast to those of `order`; none before the first that the part
+    has.
+    """
     groups = [(x,) if x in part.letters else () for x in order]
     while groups and not groups[0]:
         del groups[0]
@@ -287,9 +294,10 @@ def _outer(order: Letters, part: _Part) -> list[Letters]:
 def _contractions(
     lhs: _Part, rhs: _Part, needed: set[str], output: Letters | None
 ) -> Iterator[_Plan]:
-    """Matrix products: of both orders of operands, of letters that only one operand has all or just
-    the last as rows or columns (the others broadcast), of letters that are contracted in the order
-    of either operand."""
+    """Plans matrix products: with the operands in both orders; with rows or columns of all letters
+    that only one operand has, or of just the last (the others broadcast); with the summed letters
+    in the order of either operand.
+    """
     given = tuple(x for x in dict.fromkeys((*lhs.letters, *rhs.letters)) if x in needed)
     kept = given if output is None else output
     for one, other in ((lhs, rhs), (rhs, lhs)):
@@ -305,8 +313,9 @@ def _contractions(
 
 
 def _matmul(lhs: _Part, rhs: _Part, letters: tuple[Letters, Letters, Letters, Letters]) -> _Plan:
-    """Gives the product for letters of batches, rows, sums and columns; an operand that only has
-    letters of sums is a vector."""
+    """Emits the product for letters of batches, rows, sums and columns; an operand that has letters
+    of sums only is a vector.
+    """
     outer, rows, inner, columns = letters
     left, right = _outer(outer, lhs), _outer(outer, rhs)
     m = [rows] if left or rows else []

@@ -1,4 +1,4 @@
-"""The form of an entry of the op table, and how those of regular ops follow from a declaration."""
+"""Defines an entry of the op table, and makes those of regular ops from a declaration."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ Property = Callable[[NodeReader], PropertyValue | None]
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the table: ONNX operator `onnx` comes in by `read`, graph op `op` goes out by
-    `write`. An operator that several ops stand for has no `op`; an op that ONNX has no operator for
-    has no `onnx`."""
+    """One line of the table: ONNX operator `onnx` is imported by `read`, and graph op `op` is
+    exported by `write`. An operator that becomes several ops has no `op`; an op without an ONNX
+    operator has no `onnx`.
+    """
 
     onnx: str = ""
     read: Read | None = None
@@ -48,7 +49,7 @@ def regular(
     read: Read | None = None,
     write: Write | None = None,
 ) -> Entry:
-    """Gives the entry of an op that is one ONNX node with the same operands in the same order.
+    """Makes the entry of an op that is one ONNX node with the same operands in the same order.
 
     `properties` says how each property is read; all go out under their own names, those in
     `as_inputs` as constant inputs behind the operands, the others as attributes. `operands` is how
@@ -78,7 +79,7 @@ def regular(
 
 
 def _plain(value: Attribute) -> NodeAttribute:
-    """Gives a property as ONNX's attribute has it; an element type is its number."""
+    """Converts a property to ONNX's attribute; an element type becomes its number."""
     if isinstance(value, IntegerAttr | FloatAttr):
         return value.value.data
     if isinstance(value, StringAttr):
@@ -89,7 +90,7 @@ def _plain(value: Attribute) -> NodeAttribute:
 
 
 def _array(value: Attribute) -> np.ndarray:
-    """Gives a property as ONNX's constant input has it."""
+    """Converts a property to ONNX's constant input."""
     if isinstance(value, ArrayAttr):
         return value.data.values()
     return np.array(_plain(value), np.int64)

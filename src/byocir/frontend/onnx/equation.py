@@ -1,4 +1,4 @@
-"""The equation of an Einsum: which letters the dimensions of its operands and its result have."""
+"""Reads the equation of an Einsum: the letters of the dimensions of its operands and its result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TERM = re.compile(r"([A-Za-z]*)(\.\.\.)?([A-Za-z]*)")
 
 
 def read_equation(equation: str, ranks: Sequence[int]) -> tuple[list[Letters], Letters]:
-    """Gives the letters of operands of these ranks and those of the result; raises Unsupported.
+    """Reads the letters of operands of these ranks and those of the result; raises Unsupported.
 
     Without an arrow the result has what the ellipsis stands for and then all letters that are there
     once, in the order of ASCII.

@@ -1,4 +1,4 @@
-"""Graph level to ONNX, through the op table.
+"""Exports graph level to ONNX, through the op table.
 
 Requires a function of graph ops and foreign ops; what was handed over to targets at the graph
 level is put back in its place. Guarantees: a model valid for onnx's checker that computes the same;
@@ -61,7 +61,7 @@ def _only_function(module: ModuleOp) -> FuncOp:
 def _port_names(
     attributes: ArrayAttr[DictionaryAttr] | None, default: str, count: int
 ) -> list[str]:
-    """Gives the names of inputs or outputs: `byoc.name` where it is given."""
+    """Finds the names of inputs or outputs: `byoc.name` where it is set."""
     found: list[str] = []
     for index in range(count):
         name = attributes.data[index].data.get(NAME) if attributes is not None else None
@@ -115,8 +115,9 @@ def _write_foreign(op: ForeignOp, graph: GraphWriter) -> None:
 
 
 def _write_graph(region: Region, graph: GraphWriter, name: str) -> onnx.GraphProto:
-    """Writes a graph inside a node. Its outputs are copied where they are values of another graph,
-    or an input of its own: ONNX wants them to be made inside."""
+    """Writes a graph inside a node. Its outputs are copied where they are inputs of its own or
+    values of another graph, as ONNX wants outputs to be made inside.
+    """
     inner = graph.inner()
     inputs: list[onnx.ValueInfoProto] = []
     for index, argument in enumerate(region.block.args):
@@ -186,7 +187,7 @@ def _model(
 
 
 def _opsets(nodes: Sequence[Versioned]) -> list[onnx.OperatorSetIdProto]:
-    """Gives the opset of each domain; raises ByocirError B109 if its nodes agree on none."""
+    """Chooses the opset of each domain; raises ByocirError B109 if its nodes agree on none."""
     by_domain: dict[str, list[Versioned]] = {"": []}
     for node, version in nodes:
         by_domain.setdefault(node.domain, []).append((node, version))
@@ -206,8 +207,9 @@ def _opsets(nodes: Sequence[Versioned]) -> list[onnx.OperatorSetIdProto]:
 
 
 def _candidates(domain: str, nodes: Sequence[Versioned]) -> list[int]:
-    """Gives the opsets to try, the best first: those that ONNX Runtime reads, newer rather than
-    older ones, because operators lose nothing with time but gain types."""
+    """Lists the opsets to try, the best first: those that ONNX Runtime reads come first, and newer
+    ones before older ones, because operators lose nothing with time but gain types.
+    """
     own = sorted({version for _, version in nodes}, reverse=True)
     if domain:
         return own if len(own) == 1 else [*own, *range(own[0], 0, -1)]
@@ -220,7 +222,7 @@ def _candidates(domain: str, nodes: Sequence[Versioned]) -> list[int]:
 
 
 def _dims(function: FuncOp) -> list[Sequence[str]]:
-    """Gives the sizes of each input as the model wrote them, where it left some open."""
+    """Lists the sizes of each input as the model wrote them, where it left some open."""
     found: list[Sequence[str]] = []
     for index in range(len(function.args)):
         attributes = function.arg_attrs
@@ -231,7 +233,7 @@ def _dims(function: FuncOp) -> list[Sequence[str]]:
 
 
 def _port(name: str, value: SSAValue, dims: Sequence[str] = ()) -> onnx.ValueInfoProto:
-    """Gives an input or output; sizes that are open have the names they had."""
+    """Makes an input or output; open sizes keep the names they had."""
     port = onnx.ValueInfoProto(name=name, type=proto_of(value.type))
     for size, text in zip(port.type.tensor_type.shape.dim, dims, strict=False):
         if not size.HasField("dim_value") and text != UNNAMED:

@@ -1,4 +1,4 @@
-"""Arithmetic on shapes: nodes on small constants are computed at import.
+"""Folds arithmetic on shapes: computes nodes on small constants at import.
 
 Exporters write a reshape to a computed shape as Shape, Gather, Concat, Reshape; the sizes of a
 Resize or the end of a Range are floats on the way: Shape, Gather, Cast, Mul, Floor, Cast. All
@@ -83,8 +83,9 @@ LIMIT, FLOAT_LIMIT = 1024, 16
 def fold_shape_arithmetic(
     node: onnx.NodeProto, sources: Sequence[Value | None], opset: int
 ) -> Array | None:
-    """Gives the result of shape arithmetic on constants; None if this node is something else, or is
-    wrong."""
+    """Computes a node that is shape arithmetic on constants; gives None for another node, or a
+    wrong one.
+    """
     known = node.op_type in OPERATORS | OF_FLOATS
     if not known or not sources or node.domain not in ("", "ai.onnx"):
         return None
@@ -106,7 +107,7 @@ def fold_shape_arithmetic(
 
 
 def _is_taken(node: onnx.NodeProto, value: np.ndarray) -> bool:
-    """Tells if an array may be part of the arithmetic of this node."""
+    """Tells if an array is small and of a type for this node's arithmetic."""
     if value.dtype.kind in "iub":
         return node.op_type in OPERATORS
     is_wide = value.dtype in (np.dtype(np.float32), np.dtype(np.float64))
@@ -124,8 +125,7 @@ def _fits(value: np.ndarray, integers: np.dtype) -> bool:
 def _by_reference(
     node: onnx.NodeProto, feeds: Mapping[str, np.ndarray], opset: int
 ) -> np.ndarray | None:
-    """Gives the result of a node in onnx's reference evaluator; None where that cannot compute
-    it."""
+    """Computes a node in onnx's reference evaluator; gives None where that cannot."""
     inputs = [onnx.ValueInfoProto(name=name) for name in feeds]
     outputs = [onnx.ValueInfoProto(name=node.output[0])]
     model = onnx.helper.make_model(
@@ -140,8 +140,9 @@ def _by_reference(
 
 
 def _slice(node: onnx.NodeProto, feeds: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """Gives the result of a Slice with starts and ends as inputs; None for one that is wrong.
-    onnx's reference takes nothing where a slice steps back from before the first element."""
+    """Computes a Slice with starts and ends as inputs; gives None for a wrong one. It is not left
+    to onnx's reference, which gives nothing where a slice steps back from before the first element.
+    """
     names = [*node.input, "", ""][:5]
     data, starts, ends, axes, steps = (feeds.get(name) for name in names)
     if data is None or starts is None or ends is None or starts.ndim != 1:

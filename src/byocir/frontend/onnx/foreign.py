@@ -1,4 +1,6 @@
-"""Foreign ops from ONNX nodes and back: attributes as they are, graphs as regions."""
+"""Turns ONNX nodes into foreign ops and back: attributes stay as they are, graphs become
+regions.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ _Kind = onnx.AttributeProto
 
 
 def attributes_of(node: onnx.NodeProto, weights: DetachedWeights) -> dict[str, Attribute]:
-    """Gives the attributes of a node but for its graphs; raises Unsupported."""
+    """Reads the attributes of a node except its graphs; raises Unsupported."""
     return {
         attribute.name: _attribute(attribute, weights)
         for attribute in node.attribute
@@ -76,7 +78,7 @@ def node_of(
     name: str,
     graph: Callable[[Region], onnx.GraphProto],
 ) -> onnx.NodeProto:
-    """Gives the ONNX node of a foreign op; `graph` writes a region."""
+    """Makes the ONNX node of a foreign op; `graph` writes a region."""
     node = onnx.helper.make_node(
         op.op_type.data, inputs, outputs, name=name, domain=op.domain.data or None
     )
@@ -124,7 +126,7 @@ def _bytes(value: StringAttr | BytesAttr) -> bytes:
 
 
 def tensor_of(value: ArrayAttr | StringsAttr) -> onnx.TensorProto:
-    """Gives a constant as ONNX's tensor."""
+    """Makes ONNX's tensor of a constant."""
     if isinstance(value, ArrayAttr):
         return onnx.numpy_helper.from_array(value.data.values())
     shape, elements = value.data
@@ -136,7 +138,9 @@ def tensor_of(value: ArrayAttr | StringsAttr) -> onnx.TensorProto:
 
 
 def constant_of(strings: Strings, opset: int) -> tuple[dict[str, Attribute], Attribute]:
-    """Properties and type of the op that holds a tensor of strings, which no graph op does."""
+    """Gives properties and type of the foreign op that holds a tensor of strings, for which no
+    graph op exists.
+    """
     proto = onnx.TypeProto()
     proto.tensor_type.elem_type = onnx.TensorProto.STRING
     proto.tensor_type.shape.SetInParent()

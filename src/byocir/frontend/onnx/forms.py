@@ -1,4 +1,4 @@
-"""Compares the forms that an operator has had: does a node mean the same at two opsets?
+"""Compares the versions of an operator: tells if a node means the same at two opsets.
 
 Most versions of an operator only add types, or attributes whose defaults keep the old meaning. A
 node then is read, written and run at any opset between, without conversion.
@@ -35,7 +35,9 @@ DROPPED: Mapping[tuple[str, str, bytes], int] = {
 
 
 class OperatorForm(NamedTuple):
-    """The form of a version of an operator: names of inputs, default by attribute."""
+    """Describes a version of an operator: the names of its inputs, and the default of each
+    attribute.
+    """
 
     since: int
     inputs: tuple[str, ...]
@@ -46,7 +48,7 @@ class OperatorForm(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def form_of(op_type: str, domain: str, opset: int) -> OperatorForm | None:
-    """Gives the form of an operator at an opset of its domain; None if it has none there."""
+    """Finds the form of an operator at an opset of its domain; None if it has none there."""
     try:
         schema = onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:
@@ -108,15 +110,16 @@ def _same_attributes(node: onnx.NodeProto, before: OperatorForm, after: Operator
 
 
 def is_newcomer(node: onnx.NodeProto, opset: int) -> bool:
-    """Tells whether a node's operator came after the working opset, and means there what it did
-    when it came: the op table reads it in its first form."""
+    """Tells whether a node's operator came after the working opset and still means what it did when
+    it came; the op table then reads its first form.
+    """
     first = _first(node.op_type, "" if node.domain == "ai.onnx" else node.domain)
     return first > OPSET and same_form(node, opset, first)
 
 
 @lru_cache(maxsize=4096)
 def _first(op_type: str, domain: str) -> int:
-    """Gives the opset that an operator came with; 0 if nobody knows it."""
+    """Finds the opset in which an operator was introduced; 0 if that is not known."""
     known = onnx.defs.get_all_schemas_with_history()
     named = (each for each in known if each.name == op_type and each.domain == domain)
     return min((each.since_version for each in named), default=0)
@@ -127,8 +130,8 @@ Versioned = tuple[onnx.NodeProto, int]
 
 
 def common_opset(nodes: Sequence[Versioned], candidates: Iterable[int]) -> int | None:
-    """Gives the first of these opsets at which all nodes, of one domain, mean what they do at
-    theirs.
+    """Finds the first of these opsets at which all nodes, of one domain, keep the meaning they have
+    at their own.
     """
     for opset in candidates:
         if all(same_form(node, version, opset) for node, version in nodes):

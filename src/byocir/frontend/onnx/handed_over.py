@@ -1,4 +1,4 @@
-"""Puts what was handed over back in its place: a function as it was before, for the way out.
+"""Undoes the hand-over: restores a function to what it was before, for export.
 
 Calls of region functions, regions, composites and markers become the ops they stand for. Where each
 op was is kept beside it.
@@ -22,8 +22,9 @@ BEFORE_LOWERING = "export the module as it is before it is lowered to the tensor
 
 @dataclass(frozen=True)
 class OpPlacement:
-    """The place of an op: its target, the function of its region, and the composite of which it is
-    part, with the level of the match. What there was none of is empty."""
+    """Says where an op was handed over: its target, the function of its region, and its composite,
+    with the level of the match. Fields are empty for what does not apply.
+    """
 
     target: str
     region: str
@@ -48,7 +49,7 @@ def function_named(module: ModuleOp, name: str) -> FuncOp:
 
 
 def inlined(function: FuncOp) -> tuple[FuncOp, Places]:
-    """Gives a copy of a function in which nothing is handed over any more, and where its ops were.
+    """Copies a function with nothing handed over any more, and notes where its ops were.
 
     Arrays are not copied. Raises ByocirError B302 for a call of a function without a body, B109 for
     one on buffers.
@@ -73,8 +74,9 @@ def inlined(function: FuncOp) -> tuple[FuncOp, Places]:
 
 
 def _region_of(call: byoc.CallOp, callee: FuncOp) -> byoc.RegionOp:
-    """Puts the function's body in place of its call. Regions that compute the same share a function
-    with the locations of all; the copy has those of its own."""
+    """Replaces a call by the body of the function. Regions that compute the same share a function,
+    which has the locations of all; the copy gets only those of its own.
+    """
     target, types = callee.attributes.get(byoc.TARGET), [result.type for result in call.outputs]
     if not isinstance(target, byoc.TargetAttr) or list(callee.function_type.outputs) != types:
         raise ByocirError(

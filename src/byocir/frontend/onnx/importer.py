@@ -1,4 +1,4 @@
-"""ONNX to graph level.
+"""Imports ONNX models to graph level.
 
 Requires nothing of the model but that onnx's checker accepts it. Guarantees: a module with one
 public function `main`, every op located at its ONNX node, inputs and outputs named by `byoc.name`
@@ -43,7 +43,7 @@ def import_onnx(
     shapes: Mapping[str, Sequence[int]] | None = None,
     operators: Sequence[Entry] = (),
 ) -> ModuleOp:
-    """Imports the module of an ONNX model, given as a path, as bytes or as a ModelProto.
+    """Imports an ONNX model, given as a path, as bytes or as a ModelProto.
 
     `shapes` pins inputs whose shape the model leaves open: input name to shape; `operators` are
     entries beyond those of the op table. Raises ByocirError
@@ -62,7 +62,7 @@ def import_onnx(
 
 
 def _turns(function: FuncOp) -> dict[str, int | None]:
-    """Counts by node how often those in loops run; None where only the run tells."""
+    """Counts, for each node, how often its loops run it; None where only the run tells."""
     turns: dict[str, int | None] = {}
     for flow in function.walk():
         if not isinstance(flow, ForeignOp) or not flow.is_control_flow:
@@ -74,8 +74,9 @@ def _turns(function: FuncOp) -> dict[str, int | None]:
 
 
 def _main(graph: onnx.GraphProto, context: Context, shapes: Mapping[str, Sequence[int]]) -> FuncOp:
-    """Gives the function `main` of the whole graph. An input with a value of its own is a constant,
-    unless its shape is given."""
+    """Makes the function `main` of the whole graph. An input with a default value becomes a
+    constant, unless its shape is given.
+    """
     own = {tensor.name: tensor for tensor in graph.initializer}
     own |= {sparse.values.name: sparse for sparse in graph.sparse_initializer}
     weights = own.keys() - {value.name for value in graph.input if value.name in shapes}
@@ -110,7 +111,7 @@ def _defaults(
     scope: Scope,
     shapes: Mapping[str, Declared],
 ) -> dict[str, ArrayValue]:
-    """Gives the values that inputs have of their own. Raises ByocirError B106 for other shapes."""
+    """Reads the default values of inputs. Raises ByocirError B106 for other shapes."""
     found: dict[str, ArrayValue] = {}
     for name, own in tensors.items():
         value = scope.constant_of(own)
@@ -138,7 +139,9 @@ def _input_type(value: onnx.ValueInfoProto, shape: Declared) -> Attribute:
 
 
 def _check_result(port: onnx.ValueInfoProto, found: Attribute) -> None:
-    """Raises ByocirError B103 for an output of another element type than the model says."""
+    """Raises ByocirError B103 for an output whose element type is not the one that the model
+    declares.
+    """
     try:
         wanted = type_of(port.type)
     except Unsupported as error:
@@ -155,8 +158,7 @@ def _check_result(port: onnx.ValueInfoProto, found: Attribute) -> None:
 def _outputs(
     ports: Sequence[onnx.ValueInfoProto], results: Sequence[SSAValue]
 ) -> ArrayAttr[DictionaryAttr]:
-    """Gives the names of outputs; with the sizes that the model gives them where those are
-    others."""
+    """Lists the names of outputs, with the sizes that the model declares where they differ."""
     entries: list[DictionaryAttr] = []
     for port, value in zip(ports, results, strict=True):
         wanted = type_of(port.type)
@@ -168,7 +170,7 @@ def _outputs(
 
 
 def _may_be_of(wanted: Attribute, found: Attribute) -> bool:
-    """Tells if an array can have both types, as far as their sizes are known."""
+    """Tells if some array can have both types, by the sizes that are known."""
     for type_ in (wanted, found):
         if not isinstance(type_, TensorType):
             return True

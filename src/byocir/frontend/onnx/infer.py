@@ -1,4 +1,4 @@
-"""Result types of single nodes, by onnx's shape inference."""
+"""Infers the result types of single nodes by onnx's shape inference."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ SMALL = 64
 def infer_types(
     node: onnx.NodeProto, inputs: Mapping[str, Value], opsets: Mapping[str, int]
 ) -> list[Attribute]:
-    """Gives the type of each output of a node, as far as it is known. `inputs` are the values by
-    the names that the node and its graphs use. Raises Unsupported for an element type that cannot
-    be held."""
+    """Infers the type of each output of a node, unknown where onnx cannot tell. `inputs` are the
+    values by the names that the node and its graphs use. Raises Unsupported for an element type
+    that cannot be held.
+    """
     if _wrong_count(node) or _has_odd_term(node):
         return [UnknownType() for _ in node.output]
     try:
@@ -41,8 +42,7 @@ def infer_types(
 def why_invalid(
     node: onnx.NodeProto, inputs: Mapping[str, Value], opsets: Mapping[str, int]
 ) -> str:
-    """Says what is wrong with a node for inputs like these, by ONNX's own rules; empty if nothing
-    is."""
+    """Says what is wrong with a node on these inputs, by ONNX's own rules; empty if nothing is."""
     if _wrong_count(node):
         return "its number of outputs is another"
     if _has_odd_term(node):
@@ -57,7 +57,7 @@ def why_invalid(
 
 
 def inferred(model: onnx.ModelProto) -> onnx.GraphProto:
-    """Gives the graph of a model with the types of all values, as far as they are known."""
+    """Infers the graph of a model with the types of all values, where they are known."""
     if any(_wrong_count(node) or _has_odd_term(node) for node in model.graph.node):
         return onnx.GraphProto()
     try:
@@ -67,13 +67,17 @@ def inferred(model: onnx.ModelProto) -> onnx.GraphProto:
 
 
 def _wrong_count(node: onnx.NodeProto) -> bool:
-    """Tells if a Split says that it has more outputs than it has: inference makes as many."""
+    """Tells if a Split names another number of outputs than it has, which inference takes as
+    given.
+    """
     said = [a.i for a in node.attribute if a.name == "num_outputs"]
     return node.op_type == "Split" and bool(said) and said[0] != len(node.output)
 
 
 def _has_odd_term(node: onnx.NodeProto) -> bool:
-    """Tells if a term of an Einsum is not of letters and one ellipsis: inference would not end."""
+    """Tells if a term of an Einsum is more than letters and one ellipsis, on which inference would
+    not end.
+    """
     if node.op_type != "Einsum":
         return False
     equations = [a.s.decode(errors="replace") for a in node.attribute if a.name == "equation"]
@@ -104,8 +108,7 @@ def _infer(
 
 
 def _written_out(node: onnx.NodeProto) -> onnx.NodeProto:
-    """Gives a node with a default that inference takes for another: onnx 1.23 gives an STFT both
-    sides of the spectrum unless told."""
+    """Writes out a default that onnx 1.23 infers wrongly: an STFT is one-sided."""
     if node.op_type != "STFT" or any(each.name == "onesided" for each in node.attribute):
         return node
     made = onnx.NodeProto()
@@ -115,8 +118,10 @@ def _written_out(node: onnx.NodeProto) -> onnx.NodeProto:
 
 
 def _newest(node: onnx.NodeProto, opsets: Mapping[str, int]) -> Mapping[str, int]:
-    """Gives the newest opset at which a node of ONNX means the same: inference has been mended
-    since old ones, as of pools that round up. Types of graphs inside belong to the node's own."""
+    """Gives the opsets with that of ONNX raised to the newest at which the node means the same,
+    because inference was corrected over time, as for pools that round up. Nodes with graphs keep
+    theirs, as the types inside belong to it.
+    """
     newest = onnx.defs.onnx_opset_version()
     if node.domain not in ("", "ai.onnx") or any(True for _ in inner_graphs(node)):
         return opsets
@@ -124,7 +129,7 @@ def _newest(node: onnx.NodeProto, opsets: Mapping[str, int]) -> Mapping[str, int
 
 
 def free_names(node: onnx.NodeProto) -> Iterator[str]:
-    """Gives the names from outside that the graphs of a node use, in order, possibly repeated."""
+    """Yields the names from outside that the graphs of a node use, in order, possibly repeated."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield from _free_in_graph(attribute.g)

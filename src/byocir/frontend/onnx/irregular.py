@@ -1,4 +1,4 @@
-"""Import and export of ops that are not one ONNX node with the same operands."""
+"""Imports and exports ops that are not one ONNX node with the same operands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def read_identity(node: NodeReader) -> Value:
 
 
 def read_dropout(node: NodeReader) -> Value:
-    """Inference only: then it is the identity."""
+    """Reads a Dropout in inference, where it is the identity; raises Unsupported in training
+    mode.
+    """
     node.ignore("seed")
     node.source(1)  # the ratio
     training = node.known(2)
@@ -58,7 +60,7 @@ def read_constant(node: NodeReader) -> Value:
 
 
 def read_shape(node: NodeReader) -> Value:
-    """Makes a Shape a constant: all shapes are static."""
+    """Replaces a Shape by a constant, as all shapes are static."""
     dims = node.shape(0)[node.integer("start", 0) :]
     end = node.attribute("end", None)
     if end is not None:
@@ -74,7 +76,7 @@ def read_size(node: NodeReader) -> Value:
 
 
 def read_gemm(node: NodeReader) -> Value:
-    """alpha * A' * B' + beta * C, with A' or B' transposed on request."""
+    """Reads a Gemm: alpha * A' * B' + beta * C, with A' or B' transposed on request."""
     lhs = _transposed(node, 0, bool(node.integer("transA", 0)))
     rhs = _transposed(node, 1, bool(node.integer("transB", 0)))
     for value in (lhs, rhs):
@@ -154,7 +156,9 @@ def read_unsqueeze(node: NodeReader) -> Value:
 
 
 def read_reduce(op: type[g.ReduceOp]) -> Read:
-    """Reads a reduction: without axes it is of all dimensions, or of none on request."""
+    """Reads a reduction. Without axes it reduces all dimensions, or none if the node asks for
+    that.
+    """
     return lambda node: _reduce(node, op)
 
 
@@ -171,7 +175,7 @@ def _reduce(node: NodeReader, op: type[g.ReduceOp]) -> Value:
 
 
 def _reduce_nothing(node: NodeReader, op: type[g.ReduceOp]) -> Value:
-    """Gives a reduction along no axis: of each element alone."""
+    """Emits a reduction along no axis: of each element alone."""
     x = node.operand(0)
     if op in (g.ReduceL1Op, g.ReduceL2Op):
         return node.emit(g.AbsOp, x)
@@ -195,7 +199,7 @@ def read_global_lp_pool(node: NodeReader) -> Value:
 
 
 def read_batch_norm(node: NodeReader) -> Value:
-    """Inference only."""
+    """Reads a BatchNormalization in inference; raises Unsupported in training mode."""
     node.ignore("momentum")
     if node.integer("training_mode", 0) != 0:
         raise Unsupported("expected training_mode 0, found 1")
@@ -229,7 +233,7 @@ def _expect_f32_statistics(node: NodeReader) -> None:
 
 
 def write_rms_norm(op: g.GraphOp, graph: GraphWriter) -> str:
-    """Writes it in single steps: the working opset has no RMSNormalization."""
+    """Writes an RMS norm in single steps, as the working opset has no RMSNormalization."""
     assert isinstance(op, g.RmsNormOp)
     own = onnx_type(element_type_of(op.input.type))
     x = graph.node("Cast", [graph.name(op.input)], to=onnx.TensorProto.FLOAT)
@@ -251,7 +255,9 @@ def _chain(node: NodeReader, op: type[g.BinaryOp]) -> SSAValue:
 
 
 def chain(op: type[g.BinaryOp]) -> Read:
-    """Reads an operator of any number of operands as ops of two."""
+    """Makes the reader of an operator of any number of operands, which become a chain of ops on
+    two.
+    """
     return lambda node: _chain(node, op)
 
 
@@ -267,7 +273,7 @@ def read_mean(node: NodeReader) -> Value:
 
 
 def read_clip(node: NodeReader) -> Value:
-    """Reads a Clip; bounds that are computed become a maximum and a minimum."""
+    """Reads a Clip; computed bounds become a maximum and a minimum."""
     sources = node.source(1), node.source(2)
     if not any(isinstance(source, SSAValue) for source in sources):
         bounds = {"min": p.bound(1)(node), "max": p.bound(2)(node)}
@@ -281,7 +287,7 @@ def read_clip(node: NodeReader) -> Value:
 
 
 def element(node: NodeReader) -> Attribute:
-    """Gives the element type that the attribute `to` asks for."""
+    """Reads the element type that the attribute `to` asks for."""
     node.ignore("saturate", "round_mode")  # of 8-bit floats
     return p.element_named(node, "to", i1)
 
@@ -292,7 +298,7 @@ def read_cast_like(node: NodeReader) -> Value:
 
 
 def read_swish(node: NodeReader) -> Value:
-    """`x * sigmoid(alpha * x)`."""
+    """Reads a Swish as `x * sigmoid(alpha * x)`."""
     x, alpha = node.operand(0), node.number("alpha", 1.0)
     element = element_type_of(x.type)
     if not is_float(element):

@@ -1,4 +1,4 @@
-"""Reads an ONNX model: checked, its functions inlined, its weights beside it.
+"""Reads an ONNX model, checks it, inlines its functions and detaches its weights.
 
 Guarantees: the model is valid for onnx's checker and every node has a name of its own. Codes of the
 errors:
@@ -51,7 +51,9 @@ class Loaded(NamedTuple):
 
 
 def load_model(model: Model) -> Loaded:
-    """Loads the model, checked; never the caller's own object. Raises ByocirError B101 to B105."""
+    """Loads a model and checks it; the caller's own object stays as it is. Raises ByocirError B101
+    to B105.
+    """
     proto, where, folder, raw = _read(model)
     if not proto.HasField("graph") or not proto.opset_import:
         raise ByocirError(
@@ -83,7 +85,9 @@ def load_model(model: Model) -> Loaded:
 
 
 def _open_sizes(graph: onnx.GraphProto) -> None:
-    """Leaves open the sizes that a model gives as -1, as some exporters and ONNX Runtime do."""
+    """Leaves sizes open that a model gives as -1, which some exporters write and ONNX Runtime
+    accepts.
+    """
     for value in (*graph.input, *graph.output, *graph.value_info):
         for size in value.type.tensor_type.shape.dim:
             if size.HasField("dim_value") and size.dim_value == -1:
@@ -104,8 +108,9 @@ def _domain(domain: str) -> str:
 
 
 class _Found(NamedTuple):
-    """The model as it is in the file, a name for it in messages, its folder, and the large weights
-    that were lifted out of it."""
+    """A model as its file has it, a name for it in messages, its folder, and the large weights that
+    were lifted out of it.
+    """
 
     proto: onnx.ModelProto
     where: str
@@ -167,8 +172,7 @@ def _check_opset(proto: onnx.ModelProto, where: str) -> None:
 
 
 def _check_operators(proto: onnx.ModelProto) -> None:
-    """Refuses operators that ONNX does not have, before the checker complains about them without
-    naming the node."""
+    """Refuses unknown operators before the checker does, which would not name the node."""
     functions = {(_domain(f.domain), f.name) for f in proto.functions}
     unknown = [
         node
@@ -196,7 +200,7 @@ def _has_schema(op_type: str) -> bool:
 
 
 def unsupported(node: onnx.NodeProto, message: str) -> ByocirError:
-    """Gives the error for a node that cannot be imported, with this reason."""
+    """Makes the error for a node that cannot be imported, with this reason."""
     return ByocirError("B105", message, where=_where(node))
 
 
@@ -224,7 +228,7 @@ def _check(proto: onnx.ModelProto, where: str) -> None:
 
 
 def _check_references(proto: onnx.ModelProto) -> None:
-    """Refuses attributes that stand for a function's own where there is no function."""
+    """Refuses attributes that refer to those of a function where there is no function."""
     for graph in graphs_in(proto):
         for node in graph.node:
             for attribute in node.attribute:
@@ -238,7 +242,7 @@ def _check_references(proto: onnx.ModelProto) -> None:
 
 
 def _inline(proto: onnx.ModelProto, where: str) -> onnx.ModelProto:
-    """Gives the model with its own functions in place of their calls."""
+    """Replaces the calls of a model's own functions by their bodies."""
     count = _inlined_size(proto, where)
     most = max(ALWAYS_INLINED, MOST_TIMES * sum(1 for _ in nodes_in(proto)))
     if count > most:
@@ -258,8 +262,9 @@ def _inline(proto: onnx.ModelProto, where: str) -> onnx.ModelProto:
 
 
 def _inlined_size(proto: onnx.ModelProto, where: str) -> int:
-    """Counts the nodes that the model has once its functions are inlined; raises ByocirError B103
-    for functions that call themselves."""
+    """Counts the nodes of the model after its functions are inlined; raises ByocirError B103 for
+    functions that call themselves.
+    """
     functions = {(_domain(f.domain), f.name): f for f in proto.functions}
     sizes: dict[tuple[str, str], int] = {}
 
@@ -288,8 +293,9 @@ _CONTEXT = re.compile(r"\s*==> Context: Bad node spec for node\. Name: (.*) OpTy
 
 
 def _sentence(error: Exception) -> tuple[str, str]:
-    """Gives what onnx says, on one line and without the C++ assertion that it may begin with; and
-    where that is, if it says so."""
+    """Takes onnx's message, on one line and without the C++ assertion in front, and the node where
+    it arose, if it names one.
+    """
     text = str(error).strip().split(" failed: ")[-1]
     found = _CONTEXT.search(text)
     node = f", node '{found[1]}' ({found[2]})" if found else ""

@@ -1,4 +1,4 @@
-"""Import and export of ops that move elements: what ONNX passes as constant inputs."""
+"""Imports and exports ops that move elements, and take constant inputs in ONNX."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ INT64 = np.iinfo(np.int64)
 
 
 def integers(node: NodeReader, index: int) -> list[int] | None:
-    """Gives input `index`, constant integers; None if it is absent."""
+    """Reads input `index`, constant integers; None if it is absent."""
     values = node.known(index)
     return None if values is None else [int(value) for value in values.reshape(-1)]
 
 
 def required(node: NodeReader, index: int) -> list[int]:
-    """Gives input `index`, constant integers; raises Unsupported if it is absent."""
+    """Reads input `index`, constant integers; raises Unsupported if it is absent."""
     values = integers(node, index)
     if values is None:
         raise Unsupported(f"expected input {index}, found none")
@@ -35,7 +35,7 @@ def required(node: NodeReader, index: int) -> list[int]:
 
 
 def scalar(node: NodeReader, index: int) -> int:
-    """Gives input `index`, a constant integer."""
+    """Reads input `index`, a constant integer."""
     values = required(node, index)
     if len(values) != 1:
         raise Unsupported(f"expected one number as input {index}, found {len(values)}")
@@ -61,7 +61,7 @@ def read_tile(node: NodeReader) -> Value:
 
 
 def read_slice(node: NodeReader) -> Value:
-    """Reads a Slice; its starts and ends beyond the input are cut."""
+    """Reads a Slice; starts and ends outside of the input are clamped to it."""
     x = node.shape(0)
     given_starts, given_ends = required(node, 1), required(node, 2)
     axes = integers(node, 3)

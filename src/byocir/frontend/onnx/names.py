@@ -1,4 +1,4 @@
-"""Names: each node of a model has one of its own, and all text is text."""
+"""Gives each node of a model a name of its own, and checks that all text is UTF-8."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from byocir.frontend.onnx.detached_weights import graphs_in, inner_graphs, nodes
 
 
 def name_nodes(model: onnx.ModelProto) -> None:
-    """Gives nodes without a name `OpType_index`, and a second node of a name one of its own. A node
-    of a graph inside another has the way to it in its name, e.g. `loop/body/conv_3`."""
+    """Names nodes without a name `OpType_index`, and renames all but the first of several nodes
+    with one name. A node of an inner graph has the path to it in its name, e.g. `loop/body/conv_3`.
+    """
     taken: set[str] = set()
     pending = deque([("", list(model.graph.node))])
     for function in model.functions:
@@ -24,13 +25,13 @@ def name_nodes(model: onnx.ModelProto) -> None:
 
 
 def _inside(node: onnx.NodeProto) -> Iterator[tuple[str, list[onnx.NodeProto]]]:
-    """Gives the way to each graph of a node, and the nodes there."""
+    """Yields the path to each graph of a node, and the nodes there."""
     for name, graph in inner_graphs(node):
         yield f"{node.name}/{name}/", list(graph.node)
 
 
 def listed_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """Gives the nodes of a graph, each followed by those inside it."""
+    """Yields the nodes of a graph, each followed by those inside it."""
     for node in graph.node:
         yield node
         for _, inner in inner_graphs(node):
@@ -50,7 +51,7 @@ def _name(nodes: list[onnx.NodeProto], path: str, taken: set[str]) -> None:
 
 
 def used_names(model: onnx.ModelProto) -> frozenset[str]:
-    """Gives the names that some node or output of a model uses."""
+    """Collects the names that some node or output of a model uses."""
     used: set[str] = set()
     for node in nodes_in(model):
         used.update(node.input)
@@ -60,7 +61,7 @@ def used_names(model: onnx.ModelProto) -> frozenset[str]:
 
 
 def broken_text(model: onnx.ModelProto) -> bytes | None:
-    """Gives a name of a model that is not UTF-8 (protobuf hands those out as bytes), if there is
+    """Finds a name of a model that is not UTF-8 (protobuf hands those out as bytes), if there is
     one.
     """
     return next((text for text in _texts(model) if isinstance(text, bytes)), None)

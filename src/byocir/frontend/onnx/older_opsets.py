@@ -1,4 +1,4 @@
-"""Nodes of other opsets in the form that the op table reads.
+"""Adapts nodes of other opsets to the form that the op table reads.
 
 Mostly what was an attribute has become an input. Attributes are known at import, so such an input
 is an array; no node is added.
@@ -34,8 +34,9 @@ class Adapted(NamedTuple):
 
 
 def adapt(node: onnx.NodeProto, sources: Sources, opset: int) -> Adapted | None:
-    """Gives a node of this opset as one of the working opset, which may be too old for the
-    operator; None if it has no such form."""
+    """Adapts a node of this opset, which may be older or newer, to the working opset; None if it
+    has no such form.
+    """
     if same_form(node, opset, OPSET) or is_newcomer(node, opset):
         return Adapted(node, sources)
     rule = _RULES.get(node.op_type) if node.domain in ("", "ai.onnx") and opset < OPSET else None
@@ -83,7 +84,9 @@ class _Old:
         )
 
     def rebuilt(self, sources: Sources, op_type: str = "", **changes: object) -> Adapted:
-        """Gives the node with other inputs and attributes; an attribute that is None goes."""
+        """Copies the node with other inputs and attributes; an attribute that is None is
+        removed.
+        """
         attributes = {**self.attributes, **changes}
         made = onnx.NodeProto(op_type=op_type or self.node.op_type, name=self.node.name)
         made.input.extend(f"input_{i}" if s is not None else "" for i, s in enumerate(sources))
@@ -94,12 +97,12 @@ class _Old:
         return Adapted(made, sources)
 
     def ints(self, name: str) -> Array | None:
-        """Gives an attribute of integers as an input."""
+        """Turns an attribute of integers into an input."""
         value = self.attributes.get(name)
         return None if value is None else Array.of(np.atleast_1d(np.array(value, np.int64)))
 
     def scalar(self, name: str) -> Array | None:
-        """Gives an attribute that is a number as an input of the first input's type."""
+        """Turns an attribute that is a number into an input of the first input's type."""
         value = self.attributes.get(name)
         return None if value is None else Array.of(np.array(value, self.dtype))
 
@@ -160,7 +163,7 @@ def _batch_normalization(old: _Old) -> Adapted | None:
 
 
 def _resize(old: _Old) -> Adapted | None:
-    """Adapts a Resize, which before opset 11 took pixels at the floor of index / scale."""
+    """Adapts a Resize, which before opset 11 took the pixel at the floor of index / scale."""
     if old.opset > 10:
         return None
     scales = old.sources[1] if len(old.sources) > 1 else None
@@ -183,8 +186,9 @@ def _top_k(old: _Old) -> Adapted | None:
 
 
 def _binary(old: _Old) -> Adapted | None:
-    """Adapts an operator that before opset 7 broadcast its second operand on request only, from
-    `axis` on."""
+    """Adapts an operator that before opset 7 broadcast its second operand only on request, from
+    `axis` on.
+    """
     if not old.attributes.get("broadcast", 0):
         return old.rebuilt(old.sources, broadcast=None, axis=None, consumed_inputs=None)
     rhs = old.sources[1]
@@ -207,7 +211,7 @@ def _without_consumed(old: _Old) -> Adapted | None:
 
 
 def _gemm(old: _Old) -> Adapted | None:
-    """Adapts a Gemm, which before opset 7 broadcast its third operand on request only."""
+    """Adapts a Gemm, which before opset 7 broadcast its third operand only on request."""
     return old.rebuilt(old.sources, broadcast=None)
 
 
@@ -259,14 +263,16 @@ JOINED = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
 
 
 def joins(node: onnx.NodeProto, opset: int) -> bool:
-    """Tells if a node works on several dimensions as one."""
+    """Tells if a node treats several dimensions as one."""
     return node.op_type in JOINED and node.domain in ("", "ai.onnx") and opset < 13
 
 
 def read_joined(
     node: NodeReader, read: Callable[[NodeReader], Value | Sequence[Value]]
 ) -> SSAValue | None:
-    """Imports such a node as the newer one on a matrix; None if the axis is out of range."""
+    """Imports a node that joins dimensions as the newer operator on a matrix; None if the axis is
+    out of range.
+    """
     shape = node.shape(0)
     axis = node.integer("axis", 1)
     axis = axis + len(shape) if axis < 0 else axis

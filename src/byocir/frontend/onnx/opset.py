@@ -1,4 +1,4 @@
-"""The ONNX versions that byocir reads and writes."""
+"""Names the ONNX versions that byocir reads and writes."""
 
 OPSET = 21
 """The working opset: the op table reads and writes nodes in the form they have there."""

@@ -16,22 +16,22 @@ from byocir.frontend.onnx.tensors import Unsupported, numpy_dtype, type_name
 
 
 def integer(name: str, default: int) -> Property:
-    """Gives an attribute that holds an integer."""
+    """Reads an attribute that holds an integer."""
     return lambda node: node.integer(name, default)
 
 
 def number(name: str, default: float) -> Property:
-    """Gives an attribute that holds a number."""
+    """Reads an attribute that holds a number."""
     return lambda node: node.number(name, default)
 
 
 def text(name: str, default: str) -> Property:
-    """Gives an attribute that holds a string."""
+    """Reads an attribute that holds a string."""
     return lambda node: node.text(name, default)
 
 
 def element_named(node: NodeReader, name: str, default: Attribute) -> Attribute:
-    """Gives the element type that an attribute asks for by ONNX's number."""
+    """Reads an attribute that names an element type by ONNX's number."""
     wanted = node.integer(name, 0)
     if not wanted:
         return default
@@ -42,20 +42,21 @@ def element_named(node: NodeReader, name: str, default: Attribute) -> Attribute:
 
 
 def axis(default: int, beyond: int = 0) -> Property:
-    """Gives the attribute `axis`, counted from the front; it may be up to `beyond` past the
-    last."""
+    """Reads the attribute `axis`, counted from the front; it may exceed the last axis by up to
+    `beyond`.
+    """
     return lambda node: from_front(node.integer("axis", default), node.rank, beyond)
 
 
 def from_front(axis: int, rank: int, beyond: int = 0) -> int:
-    """Gives an axis counted from the front; raises Unsupported if there is no such axis."""
+    """Counts an axis from the front; raises Unsupported if there is no such axis."""
     if not -rank <= axis < rank + beyond:
         raise Unsupported(f"expected axis from {-rank} to {rank - 1 + beyond}, found {axis}")
     return axis + rank if axis < 0 else axis
 
 
 def normal_axes(axes: Sequence[int], rank: int) -> list[int]:
-    """Gives axes counted from the front, in rising order; raises Unsupported for doubles."""
+    """Counts axes from the front, in rising order; raises Unsupported for an axis named twice."""
     normal = sorted(from_front(axis, rank) for axis in axes)
     if len(set(normal)) < len(normal):
         raise Unsupported(f"expected each axis once, found {list(axes)}")
@@ -63,12 +64,12 @@ def normal_axes(axes: Sequence[int], rank: int) -> list[int]:
 
 
 def permutation(node: NodeReader) -> Sequence[int]:
-    """Gives the attribute `perm`, by default the dimensions in reverse."""
+    """Reads the attribute `perm`, by default the dimensions in reverse."""
     return node.integers("perm", range(node.rank)[::-1])
 
 
 def bound(index: int) -> Property:
-    """Gives a bound of Clip, a constant scalar input."""
+    """Reads a bound of Clip, a constant scalar input."""
 
     def read(node: NodeReader) -> ArrayAttr | None:
         values = node.known(index)
@@ -89,13 +90,14 @@ def _spatial(node: NodeReader) -> int:
 
 
 def kernel_shape(node: NodeReader) -> Sequence[int]:
-    """Gives the attribute of pools."""
+    """Reads the attribute `kernel_shape` of a pool."""
     return node.integers("kernel_shape", [])
 
 
 def conv_kernel(node: NodeReader, weight_index: int = 1) -> Sequence[int]:
-    """Gives the kernel's shape, which is the weight's; raises Unsupported if an attribute
-    differs."""
+    """Reads the kernel's shape, which is the weight's; raises Unsupported if an attribute
+    differs.
+    """
     weight = list(node.shape(weight_index)[2:])
     found = node.integers("kernel_shape", weight)
     if found != weight:
@@ -114,12 +116,12 @@ def dilations(node: NodeReader) -> Sequence[int]:
 
 
 def pads(node: NodeReader) -> Sequence[int]:
-    """Gives the attributes `pads` and `auto_pad` of a pool."""
+    """Computes the pads of a pool from the attributes `pads` and `auto_pad`."""
     return _pads(node, kernel_shape(node))
 
 
 def conv_pads(node: NodeReader, weight_index: int = 1) -> Sequence[int]:
-    """Gives the attributes `pads` and `auto_pad` of a convolution."""
+    """Computes the pads of a convolution from the attributes `pads` and `auto_pad`."""
     return _pads(node, conv_kernel(node, weight_index))
 
 
@@ -134,7 +136,9 @@ def _pads(node: NodeReader, kernel: Sequence[int]) -> Sequence[int]:
 
 
 def ceil_mode(node: NodeReader) -> int:
-    """Gives the attribute of pools; 0 also where rounding up gives no further window."""
+    """Reads the attribute `ceil_mode` of a pool; 0 also where rounding up gives no further
+    window.
+    """
     if not node.integer("ceil_mode", 0):
         return 0
     window = kernel_shape(node), strides(node), pads(node), dilations(node)
@@ -143,7 +147,9 @@ def ceil_mode(node: NodeReader) -> int:
 
 
 def _same_pads(node: NodeReader, kernel: Sequence[int], upper: bool) -> list[int]:
-    """Pads that give ceil(size / stride) windows; an odd one goes to the end if `upper`."""
+    """Computes pads that give ceil(size / stride) windows; an odd one goes to the end if
+    `upper`.
+    """
     begins: list[int] = []
     ends: list[int] = []
     sizes = node.shape(0)[2:]
@@ -167,7 +173,9 @@ def output_padding(node: NodeReader) -> Sequence[int]:
 
 
 def conv_transpose_pads(node: NodeReader) -> Sequence[int]:
-    """Gives the attributes `pads`, `auto_pad` and `output_shape` of a transposed convolution."""
+    """Computes the pads of a transposed convolution from the attributes `pads`, `auto_pad` and
+    `output_shape`.
+    """
     rank, mode = _spatial(node), node.text("auto_pad", "NOTSET")
     explicit = node.integers("pads", [0] * (2 * rank))
     kernel = conv_kernel(node)

@@ -1,4 +1,4 @@
-"""Models whose large weights go from the file to arrays at once.
+"""Reads models so that large weights go from the file straight to arrays.
 
 Protobuf would hold them twice and hand out further copies, so they leave the model's bytes before
 it sees them. What is left is a model of its own, in which they are empty. The format is that of
@@ -27,19 +27,22 @@ LARGE = 1024
 
 
 class SplitModel(NamedTuple):
-    """A model's bytes without large weights, and these as uint8, read-only, by their position among
-    the initializers of its graph."""
+    """Holds a model's bytes without large weights, and these weights as uint8, read-only, by their
+    position among the initializers of its graph.
+    """
 
     content: bytes
     raw: dict[int, np.ndarray]
 
 
 class Unusual(Exception):
-    """Bytes that protobuf had better look at."""
+    """Raised for bytes that are left to protobuf to read."""
 
 
 def split_weights(file: BufferedReader | BytesIO, size: int) -> SplitModel | None:
-    """Gives the model in a file of so many bytes that was just opened; None where it is unusual."""
+    """Splits the model in a file of so many bytes that was just opened; None where its bytes are
+    unusual.
+    """
     if sys.byteorder != "little":
         return None
     reader = _Reader(file)
@@ -59,7 +62,7 @@ class _Field(NamedTuple):
 
 
 class _Reader:
-    """Reads from the start of a file to its end."""
+    """Reads a file from its start to its end."""
 
     def __init__(self, file: BufferedReader | BytesIO) -> None:
         self._file = file
@@ -113,7 +116,7 @@ class _Reader:
         return b"".join(parts)
 
     def _fields(self, end: int) -> Iterator[_Field]:
-        """Gives the fields up to a place; whoever takes one reads what follows it."""
+        """Yields the heads of the fields up to a place; the caller must read what follows each."""
         while self._at < end:
             head = self._varint_bytes(end)
             tag = _number(head)
@@ -129,7 +132,7 @@ class _Reader:
             yield _Field(tag >> 3, kind, head, size)
 
     def _whole(self, field: _Field, end: int) -> bytes:
-        """Gives a field of a message that ends there."""
+        """Reads all bytes of a field, with its head, of a message that ends at `end`."""
         if field.kind == VARINT:
             return field.head + self._varint_bytes(end)
         length = _varint(field.size) if field.kind == BYTES else b""

@@ -1,4 +1,4 @@
-"""Import of operators on quantised tensors, of ONNX and of ONNX Runtime (domain com.microsoft).
+"""Imports operators on quantised tensors, of ONNX and of ONNX Runtime (domain com.microsoft).
 
 Their meaning is that of the float operator between dequantize and quantize, and so they come in:
 what rewrites those sees them in one form. Operators that give 32-bit integers stay integer.
@@ -27,8 +27,9 @@ ONE = np.float32(1)
 
 
 def _grid(node: NodeReader, scale: int, zero: int, dtype: np.dtype) -> tuple[SSAValue, SSAValue]:
-    """Gives scale and zero point at these inputs, of one shape: scalars or vectors. Without a zero
-    point it is 0, of `dtype`."""
+    """Reads scale and zero point at these inputs, in one shape: scalars or vectors. An absent zero
+    point is 0, of `dtype`.
+    """
     shape = node.shape(scale)
     if len(shape) > 1:
         raise Unsupported(f"expected a scale per tensor or channel, found shape {list(shape)}")
@@ -39,7 +40,7 @@ def _grid(node: NodeReader, scale: int, zero: int, dtype: np.dtype) -> tuple[SSA
 
 
 def _shaped(node: NodeReader, index: int, shape: tuple[int, ...]) -> SSAValue:
-    """Gives input `index` in this shape; one value stands for all."""
+    """Reads input `index` in this shape; a single value is repeated."""
     source = node.source(index)
     if isinstance(source, Array):
         values = source.values()
@@ -55,7 +56,7 @@ def _shaped(node: NodeReader, index: int, shape: tuple[int, ...]) -> SSAValue:
 
 
 def _dequantized(node: NodeReader, x: int, axis: int = 1, *, factor: np.float32 = ONE) -> SSAValue:
-    """Gives input `x` as floats, times a factor; its scale and zero point follow it."""
+    """Emits the dequantisation of input `x`, times a factor; its scale and zero point follow it."""
     value = node.operand(x)
     scale, zero = _grid(node, x + 1, x + 2, dtype_of(element_type_of(value.type)))
     if factor != 1:
@@ -67,14 +68,15 @@ def _dequantized(node: NodeReader, x: int, axis: int = 1, *, factor: np.float32 
 
 
 def _quantized(node: NodeReader, value: SSAValue, scale: int) -> SSAValue:
-    """Gives a float value on the grid of the inputs `scale` and the one behind it. By default it is
-    of the type of the first input."""
+    """Emits the quantisation of a float value by input `scale` and the zero point behind it. By
+    default the result has the type of the first input.
+    """
     operands = _grid(node, scale, scale + 1, dtype_of(element_type_of(node.operand(0).type)))
     return node.emit(g.QuantizeOp, value, *operands, axis=1)
 
 
 def between(compute: Callable[[NodeReader, SSAValue], SSAValue]) -> Read:
-    """Reads an operator of one tensor: X, its grid, the grid of Y."""
+    """Makes the reader of an operator on one tensor, with inputs X, its grid and the grid of Y."""
 
     def read(node: NodeReader) -> Value:
         return _quantized(node, compute(node, _dequantized(node, 0)), 3)
@@ -83,7 +85,9 @@ def between(compute: Callable[[NodeReader, SSAValue], SSAValue]) -> Read:
 
 
 def between_two(op: type[g.GraphOp]) -> Read:
-    """Reads an operator of two tensors: A, its grid, B, its grid, the grid of C."""
+    """Makes the reader of an operator on two tensors, with inputs A, its grid, B, its grid and the
+    grid of C.
+    """
 
     def read(node: NodeReader) -> Value:
         return _quantized(node, node.emit(op, _dequantized(node, 0), _dequantized(node, 3)), 6)
@@ -115,7 +119,9 @@ def read_qlinear_conv(node: NodeReader) -> Value:
 def _dequantized_bias(
     node: NodeReader, bias: int, x_scale: int, w_scale: int, factor: np.float32 = ONE
 ) -> SSAValue:
-    """32-bit integers on the grid of the products."""
+    """Emits the dequantisation of a bias of 32-bit integers, whose scale is the product of both
+    factors' scales.
+    """
     scales = [node.known(index) for index in (x_scale, w_scale)]
     if scales[0] is None or scales[1] is None or scales[0].size != 1:
         raise Unsupported("expected one scale of the input, found several or none")
@@ -128,8 +134,9 @@ def _dequantized_bias(
 
 
 def read_qlinear_matmul(node: NodeReader) -> Value:
-    """Reads a QLinearMatMul, whose scales are one for each row of A, each column of B, or for
-    all."""
+    """Reads a QLinearMatMul, with one scale for each row of A, one for each column of B, or one for
+    all.
+    """
     a_rank, b_rank = len(node.shape(0)), len(node.shape(3))
     a = _dequantized(node, 0, axis=max(a_rank - 2, 0))
     b = _dequantized(node, 3, axis=b_rank - 1)
@@ -137,8 +144,9 @@ def read_qlinear_matmul(node: NodeReader) -> Value:
 
 
 def read_qgemm(node: NodeReader) -> Value:
-    """Reads QGemm. Without a grid of Y the result is float. `alpha` scales the product, and with it
-    the grid of C, and so the grid of A."""
+    """Reads a QGemm. Without a grid of Y the result is float. `alpha` scales the product, so it
+    goes into the grids of A and C.
+    """
     alpha = np.float32(node.number("alpha", 1.0))
     transposed_b = node.integer("transB", 0)
     operands = (
@@ -192,8 +200,9 @@ def sigmoid(node: NodeReader, x: SSAValue) -> SSAValue:
 
 
 def softmax(node: NodeReader, x: SSAValue) -> SSAValue:
-    """Reads a QLinearSoftmax, which before opset 13 of its attribute is over all dimensions from
-    the axis on."""
+    """Reads a QLinearSoftmax, whose attribute `opset` below 13 makes it run over all dimensions
+    from the axis on.
+    """
     axis = p.from_front(node.integer("axis", -1), node.rank)
     if node.integer("opset", 13) >= 13:
         return node.emit(g.SoftmaxOp, x, axis=axis)
@@ -213,7 +222,7 @@ def read_qlinear_where(node: NodeReader) -> Value:
 
 
 def read_qlinear_concat(node: NodeReader) -> Value:
-    """Reads a QLinearConcat of the grid of Y, then each tensor with its own."""
+    """Reads a QLinearConcat, with the grid of Y as first inputs, then each tensor with its own."""
     inputs = [_dequantized(node, index) for index in range(2, len(node.sources), 3)]
     axis = p.from_front(node.integer("axis", 0), len(shape_of(inputs[0].type)))
     joined = node.emit(g.ConcatOp, *inputs, axis=axis)
@@ -243,7 +252,7 @@ def read_matmul_integer(node: NodeReader) -> Value:
 
 
 def read_conv_integer(node: NodeReader) -> Value:
-    """Reads a ConvInteger, whose input is surrounded by its zero point."""
+    """Reads a ConvInteger; its input is padded with its zero point."""
     x, w, pads = node.operand(0), node.operand(1), list(p.conv_pads(node))
     spatial, group = len(pads) // 2, node.integer("group", 1)
     window = {"strides": p.strides(node), "dilations": p.dilations(node)}
@@ -286,7 +295,9 @@ def _without_zero_points(
 
 
 def _zero_point(node: NodeReader, index: int) -> SSAValue | None:
-    """Gives a zero point in 32 bits, a scalar if it is one number; None if it is known to be 0."""
+    """Reads a zero point in 32 bits, as a scalar if it is one number; None if it is known to be
+    0.
+    """
     source = node.source(index)
     if source is None or (isinstance(source, Array) and not source.values().any()):
         return None
@@ -298,7 +309,7 @@ def _zero_point(node: NodeReader, index: int) -> SSAValue | None:
 
 
 def _summed(node: NodeReader, value: SSAValue, axes: list[int], keep: bool) -> SSAValue:
-    """Gives sums of bytes in 32 bits."""
+    """Emits the sum of bytes along these axes, in 32 bits."""
     wide = node.emit(g.CastOp, value, to=i32)
     return node.emit(g.ReduceSumOp, wide, axes=axes, keepdims=int(keep))
 
@@ -306,7 +317,7 @@ def _summed(node: NodeReader, value: SSAValue, axes: list[int], keep: bool) -> S
 def _window_sums(
     node: NodeReader, x: SSAValue, outputs: int, kernel: list[int], window: dict[str, Any]
 ) -> SSAValue:
-    """Sums for each output of a convolution the elements of `x` that it reads."""
+    """Emits the sum of the elements of `x` that each output of a convolution reads."""
     group = window.pop("group")
     pooled = node.emit(g.SumPoolOp, x, kernel_shape=kernel[1:], ceil_mode=0, **window)
     batch, channels, *space = shape_of(pooled.type)
@@ -320,7 +331,7 @@ def _window_sums(
 
 
 def _surrounded(node: NodeReader, x: SSAValue, pads: list[int], index: int) -> SSAValue:
-    """Gives an image with the number of input `index` around it."""
+    """Pads an image with the number of input `index`."""
     spatial, element = len(pads) // 2, element_type_of(x.type)
     around = [0, 0, *pads[:spatial], 0, 0, *pads[spatial:]]
     point = node.source(index)
@@ -337,7 +348,7 @@ def _surrounded(node: NodeReader, x: SSAValue, pads: list[int], index: int) -> S
 
 
 def read_dynamic_quantize(node: NodeReader) -> list[Value]:
-    """Reads a DynamicQuantizeLinear: its grid of 8-bit numbers holds 0 and all values."""
+    """Reads a DynamicQuantizeLinear, whose grid of 8-bit numbers covers 0 and all values."""
     x = node.operand(0)
     if element_type_of(x.type) != f32:
         raise Unsupported(f"expected a tensor of f32, found {x.type}")

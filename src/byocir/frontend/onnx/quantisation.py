@@ -1,4 +1,6 @@
-"""Quantisation in and out, and integer ops that ONNX spells in other nodes than float ones."""
+"""Imports and exports quantisation, and integer ops for which ONNX has other nodes than for
+floats.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +57,9 @@ def read_dequantize(node: NodeReader) -> Value:
 
 
 def _grid(node: NodeReader, dtype: np.dtype) -> tuple[SSAValue, SSAValue, int]:
-    """Gives scale, zero point (zeros of `dtype` if there is none) and axis, all normalised: one
-    scale for the whole tensor is a scalar, and the axis then is 1."""
+    """Reads scale, zero point (zeros of `dtype` if there is none) and axis in a normal form: one
+    scale for the whole tensor is a scalar, and the axis then is 1.
+    """
     if node.integer("block_size", 0) != 0:
         raise Unsupported("expected one scale per tensor or channel, found a block_size")
     given = node.integer("axis", 1)
@@ -73,7 +76,7 @@ def _grid(node: NodeReader, dtype: np.dtype) -> tuple[SSAValue, SSAValue, int]:
 
 
 def _scalar(node: NodeReader, index: int) -> SSAValue:
-    """Gives input `index`, a scalar or a vector of one element, as a scalar."""
+    """Reads input `index`, a scalar or a vector of one element, as a scalar."""
     source = node.source(index)
     if isinstance(source, Array):
         return node.constant(source.values().reshape(()) if source.size == 1 else source)
@@ -85,7 +88,7 @@ def _scalar(node: NodeReader, index: int) -> SSAValue:
 
 
 def write_conv(op: g.GraphOp, graph: GraphWriter) -> str:
-    """Conv for floats; ConvInteger and an addition for integers."""
+    """Writes a Conv for floats, or a ConvInteger and an addition for integers."""
     assert isinstance(op, g.ConvOp)
     window = {
         name: list(int_tuple(values))
@@ -108,7 +111,7 @@ def write_conv(op: g.GraphOp, graph: GraphWriter) -> str:
 
 
 def write_matmul(op: g.GraphOp, graph: GraphWriter) -> str:
-    """MatMul, or MatMulInteger for integers that are summed in wider ones."""
+    """Writes a MatMul, or a MatMulInteger for integers that are summed in wider ones."""
     assert isinstance(op, g.MatmulOp)
     if element(op.lhs) != element(op.result):
         return _integer_products("MatMulInteger", op.operands, graph)
@@ -118,8 +121,9 @@ def write_matmul(op: g.GraphOp, graph: GraphWriter) -> str:
 def _integer_products(
     op_type: str, factors: Sequence[SSAValue], graph: GraphWriter, **attributes: Any
 ) -> str:
-    """ConvInteger or MatMulInteger, which take 8 bits alone: of weights of 16 bits, one for each
-    term of 8 bits that they are the sum of."""
+    """Writes ConvInteger or MatMulInteger, which take 8 bits only: weights of 16 bits are split
+    into terms of 8 bits, with a node for each, and their results are added.
+    """
     x, weights = factors
     wide = constant_values(weights) if element(weights) == i16 else None
     if wide is None:
@@ -132,7 +136,9 @@ def _integer_products(
 
 
 def _terms_of_8_bits(wide: np.ndarray) -> list[np.ndarray]:
-    """Gives arrays of 8 bits with this sum: [300, -5] -> [127, -5], [127, 0], [46, 0]."""
+    """Splits an array into arrays of 8 bits with this sum: [300, -5] -> [127, -5], [127, 0], [46,
+    0].
+    """
     terms: list[np.ndarray] = []
     rest: np.ndarray = wide.astype(np.int32)
     while not terms or rest.any():
@@ -142,8 +148,9 @@ def _terms_of_8_bits(wide: np.ndarray) -> list[np.ndarray]:
 
 
 def write_sum_pool(op: g.GraphOp, graph: GraphWriter) -> str:
-    """Writes a ConvInteger with a kernel of ones for each channel, for ONNX has no sum of integers
-    in windows."""
+    """Writes a sum over windows as a ConvInteger with a kernel of ones for each channel, as ONNX
+    has no such sum of integers.
+    """
     assert isinstance(op, g.SumPoolOp)
     kernel, strides = int_tuple(op.kernel_shape), int_tuple(op.strides)
     dilations, pads = int_tuple(op.dilations), list(int_tuple(op.pads))
@@ -171,8 +178,9 @@ def write_requantize(op: g.GraphOp, graph: GraphWriter) -> str:
 
 
 def _write_float_half_even(op: g.RequantizeOp, graph: GraphWriter) -> str:
-    """Writes DequantizeLinear and QuantizeLinear, and what they cannot say (a scale for each
-    position) in single steps that round alike."""
+    """Writes DequantizeLinear and QuantizeLinear or, for a scale that varies by position, single
+    steps that round alike.
+    """
     placed = [_along_axis(scale, len(shape(op.input))) for scale in op.scales]
     before, after = placed if len(placed) == 2 else (None, None)
     zero_point = np.array(op.zero_point.value.data, dtype_of(op.to))
@@ -191,8 +199,9 @@ def _write_float_half_even(op: g.RequantizeOp, graph: GraphWriter) -> str:
 
 
 def _along_axis(scale: SSAValue, rank: int) -> tuple[np.ndarray, int] | None:
-    """Gives a constant scale as QuantizeLinear takes it: a scalar, or a vector along one axis; None
-    for one that varies along several."""
+    """Converts a constant scale to what QuantizeLinear takes: a scalar, or a vector along one axis;
+    None for one that varies along several.
+    """
     values = constant_values(scale)
     if values is None:
         return None
@@ -205,8 +214,9 @@ def _along_axis(scale: SSAValue, rank: int) -> tuple[np.ndarray, int] | None:
 
 
 def _write_fixed(op: g.RequantizeOp, rounding: g.FixedAttr, graph: GraphWriter) -> str:
-    """Exact 64-bit integer arithmetic. ONNX shifts unsigned integers only and its division rounds
-    towards zero, so the remainder is taken off first: Mod has the divisor's sign."""
+    """Writes exact 64-bit integer arithmetic. ONNX shifts unsigned integers only, and its division
+    rounds towards zero; so the remainder is subtracted first, by Mod, which has the divisor's sign.
+    """
     int64 = onnx.TensorProto.INT64
 
     def number(value: int) -> str:

@@ -1,4 +1,4 @@
-"""One ONNX node as graph ops: at import, and again when more is known of what it takes."""
+"""Reads one ONNX node as graph ops: at import, and again once more is known of its inputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFUSED = (Unsupported, VerifyException, TypeError, ValueError, LookupError, Ari
 
 
 class Made(NamedTuple):
-    """The outputs that a node becomes, and the ops other than constants that make them."""
+    """Holds the outputs that a node becomes, and the ops other than constants that make them."""
 
     outputs: Sequence[Value]
     emitted: Sequence[Operation]
@@ -37,8 +37,10 @@ def read_node(
     insert: Callable[[Operation], None],
     read: Read | None,
 ) -> Made:
-    """Gives the graph ops that stand for a node of this opset, by what reads its operator; `insert`
-    takes each as it is made. Raises one of `REFUSED`; ops may have been made by then."""
+    """Makes the graph ops that stand for a node of this opset, by the reader of its operator;
+    `insert` takes each op as it is made. Raises one of `REFUSED`, when ops may have been made
+    already.
+    """
     if read is None:
         raise NoForm("no graph op stands for this operator")
     default = node.domain in ("", "ai.onnx")
@@ -60,8 +62,9 @@ def read_node(
 def read_again(
     op: ForeignOp, sources: Sequence[Value | None]
 ) -> tuple[list[Operation], list[Value]] | None:
-    """Gives the ops, in no block yet, that an ONNX operator without graphs becomes on these inputs,
-    and its outputs that are there; None where no graph ops stand for it then."""
+    """Makes the ops, in no block yet, that an ONNX operator without graphs becomes on these inputs,
+    and the outputs that it has; None where no graph ops stand for it.
+    """
     if op.graphs:
         return None
     inputs = [f"input_{i}" if source is not None else "" for i, source in enumerate(sources)]

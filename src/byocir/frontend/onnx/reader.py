@@ -62,8 +62,9 @@ class NodeReader:
         return value
 
     def known(self, index: int) -> np.ndarray | None:
-        """Gives the values of input `index`, which must be known at import; None if it is
-        absent."""
+        """Reads the values of input `index`, which must be known at import; None if it is
+        absent.
+        """
         source = self.source(index)
         if source is None:
             return None
@@ -89,32 +90,32 @@ class NodeReader:
     # -- attributes
 
     def attribute(self, name: str, default: Any) -> Any:
-        """Gives an attribute as onnx gives it (strings are bytes), or the default."""
+        """Reads an attribute in onnx's form (strings are bytes), or gives the default."""
         self._read_attributes.add(name)
         return self._attributes.get(name, default)
 
     def integer(self, name: str, default: int) -> int:
-        """Gives an attribute that holds an integer."""
+        """Reads an attribute that holds an integer."""
         return int(self.attribute(name, default))
 
     def number(self, name: str, default: float) -> float:
-        """Gives an attribute that holds a number."""
+        """Reads an attribute that holds a number."""
         return float(self.attribute(name, default))
 
     def integers(self, name: str, default: Sequence[int]) -> list[int]:
-        """Gives an attribute that holds integers."""
+        """Reads an attribute that holds integers."""
         return [int(value) for value in self.attribute(name, default)]
 
     def text(self, name: str, default: str) -> str:
-        """Gives an attribute that holds a string."""
+        """Reads an attribute that holds a string."""
         return self.attribute(name, default.encode()).decode()
 
     def ignore(self, *names: str) -> None:
-        """Lets these attributes be there: they have no meaning for the values."""
+        """Allows these attributes, which have no effect on the values."""
         self._read_attributes.update(names)
 
     def check_all_read(self) -> None:
-        """Raises Unsupported for attributes and inputs that the entry did not ask for."""
+        """Raises Unsupported for attributes and inputs that the entry did not read."""
         for name in self._attributes:
             if name not in self._read_attributes:
                 raise Unsupported(f"expected no attribute {name}, found {self._attributes[name]!r}")
@@ -153,7 +154,7 @@ class NodeReader:
         return new.results
 
     def constant(self, values: np.ndarray | Array) -> SSAValue:
-        """Gives a constant of the program, located at the node that uses it."""
+        """Makes a constant of the program, located at the node that uses it."""
         new = ConstantOp.of(values, self.location)
         self.insert(new)
         return new.result

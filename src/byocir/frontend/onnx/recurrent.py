@@ -1,4 +1,4 @@
-"""Import and export of recurrent ops: absent operands are written out, time comes first."""
+"""Imports and exports recurrent ops: absent operands are written out, time comes first."""
 
 from __future__ import annotations
 

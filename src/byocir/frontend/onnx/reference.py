@@ -1,4 +1,4 @@
-"""onnx's own reference implementation, with types."""
+"""Runs onnx's own reference implementation, with types."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from byocir.vendor.engine import NotComputed, as_value
 
 
 class Reference:
-    """A model to be run by onnx's reference evaluator. Raises NotComputed if it has no
-    implementation of an operator."""
+    """Runs a model in onnx's reference evaluator. Raises NotComputed if that has no implementation
+    of an operator.
+    """
 
     def __init__(self, model: onnx.ModelProto) -> None:
         from onnx.reference import (
@@ -30,8 +31,9 @@ class Reference:
         self.inputs = [value.name for value in model.graph.input]
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Gives the outputs in order for the inputs by name: arrays, lists of values for sequences,
-        None for an absent optional. Raises NotComputed."""
+        """Computes the outputs in order for the inputs by name: arrays, lists of values for
+        sequences, None for an absent optional. Raises NotComputed.
+        """
         try:
             with quiet_on_nothing(feeds):
                 outputs = self._evaluator.run(None, dict(feeds))  # pyright: ignore[reportUnknownMemberType]
@@ -44,9 +46,10 @@ class Reference:
 
 @contextmanager
 def quiet_on_nothing(feeds: Mapping[str, Any]) -> Generator[None]:
-    """Keeps numpy's warnings of means and spreads of no elements from users, who get a NaN. Those
-    are no floating-point errors, so `np.errstate` does not reach them. Filters are global to the
-    process: they are touched only where there are such arrays, by one thread at a time."""
+    """Hides numpy's warnings of means and spreads of no elements, which give a NaN. `np.errstate`
+    does not reach them, as they are no floating-point errors. Filters are global to the process:
+    they are changed only where there are such arrays, by one thread at a time.
+    """
     if not any(isinstance(value, np.ndarray) and value.size == 0 for value in feeds.values()):
         yield
         return

@@ -1,4 +1,4 @@
-"""Import and export of resize."""
+"""Imports and exports Resize."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def read_resize(node: NodeReader) -> Value:
 
 
 def _given(node: NodeReader, index: int) -> list[float]:
-    """Gives the numbers of an input that must be a constant; an empty one is as good as none."""
+    """Reads the numbers of an input that must be a constant; an empty one counts as absent."""
     values = node.known(index)
     return [] if values is None else values.reshape(-1).tolist()
 
 
 def _sizes(node: NodeReader, axes: Sequence[int]) -> Mapping[str, PropertyValue]:
-    """Gives the properties `sizes` and, if these are what the node gives, `scales`."""
+    """Computes the property `sizes` and, if the node gives scales, `scales`."""
     x = node.shape(0)
     given_scales, given_sizes = _given(node, 2), _given(node, 3)
     wanted = given_scales or given_sizes

@@ -1,4 +1,4 @@
-"""The import of one graph: the model's own, or one inside a node."""
+"""Imports one graph: the model's own, or one inside a node."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from byocir.frontend.onnx.types import type_of, why_not_static
 
 
 class Context:
-    """The state that all graphs of an import share."""
+    """Holds the state that all graphs of an import share."""
 
     def __init__(self, loaded: Loaded, readers: Readers) -> None:
         self.readers = readers
@@ -60,11 +60,11 @@ class Context:
         """The types that the model itself gives for its values."""
 
     def opset(self, node: onnx.NodeProto) -> int:
-        """Gives the opset of a node's domain."""
+        """Finds the opset of a node's domain."""
         return self.opsets.get("" if node.domain == "ai.onnx" else node.domain, 1)
 
     def declared_type(self, name: str) -> Attribute:
-        """Gives the type that the model gives for a value."""
+        """Finds the type that the model declares for a value."""
         try:
             return type_of(self.declared.get(name, onnx.TypeProto()))
         except Unsupported:
@@ -72,7 +72,7 @@ class Context:
 
 
 class Scope:
-    """One graph: what each name stands for, and the block in the making."""
+    """Holds the import of one graph: the value of each name, and the block that is being built."""
 
     def __init__(
         self, context: Context, graph: onnx.GraphProto, outer: Scope | None = None
@@ -94,7 +94,7 @@ class Scope:
         self.values[name] = argument
 
     def run(self) -> list[SSAValue]:
-        """Imports all nodes; gives the graph's outputs."""
+        """Imports all nodes and gives the graph's outputs."""
         for node in self.graph.node:
             self._add_node(node)
         results: list[SSAValue] = []
@@ -117,7 +117,9 @@ class Scope:
         return constant.result
 
     def _value(self, name: str, user: onnx.NodeProto) -> Value | None:
-        """Looks up a name; gives None for the empty one. Weights are converted when used."""
+        """Looks up a name; None for the empty one. Weights are converted when they are first
+        used.
+        """
         if not name:
             return None
         if name in self.values:
@@ -137,7 +139,7 @@ class Scope:
         return constant if isinstance(constant, Array) else self._strings(constant, user)
 
     def constant_of(self, tensor: onnx.TensorProto | onnx.SparseTensorProto) -> Array | Strings:
-        """Gives the numbers or texts of an initializer."""
+        """Reads the numbers or texts of an initializer."""
         if isinstance(tensor, onnx.SparseTensorProto):
             return self.context.weights.dense(tensor)
         return self.context.weights.constant(tensor)
@@ -175,7 +177,7 @@ class Scope:
             self.values.update(zip(node.output, outputs, strict=False))
 
     def _known_at_import(self, node: onnx.NodeProto) -> Value | None:
-        """Gives the value of a Constant node that holds a tensor."""
+        """Reads the value of a Constant node that holds a tensor."""
         if node.op_type != "Constant" or node.domain not in ("", "ai.onnx"):
             return None
         if len(node.attribute) > 1:
@@ -195,7 +197,7 @@ class Scope:
         return None
 
     def _inline_branch(self, node: onnx.NodeProto, sources: Sequence[Value | None]) -> bool:
-        """Takes the branch of an If whose condition is known at import; tells if it is."""
+        """Imports the branch of an If whose condition is known at import; tells if it did."""
         if node.op_type != "If" or node.domain not in ("", "ai.onnx"):
             return False
         condition = sources[0] if sources else None
@@ -217,7 +219,7 @@ class Scope:
     def _read(
         self, node: onnx.NodeProto, sources: Sequence[Value | None]
     ) -> tuple[Sequence[Value] | None, str]:
-        """Gives the outputs of a node that graph ops stand for; else None, and why."""
+        """Reads a node as graph ops and gives its outputs; else None, and the reason."""
         reason = why_not_static(value.type for value in sources if value is not None)
         if reason and reader_of(node, self.context.readers) is not None:
             return None, reason
@@ -244,8 +246,7 @@ class Scope:
         return outputs, ""
 
     def _without_unused(self, node: onnx.NodeProto) -> onnx.NodeProto:
-        """Gives a node without its last outputs that nothing uses, such as the mask of a
-        Dropout."""
+        """Removes trailing outputs of a node that nothing uses, such as the mask of a Dropout."""
         kept = onnx.NodeProto()
         kept.CopyFrom(node)
         while len(kept.output) > 1 and kept.output[-1] not in self.context.used:
@@ -253,23 +254,25 @@ class Scope:
         return kept
 
     def _roll_back(self, before: Operation | None) -> None:
-        """Removes the ops behind this one."""
+        """Removes the ops after this one."""
         while (op := self.block.last_op) is not None and op is not before:
             erase(op)
 
     def _checked_reason(
         self, node: onnx.NodeProto, sources: Sequence[Value | None], reason: str
     ) -> str:
-        """Gives the reason, if the node is valid; raises ByocirError B105 if it is not. In the
-        graph of a node it may be: the branch for other inputs than those pinned does not run."""
+        """Gives the reason back if the node is valid; raises ByocirError B105 if it is not. An
+        invalid node is allowed in an inner graph, as the branch for inputs of other shapes than the
+        pinned ones does not run.
+        """
         inputs = {n: v for n, v in zip(node.input, sources, strict=False) if v is not None}
         if len(sources) == len(node.input) and why_invalid(node, inputs, self.context.opsets):
             self._invalid(node, reason)
         return reason
 
     def _invalid(self, node: onnx.NodeProto, reason: str) -> str:
-        """Gives the reason that a node is not valid; raises ByocirError B105 where it is sure to
-        run.
+        """Gives back the reason for which a node is not valid; raises ByocirError B105 with it
+        where the node is sure to run.
         """
         if not self.depth:
             raise unsupported(node, reason)
@@ -281,7 +284,7 @@ class Scope:
     def _foreign(
         self, node: onnx.NodeProto, sources: Sequence[Value | None], reason: str
     ) -> ForeignOp:
-        """Gives a foreign op for a node."""
+        """Makes a foreign op for a node."""
         node, sources, opset = self._newer(node, sources)
         try:
             attributes = attributes_of(node, self.context.weights)
@@ -318,15 +321,16 @@ class Scope:
         return op
 
     def _result_types(self, node: onnx.NodeProto, types: Sequence[Attribute]) -> list[Attribute]:
-        """Gives the types of the results that a node has."""
+        """Finds the types of the results that a node has."""
         named_types = zip(node.output, types, strict=True)
         return [self._type(name, type_) for name, type_ in named_types if name]
 
     def _foreign_types(
         self, node: onnx.NodeProto, sources: Sequence[Value | None], opset: int
     ) -> list[Attribute]:
-        """Gives the types of a node's results, as far as its inputs and what its graphs capture
-        tell. Raises Unsupported."""
+        """Infers the types of a node's results from its inputs and the values that its graphs
+        capture. Raises Unsupported.
+        """
         opsets = {**self.context.opsets, "": opset} if _is_default(node) else self.context.opsets
         inputs = {n: v for n, v in zip(node.input, sources, strict=True) if v is not None}
         for name in free_names(node):
@@ -338,8 +342,9 @@ class Scope:
     def _newer(
         self, node: onnx.NodeProto, sources: Sequence[Value | None]
     ) -> tuple[onnx.NodeProto, Sequence[Value | None], int]:
-        """Gives a node in the form of the working opset, if it has one of its own and can be
-        brought to it: then it goes out beside graph ops."""
+        """Adapts a node to the working opset if its operator changed since the node's own, so that
+        it can be exported beside graph ops; else leaves it.
+        """
         opset = self.context.opset(node)
         if opset >= OPSET or not _is_default(node) or same_form(node, opset, OPSET):
             return node, sources, opset
@@ -354,7 +359,7 @@ class Scope:
         return constant.result
 
     def _type(self, name: str, inferred: Attribute) -> Attribute:
-        """Gives the type of a foreign op's result: what the model gives where nothing else is
+        """Chooses the type of a foreign op's result: the declared one where nothing else is
         known.
         """
         declared = self.context.declared_type(name)
@@ -367,7 +372,7 @@ class Scope:
     def _graph(
         self, node: onnx.NodeProto, graph: onnx.GraphProto, operands: Sequence[SSAValue | None]
     ) -> Scope:
-        """Gives a graph inside a node."""
+        """Imports a graph inside a node."""
         inputs = [None if value is None else value.type for value in operands]
         types: list[Attribute] = []
         for index, value in enumerate(graph.input):
@@ -384,7 +389,7 @@ class Scope:
         return self._inner(graph, types)
 
     def _inner(self, graph: onnx.GraphProto, types: Sequence[Attribute]) -> Scope:
-        """Gives the scope of a graph inside, imported."""
+        """Makes the scope of a graph inside and imports it."""
         inner = Scope(self.context, graph, self)
         for value, type_ in zip(graph.input, types, strict=True):
             inner.add_argument(value.name, type_)

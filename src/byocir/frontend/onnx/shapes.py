@@ -1,4 +1,4 @@
-"""The shapes of a model's inputs: what the file says, completed by what the user pins."""
+"""Settles the shapes of a model's inputs: the file's own, completed by the pins of the user."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ Declared = list[int | str] | None
 def input_shapes(
     inputs: Sequence[onnx.ValueInfoProto], pins: Mapping[str, Sequence[int]]
 ) -> dict[str, Declared]:
-    """Gives the shape of each of these inputs. A symbolic size pinned for one input holds for all
-    inputs that name it. Raises ByocirError B106."""
+    """Settles the shape of each of these inputs. A symbolic size pinned for one input holds for all
+    inputs that name it. Raises ByocirError B106.
+    """
     declared = {value.name: _declared(value) for value in inputs}
     pins = _sizes(pins)
     for name in pins:
@@ -45,7 +46,9 @@ def input_shapes(
 
 
 def _sizes(pins: object) -> dict[str, list[int]]:
-    """Pins as lists of integers; raises ByocirError B106 for what the caller may have meant so."""
+    """Converts pins to lists of integers; raises ByocirError B106 for anything else, with what was
+    expected.
+    """
     if not isinstance(pins, Mapping):
         raise _not_shapes("a mapping of names to shapes", pins)
     found: dict[str, list[int]] = {}
@@ -74,7 +77,9 @@ def _declared(value: onnx.ValueInfoProto) -> Declared:
 
 
 def _check_pin(name: str, declared: Declared, pin: Sequence[int], symbols: dict[str, int]) -> None:
-    """Refuses a pin that the declared shape contradicts; collects the sizes it gives to names."""
+    """Refuses a pin that the declared shape contradicts; collects the sizes that it gives to
+    names.
+    """
     wrong = ByocirError(
         "B106", f"expected shape {_text(declared)} for input '{name}', found {_text(list(pin))}"
     )

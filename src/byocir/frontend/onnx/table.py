@@ -1,4 +1,4 @@
-"""THE op table: how each graph op and each ONNX operator correspond.
+"""Holds THE op table: how each graph op and each ONNX operator correspond.
 
 Import, export and evaluation all read it. To add an op that is one ONNX node, write one `regular`
 line; what needs code of its own names a `read` and a `write` function.
@@ -347,7 +347,9 @@ WRITERS = {entry.op: entry.write for entry in TABLE if entry.op and entry.write}
 
 
 def readers_of(operators: Sequence[Entry]) -> Readers:
-    """Gives the readers of the table and of these operators, whose first of a name counts."""
+    """Lists readers by operator: those of the table and those of these operators; the first of a
+    name counts.
+    """
     own = {each.onnx: each.read for each in reversed(operators) if each.read}
     return {**own, **READERS}
 
@@ -359,8 +361,9 @@ def reader_of(node: onnx.NodeProto, readers: Readers = READERS) -> Read | None:
 
 
 def writer_of(op: Operation) -> Write | None:
-    """Finds the entry that writes an op, in the table or among the operators of targets that are
-    known in this process; None for an op without an ONNX form."""
+    """Finds the entry that writes an op, in the table or among the operators of targets known in
+    this process; None for an op without an ONNX form.
+    """
     write = WRITERS.get(cast("type[g.GraphOp]", type(op)))
     if write is not None or op.name.startswith("graph."):
         return write

@@ -1,4 +1,6 @@
-"""ONNX's element types and tensors as numpy's; what we cannot hold is None or Unsupported."""
+"""Converts ONNX's element types and tensors to numpy's; None or Unsupported for those that byocir
+cannot hold.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +12,25 @@ from byocir.dialects.types import has_dtype, is_core
 
 
 class Unsupported(Exception):
-    """Part of a model that has no form at graph level, with the reason in one sentence."""
+    """Raised for a part of a model that has no form at graph level, with the reason in one
+    sentence.
+    """
 
 
 class NoForm(Unsupported):
-    """A node that no graph op stands for, though it may be valid."""
+    """Raised for a node that no graph op stands for, though it may be valid."""
 
 
 def numpy_dtype(data_type: int) -> np.dtype | None:
-    """Gives the numpy dtype of an element type (TensorProto.DataType), if graph ops compute on
-    it."""
+    """Finds the numpy dtype of an element type (TensorProto.DataType), if graph ops compute on
+    it.
+    """
     dtype = any_dtype(data_type)
     return dtype if dtype is not None and is_core(dtype) else None
 
 
 def any_dtype(data_type: int) -> np.dtype | None:
-    """Gives the numpy dtype of an element type (TensorProto.DataType), if tensors of it can be
+    """Finds the numpy dtype of an element type (TensorProto.DataType), if tensors of it can be
     held.
     """
     if data_type in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING):
@@ -38,26 +43,27 @@ def any_dtype(data_type: int) -> np.dtype | None:
 
 
 def type_name(data_type: int) -> str:
-    """Gives an element type as ONNX's documentation calls it."""
+    """Names an element type as ONNX's documentation does."""
     known = onnx.TensorProto.DataType
     return known.Name(data_type) if data_type in known.values() else f"type {data_type}"
 
 
 def array_of(tensor: onnx.TensorProto) -> Array:
-    """Gives the values of a tensor, without a copy where they are raw; raises Unsupported."""
+    """Reads the values of a tensor, without a copy where they are raw; raises Unsupported."""
     if any_dtype(tensor.data_type) is None:
         raise Unsupported(f"expected a tensor of numbers, found {type_name(tensor.data_type)}")
     return Array.of(values_of(tensor))
 
 
 def is_packed(dtype: np.dtype) -> bool:
-    """Tells if ONNX's raw data has several elements in one byte, which numpy's arrays have not."""
+    """Tells if ONNX's raw data puts several elements into one byte, which numpy's arrays do not."""
     return any(part in dtype.name for part in ("int2", "int4", "float4", "float6"))
 
 
 def values_of(tensor: onnx.TensorProto, raw: np.ndarray | None = None) -> np.ndarray:
-    """Gives the values of a tensor, of strings as objects; raises Unsupported if it is not
-    complete. If its bytes are not in it but in `raw`, it is of a dtype that is not packed."""
+    """Reads the values of a tensor, strings as objects; raises Unsupported if it is not complete.
+    Its bytes may be in `raw` in place of the tensor, for a dtype that is not packed.
+    """
     try:
         if raw is not None:
             return np.frombuffer(raw, any_dtype(tensor.data_type)).reshape(tuple(tensor.dims))

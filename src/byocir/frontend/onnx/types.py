@@ -1,4 +1,4 @@
-"""ONNX's types as MLIR's, and back."""
+"""Converts ONNX's types to MLIR's, and back."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ from byocir.frontend.onnx.writer import onnx_type
 
 
 def type_of(proto: onnx.TypeProto) -> Attribute:
-    """Gives the type that a TypeProto describes: sizes that it leaves open are dynamic, and what it
-    leaves out is unknown. Raises Unsupported for element types that ONNX does not have."""
+    """Converts a TypeProto: sizes that it leaves open are dynamic, and a type that it leaves out is
+    unknown. Raises Unsupported for element types that ONNX does not have.
+    """
     kind = proto.WhichOneof("value")
     if kind == "tensor_type":
         return _tensor(proto.tensor_type)
@@ -79,7 +80,7 @@ def _element(data_type: int) -> Attribute:
 
 
 def proto_of(type_: Attribute) -> onnx.TypeProto:
-    """Gives the TypeProto of a type; an empty one for a type that is not known."""
+    """Makes the TypeProto of a type; an empty one for an unknown type."""
     proto = onnx.TypeProto()
     if isinstance(type_, TensorType | UnrankedTensorType):
         _fill(proto.tensor_type, cast(Attribute, type_))

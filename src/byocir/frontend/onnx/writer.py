@@ -21,7 +21,7 @@ NodeAttribute = int | float | str | Sequence[int]
 
 
 def onnx_type(element: Attribute) -> int:
-    """ONNX's number of an element type (TensorProto.DataType)."""
+    """Gives ONNX's number of an element type (TensorProto.DataType)."""
     return onnx.helper.np_dtype_to_tensor_dtype(dtype_of(element))
 
 
@@ -36,12 +36,12 @@ def element(value: SSAValue) -> Attribute:
 
 
 def constant_values(value: SSAValue) -> np.ndarray | None:
-    """Gives the values of a constant; None if the value is computed."""
+    """Reads the values of a constant; None if the value is computed."""
     return value.owner.value.data.values() if isinstance(value.owner, ConstantOp) else None
 
 
 def _attribute(name: str, value: NodeAttribute) -> onnx.AttributeProto:
-    """Gives an attribute; a list without elements is one of integers."""
+    """Makes an attribute; a list without elements is one of integers."""
     empty = isinstance(value, Sequence) and not isinstance(value, str) and not value
     kind = onnx.AttributeProto.INTS if empty else None
     return onnx.helper.make_attribute(name, value, attr_type=kind)
@@ -49,7 +49,7 @@ def _attribute(name: str, value: NodeAttribute) -> onnx.AttributeProto:
 
 @dataclass
 class GraphWriter:
-    """The ONNX graph in the making: names of values, nodes, initializers."""
+    """Builds an ONNX graph: names of values, nodes, initializers."""
 
     nodes: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
     initializers: dict[str, onnx.TensorProto] = field(default_factory=dict[str, onnx.TensorProto])
@@ -65,14 +65,15 @@ class GraphWriter:
         self._arrays: dict[Array, str] = {}
 
     def inner(self) -> GraphWriter:
-        """Gives the writer of a graph inside a node: it has nodes and constants of its own, and
-        sees all names outside."""
+        """Makes the writer of a graph inside a node: it has nodes and constants of its own, and
+        sees all names outside.
+        """
         made = GraphWriter(prefix=self.prefix, versioned=self.versioned, notes=self.notes)
         made._names, made._taken = self._names.new_child(), self._taken
         return made
 
     def fresh(self, wanted: str) -> str:
-        """Gives a name that nothing has yet: the wanted one, numbered if need be."""
+        """Makes an unused name: the wanted one, with a number added if it is taken."""
         name, count = wanted, 0
         while name in self._taken:
             count += 1
@@ -81,18 +82,21 @@ class GraphWriter:
         return name
 
     def bind(self, value: SSAValue, name: str) -> None:
-        """Gives a value its name from here on."""
+        """Sets the name of a value."""
         self._names[value] = name
 
     def name(self, value: SSAValue) -> str:
-        """Gives the ONNX name of a value; a constant becomes an initializer when it is first
-        used."""
+        """Finds the ONNX name of a value; a constant becomes an initializer when it is first
+        used.
+        """
         if value not in self._names and isinstance(value.owner, ConstantOp):
             self._names[value] = self.array(value.owner.value.data)
         return self._names[value]
 
     def array(self, values: np.ndarray | Array) -> str:
-        """Gives the name of an initializer with these values; equal ones are written once."""
+        """Makes an initializer with these values and gives its name; equal ones are written
+        once.
+        """
         array = values if isinstance(values, Array) else Array.of(values)
         if array not in self._arrays:
             name = self.fresh(f"constant_{len(self._arrays)}")
@@ -101,16 +105,18 @@ class GraphWriter:
         return self._arrays[array]
 
     def node(self, op_type: str, inputs: Sequence[str], **attributes: NodeAttribute) -> str:
-        """Gives a new node of the default domain with one output; gives its name. Inputs that are
-        absent are empty names."""
+        """Adds a node of the default domain with one output and gives that output's name. Absent
+        inputs are empty names.
+        """
         (output,) = self.node_of(op_type, inputs, 1, **attributes)
         return output
 
     def node_of(
         self, op_type: str, inputs: Sequence[str], outputs: int, **attributes: NodeAttribute
     ) -> Sequence[str]:
-        """Gives a new node with so many outputs; gives their names. An operator of another domain
-        is `domain.operator`."""
+        """Adds a node with so many outputs and gives their names. An operator of another domain is
+        `domain.operator`.
+        """
         inputs = list(inputs)
         while inputs and not inputs[-1]:
             inputs.pop()

@@ -1,4 +1,4 @@
-"""JSON as code: what a target got, as data that any language can read.
+"""Writes and runs JSON as code: what a target got, as data that any language can read.
 
 ```python
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Attributes of ops as typed JSON, and back.
+"""Converts attributes of ops to typed JSON, and back.
 
 | `type` | `value` |
 | --- | --- |
@@ -37,8 +37,9 @@ Json = Any
 
 
 def attribute_to_json(attribute: Attribute, constants: dict[str, Array]) -> dict[str, Json]:
-    """Gives an attribute as typed JSON; arrays are filed in `constants` under their digest. Raises
-    TypeError for an attribute that has no form."""
+    """Converts an attribute to typed JSON; arrays are put in `constants` under their digest. Raises
+    TypeError for an attribute that has no form.
+    """
     match attribute:
         case IntegerAttr():
             value = bool(attribute.value.data) if attribute.type == i1 else attribute.value.data
@@ -65,8 +66,9 @@ def attribute_to_json(attribute: Attribute, constants: dict[str, Array]) -> dict
 
 
 def attribute_from_json(data: Mapping[str, Json], constants: Mapping[str, Array]) -> Attribute:
-    """Gives the attribute of typed JSON. Raises ValueError, KeyError or TypeError for what is
-    none."""
+    """Converts typed JSON to an attribute. Raises ValueError, KeyError or TypeError for JSON that
+    stands for none.
+    """
     kind, value = data["type"], data["value"]
     match kind:
         case "string":
@@ -88,8 +90,9 @@ def attribute_from_json(data: Mapping[str, Json], constants: Mapping[str, Array]
 
 
 def python_value(data: Mapping[str, Json], constants: Mapping[str, Array]) -> Any:
-    """Reads typed JSON for a kernel: as a number, a text, a tuple of numbers, a read-only array,
-    or the dictionary of a rounding."""
+    """Reads typed JSON for a kernel: as a number, a text, a tuple of numbers, a read-only array, or
+    the dictionary of a rounding.
+    """
     kind, value = data["type"], data["value"]
     if kind == "constant":
         return constants[value].values()
@@ -107,12 +110,12 @@ def _typed(kind: str, value: Json) -> dict[str, Json]:
 
 
 def _number(value: float) -> int | float | str:
-    """Gives a number that JSON can hold."""
+    """Converts a number to one that JSON can hold: NaN and infinities become text."""
     return value if math.isfinite(value) else str(value)
 
 
 def _parsed(value: float | str) -> int | float:
-    """Gives the number of `_number`."""
+    """Converts a number back that `_number` gave."""
     return float(value) if isinstance(value, str) else value
 
 

@@ -1,4 +1,4 @@
-"""Region functions to JSON: typed, versioned, the same bytes for the same module.
+"""Writes region functions as JSON: typed, versioned, and with the same bytes for the same module.
 
 `program.json` holds every function of a target as numbered values and steps over them, as
 `program.schema.json` describes it; `constants.safetensors` holds all arrays by digest, each once.
@@ -38,7 +38,7 @@ Json = dict[str, Any]
 
 
 def json_blobs(module: ModuleOp, symbols: Sequence[str], target: ArgSpec) -> dict[str, bytes]:
-    """Gives the functions of these names as two blobs, `program.json` and `constants.safetensors`.
+    """Writes the functions of these names as two blobs, `program.json` and `constants.safetensors`.
 
     `target` is the target with all its options, for the record. Raises ByocirError B360 for a
     function that holds other than graph ops, B107 for a constant whose values are absent.
@@ -65,7 +65,7 @@ def json_blobs(module: ModuleOp, symbols: Sequence[str], target: ArgSpec) -> dic
 
 
 def _text(data: Any, indent: str = "") -> str:
-    """JSON that people can read, too: what fits into a line is on one."""
+    """Writes JSON that people can read, too: what fits into a line is on one line."""
     line = json.dumps(data, sort_keys=True, allow_nan=False)
     if len(indent) + len(line) <= LINE_LENGTH or not isinstance(data, dict | list):
         return line

@@ -1,4 +1,4 @@
-"""Numpy kernels for every graph op, derived from the evaluator: an op has one meaning."""
+"""Makes Numpy kernels for every graph op from the evaluator, so that an op has one meaning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GRAPH_OPS: dict[str, type[GraphOp]] = {
 
 
 def evaluated(step: Step, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-    """Computes a step of one graph op by the evaluator, which is imported when it is needed."""
+    """Computes a step of one graph op by the evaluator, which is imported at the first call."""
     from byocir.evaluate.graph_ops import evaluate_graph_op
 
     return evaluate_graph_op(_op(step), inputs)
@@ -33,7 +33,7 @@ def evaluated(step: Step, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
 
 @lru_cache(maxsize=4096)
 def _op(step: Step) -> GraphOp:
-    """Gives the graph op of a step, on arguments of a block of its own."""
+    """Makes the graph op of a step, on arguments of a block of its own."""
     block = Block(arg_types=[_type(value) for value in step.input_types])
     op = GRAPH_OPS[step.name].create(
         operands=block.args,

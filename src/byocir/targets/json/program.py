@@ -1,4 +1,4 @@
-"""Programs in JSON, read back: what a runtime walks over.
+"""Reads programs in JSON as the objects that a runtime walks over.
 
 | code | what is wrong |
 | --- | --- |
@@ -61,7 +61,7 @@ class Step:
 
     @cached_property
     def attributes(self) -> Mapping[str, Any]:
-        """An op's attributes as plain values: numbers, texts, tuples, arrays."""
+        """The op's attributes as plain values: numbers, texts, tuples, arrays."""
         return {name: python_value(data, self.constants) for name, data in self.typed.items()}
 
 
@@ -78,14 +78,15 @@ class Function:
 
 @dataclass(frozen=True)
 class Program:
-    """All functions that a target got, by symbol."""
+    """Holds all functions that a target got, by symbol."""
 
     functions: Mapping[str, Function]
 
     @staticmethod
     def read(blobs: Mapping[str, bytes]) -> Program:
         """Reads the program of a target's blobs. Raises ByocirError B361 or, for the constants,
-        B108 and B122."""
+        B108 and B122.
+        """
         for name in (PROGRAM, CONSTANTS):
             if name not in blobs:
                 raise ByocirError("B361", f"expected {name} in the package, found none")
@@ -108,7 +109,7 @@ class Program:
 
 @contextmanager
 def _as_written() -> Generator[None, None, None]:
-    """Raises one user error for whatever is wrong with a program."""
+    """Raises ByocirError B361 for any error that a wrong program causes inside."""
     try:
         yield
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
@@ -120,7 +121,7 @@ def _as_written() -> Generator[None, None, None]:
 
 
 class _Reader:
-    """Reads one function; a step may use only values that are there before it."""
+    """Reads one function; a step may use only values that were made before it."""
 
     def __init__(self, data: Json, constants: Mapping[str, Array]) -> None:
         self.data = data
@@ -176,7 +177,7 @@ class _Reader:
         return tuple(numbers)
 
     def _used(self, numbers: Sequence[int], where: str) -> tuple[int, ...]:
-        """Gives the indices of values that are known where they are used."""
+        """Checks that values are known where they are used, and gives their indices."""
         for number in self._indices(numbers):
             if number not in self._known:
                 raise ValueError(f"value {number} used by {where} before it is there")

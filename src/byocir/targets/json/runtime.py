@@ -38,9 +38,10 @@ Runner = Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]
 
 
 def json_runner(blobs: Mapping[str, bytes], kernels: Kernels) -> Runner:
-    """Makes the runner of the functions in a target's blobs: a symbol and inputs give outputs.
+    """Makes the runner of the functions in a target's blobs, called with a symbol and inputs.
     Raises ByocirError B361 for blobs that byocir did not write, B362 where a kernel is missing;
-    running raises B302, B310 and B363."""
+    running raises B302, B310 and B363.
+    """
     program = Program.read(blobs)
     for function in program.functions.values():
         _check_kernels(function.steps, kernels)
@@ -69,7 +70,9 @@ def _check_kernels(steps: Iterable[Step], kernels: Kernels) -> None:
 
 
 def _leaves(steps: Iterable[Step], kernels: Kernels) -> Iterator[Step]:
-    """Gives the steps that run in one go."""
+    """Yields the steps that one kernel runs: composites without a kernel are replaced by their
+    ops.
+    """
     for step in steps:
         if step.steps and step.name not in kernels:
             yield from _leaves(step.steps, kernels)

@@ -1,4 +1,4 @@
-"""The `json` target, and the base class of targets whose code is JSON."""
+"""Defines the `json` target, and the base class of targets whose code is JSON."""
 
 from __future__ import annotations
 
@@ -83,14 +83,15 @@ def _full(name: str) -> str:
 
 @cache
 def _single(name: str) -> Composite:
-    """Gives one op, whatever its operands and attributes."""
+    """Makes a composite of one op, with any operands and attributes."""
     return Composite(name.removeprefix("graph."), (AnyOperandsPattern(name),))
 
 
 @cache
 def _like(name: str) -> tuple[Composite, ...]:
-    """Gives the graph-level composites of a target, or the one of this name, under names of ours.
-    Raises ByocirError B210 for an unknown target, ValueError for an unknown composite."""
+    """Copies the graph-level composites of a target, or the one of this name, under names of this
+    target. Raises ByocirError B210 for an unknown target, ValueError for an unknown composite.
+    """
     target = name.partition(".")[0]
     taker = find_class(target).from_spec(ArgSpec(target, {}))
     theirs = [composite.of_target(target) for composite in taker.composites()]

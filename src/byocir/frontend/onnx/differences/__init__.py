@@ -27,8 +27,9 @@ TABLE = (*WINDOWS, *MOVEMENT, *NUMBERS)
 def differences(
     node: onnx.NodeProto, inputs: Sequence[Any], opset: int, against: Reference
 ) -> list[Difference]:
-    """Gives the rows that allow a node's results to differ from those of `against`, for these
-    inputs (in the node's order, None for absent ones) and its domain's opset."""
+    """Lists the rows that allow a node's results to differ from those of `against`, for these
+    inputs (in the node's order, None for absent ones) and its domain's opset.
+    """
     call, name = OperatorCall(node, inputs, opset), named(node)
     return [
         row for row in TABLE if name in row.operators and getattr(row, against) and row.holds(call)

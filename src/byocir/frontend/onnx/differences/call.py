@@ -1,4 +1,4 @@
-"""An ONNX node together with the values that it is given."""
+"""Holds an ONNX node together with the values that it is given."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ class OperatorCall:
         }
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Gives the value of an attribute, text as `str`; the default where the node has none."""
+        """Reads an attribute, text as `str`; gives the default where the node has none."""
         value = self._attributes.get(name, default)
         return value.decode() if isinstance(value, bytes) else value
 
     def array(self, index: int) -> np.ndarray | None:
-        """Gives an input that is an array; None for others and for those that are absent."""
+        """Gives an input if it is an array; None for another or an absent one."""
         value = self._inputs[index] if index < len(self._inputs) else None
         return cast(np.ndarray, value) if isinstance(value, np.ndarray) else None
 
     def numbers(self, name: str, index: int) -> list[int] | None:
-        """Integers that newer opsets take as an input and older ones as an attribute."""
+        """Reads integers that newer opsets take as an input and older ones as an attribute."""
         array = self.array(index)
         if array is not None:
             return [int(each) for each in array.ravel()]
@@ -59,16 +59,16 @@ class OperatorCall:
 
     @property
     def arrays(self) -> list[np.ndarray]:
-        """All inputs that are arrays."""
+        """Lists all inputs that are arrays."""
         return [cast(np.ndarray, each) for each in self._inputs if isinstance(each, np.ndarray)]
 
     @property
     def is_same_padded(self) -> bool:
-        """The pads are to give one window for each stride."""
+        """Tells if the node asks for pads that give one window for each stride."""
         return str(self.attribute("auto_pad", "NOTSET")).startswith("SAME")
 
     def axes(self) -> list[PoolAxis]:
-        """Gives the windows of a pool or a convolution along each spatial dimension."""
+        """Describes the windows of a pool or a convolution along each spatial dimension."""
         x, weight = self.array(0), self.array(1)
         assert x is not None
         sizes: Shape = x.shape[2:]
@@ -92,7 +92,9 @@ class OperatorCall:
         return axis._replace(before=before, after=after)
 
     def starts(self, axis: PoolAxis) -> range:
-        """Gives the positions at which windows along a dimension begin; the first element is 0."""
+        """Lists the positions at which windows along a dimension begin; the first element is at
+        0.
+        """
         free = axis.size + axis.before + axis.after - axis.extent
         count = free // axis.stride + 1
         if self.attribute("ceil_mode", 0) and count * axis.stride < axis.size + axis.before:
@@ -101,5 +103,5 @@ class OperatorCall:
 
 
 def _value(given: Any) -> Any:
-    """Gives a value with numpy's scalars as arrays."""
+    """Turns numpy's scalars into arrays; leaves other values as they are."""
     return np.asarray(cast(Any, given)) if isinstance(given, np.generic) else given

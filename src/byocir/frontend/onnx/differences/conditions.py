@@ -1,4 +1,4 @@
-"""The conditions of rows, on a node and its values."""
+"""Tests a node and its values for the conditions of rows."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def both(first: Condition, second: Condition) -> Condition:
 
 
 def _floats(call: OperatorCall) -> list[NDArray[np.float64]]:
-    """All inputs that hold floats."""
+    """Lists all inputs that hold floats."""
     kinds = [array for array in call.arrays if is_floating(array)]
     return [array.astype(np.float64) for array in kinds]
 
 
 def is_floating(array: np.ndarray) -> bool:
-    """An array of floats, those that numpy does not know itself included."""
+    """Tells if an array holds floats, of numpy's types or of others such as bf16."""
     return array.dtype.kind == "f" or "float" in array.dtype.name
 
 
@@ -57,18 +57,18 @@ def is_not_finite(call: OperatorCall) -> bool:
 
 
 def is_same_dilated(call: OperatorCall) -> bool:
-    """SAME pads for windows with holes."""
+    """Windows have holes, and SAME pads."""
     return call.is_same_padded and any(axis.dilation > 1 for axis in call.axes())
 
 
 def is_same_lower_odd(call: OperatorCall) -> bool:
-    """SAME pads, one more in front than behind, along one dimension."""
+    """SAME pads are odd along one dimension, with one more in front than behind."""
     axes = call.axes() if call.attribute("auto_pad") == "SAME_LOWER" else []
     return len(axes) == 1 and axes[0].before > axes[0].after
 
 
 def is_same_sparse(call: OperatorCall) -> bool:
-    """SAME pads where windows leave elements out, so that there is less than nothing to pad."""
+    """SAME pads are asked for where windows leave elements out, so that pads would be negative."""
     if not call.is_same_padded:
         return False
     return any(
@@ -78,7 +78,9 @@ def is_same_sparse(call: OperatorCall) -> bool:
 
 
 def is_same_short(call: OperatorCall) -> bool:
-    """SAME pads of a transposed convolution that gives less than a stride for each element."""
+    """SAME pads are asked for in a transposed convolution that gives less than a stride for each
+    element.
+    """
     axes = call.axes()
     extra = call.attribute("output_padding", [0] * len(axes))
     return call.is_same_padded and any(
@@ -87,13 +89,13 @@ def is_same_short(call: OperatorCall) -> bool:
 
 
 def is_valid_dilated(call: OperatorCall) -> bool:
-    """No pads, for windows with holes, by `auto_pad`."""
+    """Windows have holes, and `auto_pad` asks for no pads."""
     is_valid = call.attribute("auto_pad") == "VALID"
     return is_valid and any(each > 1 for each in call.attribute("dilations", []))
 
 
 def is_no_image(call: OperatorCall) -> bool:
-    """There are not two spatial dimensions."""
+    """The number of spatial dimensions is not two."""
     x = call.array(0)
     return x is not None and x.ndim != 4
 
@@ -108,17 +110,17 @@ def has_window_of_padding(call: OperatorCall) -> bool:
 
 
 def counts_no_pads(call: OperatorCall) -> bool:
-    """Pads do not count in the mean."""
+    """Pads are not counted in the mean."""
     return not call.attribute("count_include_pad", 0)
 
 
 def counts_pads(call: OperatorCall) -> bool:
-    """Pads count in the mean."""
+    """Pads are counted in the mean."""
     return not counts_no_pads(call)
 
 
 def has_window_of_least(call: OperatorCall) -> bool:
-    """A window may hold -infinity alone."""
+    """A window may hold -infinity only."""
     x = call.array(0)
     return x is not None and is_floating(x) and bool(np.isneginf(x.astype(np.float64)).any())
 
@@ -138,19 +140,19 @@ def is_grouped(call: OperatorCall) -> bool:
 
 
 def has_more_channels_than_images(call: OperatorCall) -> bool:
-    """`[N,C,…]` where C is greater than N."""
+    """C is greater than N in an input `[N,C,…]`."""
     x = call.array(0)
     return x is not None and x.ndim > 1 and x.shape[1] > x.shape[0]
 
 
 def has_signs_to_drop(call: OperatorCall) -> bool:
-    """The 1-norm of numbers below zero."""
+    """Numbers below zero have a 1-norm taken."""
     x = call.array(0)
     return call.attribute("p", 2) == 1 and x is not None and bool((x < 0).any())
 
 
 def has_holes_not_finite(call: OperatorCall) -> bool:
-    """Windows with holes, and a NaN or an infinity in the inputs."""
+    """Windows have holes, and the inputs hold a NaN or an infinity."""
     return any(each > 1 for each in call.attribute("dilations", [])) and is_not_finite(call)
 
 
@@ -158,7 +160,7 @@ def has_holes_not_finite(call: OperatorCall) -> bool:
 
 
 def ends_at_greatest(call: OperatorCall) -> bool:
-    """A slice goes backwards from, or to, an end that is the greatest integer there is."""
+    """A slice goes backwards, and one of its ends is the greatest integer of its type."""
     ends, steps = call.numbers("ends", 2), call.numbers("steps", 4)
     greatest = (2**31 - 1, 2**63 - 1)
     return any(
@@ -195,17 +197,17 @@ def is_cubic(call: OperatorCall) -> bool:
 
 
 def interpolates_not_finite(call: OperatorCall) -> bool:
-    """A NaN or an infinity among elements that are not just copied."""
+    """A NaN or an infinity is among elements that are interpolated, not just copied."""
     return interpolates(call) and is_not_finite(call)
 
 
 def copies_not_finite(call: OperatorCall) -> bool:
-    """A NaN or an infinity among elements of which the nearest is taken."""
+    """A NaN or an infinity is among elements of which the nearest is taken."""
     return not interpolates(call) and is_not_finite(call)
 
 
 def crops_what_keeps_its_size(call: OperatorCall) -> bool:
-    """A part is taken of a dimension that is as large in the result."""
+    """A dimension is cropped, and has the same size in the result."""
     x = call.array(0)
     if x is None:
         return False
@@ -223,7 +225,7 @@ def is_old_and_shrinks(call: OperatorCall) -> bool:
 
 
 def has_corners_between(call: OperatorCall) -> bool:
-    """Corners are aligned, and a scale gives a size that is no whole number."""
+    """Corners are aligned, and a scale gives a size that is not a whole number."""
     x, scales = call.array(0), call.array(2)
     if call.attribute("coordinate_transformation_mode") != "align_corners":
         return False
@@ -234,12 +236,12 @@ def has_corners_between(call: OperatorCall) -> bool:
 
 
 def is_given(index: int) -> Condition:
-    """Holds where this input is there."""
+    """Holds where this input is present."""
     return lambda call: call.array(index) is not None
 
 
 def takes_extremes(call: OperatorCall) -> bool:
-    """Elements that meet are joined by `max` or `min`."""
+    """Updates of the same element are joined by `max` or `min`."""
     return call.attribute("reduction") in ("max", "min")
 
 
@@ -254,7 +256,7 @@ def is_unsorted_along(call: OperatorCall) -> bool:
 
 
 def shows_masked_scores(call: OperatorCall) -> bool:
-    """The scores of an Attention, as they are once masked, are an output."""
+    """One output of an Attention is its scores after the mask."""
     is_wanted = len(call.node.output) > 3 and bool(call.node.output[3])
     return is_wanted and call.attribute("qk_matmul_output_mode", 0) == 2
 
@@ -296,7 +298,7 @@ def _fits(values: NDArray[np.float64], limits: np.iinfo) -> bool:
 
 
 def casts_beyond(call: OperatorCall) -> bool:
-    """Floats that the integers of the result do not hold are cast to them."""
+    """Floats are cast to integers whose type cannot hold them."""
     x, like = call.array(0), call.array(1)
     if x is None or not is_floating(x):
         return False
@@ -307,7 +309,7 @@ def casts_beyond(call: OperatorCall) -> bool:
 
 
 def raises_beyond(call: OperatorCall) -> bool:
-    """An integer to a power that its type does not hold, or to a negative one."""
+    """An integer is raised to a power that its type does not hold, or to a negative one."""
     base, exponent = call.array(0), call.array(1)
     if base is None or exponent is None or base.dtype.kind not in "iu":
         return False
@@ -348,7 +350,7 @@ def has_no_dimensions(call: OperatorCall) -> bool:
 
 
 def names_no_axes(call: OperatorCall) -> bool:
-    """The axes are given, and are none."""
+    """The axes are given as an empty list."""
     axes = call.array(1)
     return axes is not None and axes.size == 0
 
@@ -363,7 +365,7 @@ def has_shorter_sequences(call: OperatorCall) -> bool:
 
 
 def keeps_aspect_of_axes_from_behind(call: OperatorCall) -> bool:
-    """The aspect ratio of axes is kept that are counted from the last."""
+    """The aspect ratio is kept, of axes that are counted from the last."""
     axes: list[int] = call.attribute("axes") or []
     return (
         call.attribute("keep_aspect_ratio_policy", "stretch") != "stretch" and min([0, *axes]) < 0
@@ -371,7 +373,7 @@ def keeps_aspect_of_axes_from_behind(call: OperatorCall) -> bool:
 
 
 def is_nearest_by_a_step(call: OperatorCall) -> bool:
-    """The nearest element is another if the coordinate is computed in 32 bits."""
+    """Another element is the nearest if the coordinate is computed in 32 bits."""
     if call.attribute("mode", "nearest") != "nearest":
         return False
     narrow, wide = (_coordinates(call, kind) for kind in (np.float32, np.float64))
@@ -381,19 +383,21 @@ def is_nearest_by_a_step(call: OperatorCall) -> bool:
 
 
 def lies_just_behind(call: OperatorCall) -> bool:
-    """A coordinate is so close behind that of an element that a larger one would be the same."""
+    """A coordinate lies by less than 2^-40 behind that of an element."""
     return any(((x > np.floor(x)) & (x - np.floor(x) < 2.0**-40)).any() for x in _coordinates(call))
 
 
 def crops_by_halves(call: OperatorCall) -> bool:
-    """The part to be taken is told by floats of 16 bits."""
+    """The part to be cropped is given in floats of 16 bits."""
     roi = call.array(1)
     is_cropped = call.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
     return is_cropped and roi is not None and roi.dtype.itemsize == 2
 
 
 def _parts(call: OperatorCall, rank: int) -> list[tuple[float, float]]:
-    """Lists for each dimension that is resized the begin and end of the part that is taken."""
+    """Lists, for each dimension that is resized, the begin and the end of the part that is
+    taken.
+    """
     roi = call.array(1)
     if roi is None or call.attribute("coordinate_transformation_mode") != "tf_crop_and_resize":
         return [(0.0, 1.0)] * rank
@@ -402,7 +406,7 @@ def _parts(call: OperatorCall, rank: int) -> list[tuple[float, float]]:
 
 
 def _scaled(call: OperatorCall, x: np.ndarray) -> list[tuple[int, int, float]]:
-    """Lists for each dimension that is resized its size, the size to be, and the scale."""
+    """Lists, for each dimension that is resized, its size, its new size and the scale."""
     index = 1 if call.opset < 11 or call.node.op_type == "Upsample" else 2
     scales, sizes = call.array(index), call.array(3)
     axes: list[int] = call.attribute("axes") or list(range(x.ndim))
@@ -418,7 +422,7 @@ def _scaled(call: OperatorCall, x: np.ndarray) -> list[tuple[int, int, float]]:
 
 
 def _coordinates(call: OperatorCall, kind: type = np.float64) -> list[NDArray[Any]]:
-    """Lists for each dimension that is resized the coordinates, in arithmetic of a kind."""
+    """Lists, for each dimension that is resized, the coordinates, computed in this float type."""
     x = call.array(0)
     if x is None:
         return []
@@ -429,7 +433,7 @@ def _coordinates(call: OperatorCall, kind: type = np.float64) -> list[NDArray[An
 
 
 def _nearest(call: OperatorCall, x: NDArray[Any]) -> NDArray[np.int64]:
-    """Indices of the nearest elements to some coordinates."""
+    """Finds the indices of the elements nearest to some coordinates."""
     mode, half = call.attribute("nearest_mode", "round_prefer_floor"), x.dtype.type(0.5)
     if mode == "floor" or call.opset < 11:
         return np.floor(x).astype(np.int64)
@@ -465,7 +469,7 @@ def has_zero_points_of_rows(call: OperatorCall) -> bool:
 
 
 def reduces_beyond(call: OperatorCall) -> bool:
-    """Integers are added or multiplied to what their type may not hold."""
+    """Integers are added or multiplied to a result that their type may not hold."""
     x = call.array(0)
     if x is None or x.dtype.kind not in "iu" or not x.size:
         return False
@@ -478,19 +482,19 @@ def reduces_beyond(call: OperatorCall) -> bool:
 
 
 def widens_squares(call: OperatorCall) -> bool:
-    """The squares of integers are of another type as numpy adds them."""
+    """The squares of integers change their type as numpy adds them."""
     x = call.array(0)
     return x is not None and x.dtype.name in ("int32", "uint32")
 
 
 def has_nan_halves(call: OperatorCall) -> bool:
-    """A NaN among floats of 16 bits."""
+    """Floats of 16 bits hold a NaN."""
     x = call.array(0)
     return has_nan(call) and x is not None and x.dtype.itemsize == 2
 
 
 def leaves_one_of_several(call: OperatorCall) -> bool:
-    """One element is left of several, where coordinates are those of `pytorch_half_pixel`."""
+    """A dimension shrinks to one element, where coordinates are those of `pytorch_half_pixel`."""
     x = call.array(0)
     how = call.attribute("coordinate_transformation_mode", "half_pixel")
     if x is None or how != "pytorch_half_pixel":
@@ -504,18 +508,18 @@ def shows_an_old_mask(call: OperatorCall) -> bool:
 
 
 def has_zero_points_of_channels(call: OperatorCall) -> bool:
-    """The weights have a zero point for each channel, where there are not two dimensions."""
+    """The weights have a zero point for each channel, and their rank is not two."""
     x, channels = call.array(0), call.array(3)
     return x is not None and x.ndim != 4 and channels is not None and channels.size > 1
 
 
 def is_wide(call: OperatorCall) -> bool:
-    """Integers that floats of 64 bits do not hold."""
+    """Floats of 64 bits do not hold the integers exactly."""
     return any(float(np.abs(x.astype(np.float64)).max()) > 2.0**53 for x in _integers(call))
 
 
 def multiplies_wide(call: OperatorCall) -> bool:
-    """Integers whose products add up to more than their type, or floats of 64 bits, hold."""
+    """Products of integers add up to more than their type, or floats of 64 bits, hold."""
     integers = _integers(call)
     most = min([2.0**53, *(float(np.iinfo(x.dtype).max) for x in integers)])
     count = 1.0
@@ -525,13 +529,13 @@ def multiplies_wide(call: OperatorCall) -> bool:
 
 
 def is_unsigned(call: OperatorCall) -> bool:
-    """Integers of 32 or 64 bits without a sign."""
+    """The first input holds unsigned integers of 32 or 64 bits."""
     x = call.array(0)
     return x is not None and x.dtype.name in ("uint32", "uint64")
 
 
 def _integers(call: OperatorCall) -> list[np.ndarray]:
-    """All inputs that hold integers, and some."""
+    """Lists all inputs that hold integers and are not empty."""
     return [x for x in call.arrays if x.dtype.kind in "iu" and x.size]
 
 
@@ -552,7 +556,7 @@ def crops_an_odd_number(call: OperatorCall) -> bool:
 
 
 def collects_scalars(call: OperatorCall) -> bool:
-    """A loop collects scalars, or values whose shape its body does not tell."""
+    """A loop collects scalars, or values whose shape its body does not declare."""
     collected = call.attribute("body").output[len(call.node.input) - 1 :]
     return any(not each.type.tensor_type.shape.dim for each in collected)
 
@@ -564,7 +568,7 @@ def updates_what_it_reads(call: OperatorCall) -> bool:
 
 
 def sums_nothing(call: OperatorCall) -> bool:
-    """There is nothing to sum over, and something to compute."""
+    """An input has no elements, so that there is nothing to sum."""
     return any(not x.size for x in call.arrays)
 
 
@@ -575,7 +579,7 @@ def has_zeros_alone(call: OperatorCall) -> bool:
 
 
 def has_no_condition(call: OperatorCall) -> bool:
-    """A loop has no condition to begin with."""
+    """A loop is given no initial condition."""
     return len(call.node.input) < 2 or not call.node.input[1]
 
 
@@ -591,7 +595,7 @@ def is_half(call: OperatorCall) -> bool:
 
 
 def is_half_with_factors(call: OperatorCall) -> bool:
-    """Floats of 16 bits, and activations with numbers of their own."""
+    """Floats of 16 bits are used with activations that have parameters."""
     return is_half(call) and call.attribute("activation_alpha") is not None
 
 
@@ -607,7 +611,7 @@ def ends_before_the_first(call: OperatorCall) -> bool:
 
 
 def sums_wide(call: OperatorCall) -> bool:
-    """Integers of 64 bits, of which floats do not hold the sum of squares or exponents."""
+    """Integers have 64 bits, and floats do not hold the sum of their squares or exponents."""
     return any(float((x.astype(np.float64) ** 2).sum()) > 2.0**53 for x in _integers(call))
 
 
@@ -618,7 +622,7 @@ def shows_statistics(call: OperatorCall) -> bool:
 
 
 def sums_many_halves(call: OperatorCall) -> bool:
-    """More bfloat16 are added than their eight digits count."""
+    """The number of bfloat16 that are added exceeds what their eight digits count."""
     x = call.array(0)
     return x is not None and x.dtype.name == "bfloat16" and x.size > 64
 
@@ -634,20 +638,20 @@ def has_scales_of_halves(call: OperatorCall) -> bool:
 
 
 def has_scales_of_channels(call: OperatorCall) -> bool:
-    """The weights have a scale for each channel, where there are not two dimensions."""
+    """The weights have a scale for each channel, and their rank is not two."""
     x, scales = call.array(0), call.array(4)
     return x is not None and x.ndim != 4 and scales is not None and scales.size > 1
 
 
 def joins_dimensions(call: OperatorCall) -> bool:
-    """There are several dimensions from `axis` on, at an opset that takes all of them for one."""
+    """The operator treats all dimensions from `axis` on as one, and there are several."""
     x, along = call.array(0), call.attribute("axis", -1)
     begin = call.attribute("axis", 1)  # which was the default then
     return call.opset < 13 and x is not None and int(np.prod(x.shape[begin:])) != x.shape[along]
 
 
 def has_doubles_below(call: OperatorCall) -> bool:
-    """Floats of 64 bits below zero."""
+    """Floats of 64 bits are below zero."""
     return is_double(call) and any(bool((x < 0).any()) for x in call.arrays[:1])
 
 

@@ -1,4 +1,4 @@
-"""Rows of operators that choose and move elements, and of products of integers."""
+"""Lists the differences of operators that choose and move elements, and of products of integers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Rows of reductions, recurrent operators and those that compute element by element."""
+"""Lists the differences of reductions, recurrent operators and operators that compute element by
+element.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A row of the table of differences."""
+"""Defines a row of the table of differences."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ SILENT = "the standard is silent"
 
 @dataclass(frozen=True)
 class Difference:
-    """A row: where byocir and others give different results, what each gives, and who is right.
-    `onnxruntime` or `reference` is empty where that one gives what byocir does. Where `steps` are
-    given results are quantised, and differ by so many steps at most."""
+    """A row of the table: where byocir and others give different results, what each gives, and who
+    is right. `onnxruntime` or `reference` is empty where that one agrees with byocir. Where `steps`
+    is given, results are quantised and differ by at most that many steps.
+    """
 
     name: str
     operators: tuple[str, ...]

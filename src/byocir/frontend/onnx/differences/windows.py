@@ -1,4 +1,4 @@
-"""Rows of operators that slide windows, and of those that normalise."""
+"""Lists the differences of operators that slide windows, and of those that normalise."""
 
 from __future__ import annotations
 
