@@ -84,6 +84,15 @@ def test_a_float_models_first_line_says_what_to_do(float_report: Report):
     assert summary(float_report).splitlines()[0] == first
 
 
+def test_floats_that_rules_alone_keep_out_need_no_quantisation():
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    net (float[4] x, float[4, 3] w) => (float[3] y) { y = MatMul (x, w) }"""
+    (note,) = byocir.partition(byocir.import_onnx(onnx.parser.parse_model(text)), ["dnnl"]).notes
+    assert note == (
+        "100.0 % of the multiply-accumulates stay on the host: MatMul_0 (12); `explain` says why"
+    )
+
+
 UNSIGNED = """<ir_version: 10, opset_import: ["" : 21]>
 net (float[1, 4] x) => (float[1, 3] y)
 <float s = {0.5}, uint8 z = {128}, int8[4, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}> {

@@ -135,8 +135,15 @@ def _shares(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> 
 
 
 def _fitted(report: Report) -> bool:
-    """Tells if some pattern fitted somewhere, whoever took the ops in the end."""
-    return any(d.is_match and not d.rules for each in report.reasons.values() for d in each)
+    """Tells if some pattern fitted somewhere, whoever took the ops in the end, or if rules alone keep
+    one from work that multiplies: its numbers are of a type that it takes.
+    """
+    heavy = {node.name for node in report.nodes if node.macs}
+    return any(
+        d.is_match and (not d.rules or name in heavy)
+        for name, each in report.reasons.items()
+        for d in each
+    )
 
 
 def _compute_in_integers(module: ModuleOp) -> bool:
