@@ -11,13 +11,16 @@ from typing import Literal
 import numpy as np
 import pytest
 from seeded_bugs import BUGS, Bug
+from xdsl.dialects.func import FuncOp
 
 import byocir
 from byocir.cli.main import main
 from byocir.dialects.context import load_context
+from byocir.dialects.graph import SplitOp
 from byocir.dialects.text import parse_module
 from byocir.evaluate.module import random_feeds
-from byocir.patterns import Composite, composite, op, rank, wildcard
+from byocir.patterns import Composite, RegionPolicy, composite, op, rank, wildcard
+from byocir.patterns.match import python_value
 from byocir.targets.base import Target
 from byocir.targets.json import JsonTarget
 from byocir.testing import conform
@@ -509,6 +512,48 @@ def test_a_pattern_that_an_option_takes_away_is_tried_where_it_is_there(products
     both = conform(Lean(products), rounds=2)
     assert ("lean.dense" in both.patterns) == products
     assert not both.wrong, both.text()
+
+
+@composite("splitting.split")
+def split():
+    """The parts of an array."""
+    return op("graph.split", wildcard("x"))
+
+
+@dataclass(frozen=True)
+class Splitting(Target):
+    """A target that gives all parts of what it splits, or those that are read."""
+
+    name, patterns = "splitting", (split,)
+    region_policy = RegionPolicy("none")
+    all_parts: bool = False
+
+    def emit(self, module, symbols):
+        found = {}
+        for function in module.ops:
+            if isinstance(function, FuncOp) and function.sym_name.data in symbols:
+                (taken,) = (op for op in function.walk() if isinstance(op, SplitOp))
+                read = {value.index for value in taken.parent_block().last_op.operands}
+                ends, axis = np.cumsum(python_value(taken.split)), python_value(taken.axis)
+                found[function.sym_name.data] = [ends[:-1].tolist(), axis, sorted(read)]
+        return {"splits": json.dumps(found).encode()}
+
+    def load(self, blobs):
+        def run(symbol, inputs):
+            ends, axis, read = json.loads(blobs["splits"])[symbol]
+            parts = np.split(inputs[0], ends, axis)
+            return parts if self.all_parts else [parts[i] for i in read]
+
+        return run
+
+
+@pytest.mark.parametrize("all_parts", [True, False])
+def test_of_several_results_some_are_read_by_nothing(all_parts):
+    score = conform(Splitting(all_parts), rounds=3)
+    assert score.taken["splitting.split"] > 3
+    assert bool(score.wrong) == all_parts, score.text()
+    for failure in score.failures:
+        assert "B311" in str(failure.problem)
 
 
 QUICK = ("last tile lost", "relu missing", "input written", "emit differs", "saturation missing")

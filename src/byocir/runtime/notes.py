@@ -135,8 +135,8 @@ def _shares(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> 
 
 
 def _fitted(report: Report) -> bool:
-    """Tells if some pattern fitted somewhere, whoever took the ops in the end, or if rules alone keep
-    one from work that multiplies: its numbers are of a type that it takes.
+    """Tells if some pattern fitted somewhere, whoever took the ops in the end, or if rules alone
+    keep one from work that multiplies: its numbers are of a type that it takes.
     """
     heavy = {node.name for node in report.nodes if node.macs}
     return any(

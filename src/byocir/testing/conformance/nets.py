@@ -32,7 +32,8 @@ take."""
 
 def net_of(choose: Choose, programs: Sequence[ModuleOp]) -> ModuleOp:
     """Gives a program of several: the inputs of each are what others give, where types fit, or
-    inputs of the net, and ops of the host stand in between. Some inner values are results, too."""
+    inputs of the net, and ops of the host stand in between. Some inner values are results, too,
+    and of the results of an op some are read by nothing."""
     net = _Net(choose)
     for program in programs:
         net.add(program)
@@ -126,12 +127,21 @@ class _Net:
         return made.results[0]
 
     def module(self) -> ModuleOp:
-        """Gives the net, which gives what nothing uses, and now and then an inner value."""
-        made = [value for op in self.block.ops if op.operands for value in op.results]
-        results = [v for v in made if not v.uses or not self.choose(0, 4)]
+        """Gives the net."""
+        results = [v for op in self.block.ops if op.operands for v in self._results(op)]
         if self.choose(0, 1):
             results.reverse()
         return program_of(self.block, results)
+
+    def _results(self, op: Operation) -> list[SSAValue]:
+        """Gives what the net gives of an op: what nothing uses, now and then an inner value, and of
+        several results now and then not all."""
+        given: list[SSAValue] = [v for v in op.results if not v.uses or not self.choose(0, 4)]
+        unused = [v for v in given if not v.uses]
+        if unused and len(op.results) > 1 and self.choose(0, 1):
+            left_out = pick(self.choose, unused)
+            given = [v for v in given if v is not left_out]
+        return given
 
 
 def main_of(module: ModuleOp) -> FuncOp:
