@@ -49,8 +49,9 @@ Answer = Callable[[Any, list[np.ndarray]], tuple[Any, list[np.ndarray]]]
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of a call: seconds, and bytes beside those of this process, None for those of
-    `limit_memory`."""
+    """Bounds a call: seconds, and bytes beyond those of this process; None for the bytes set by
+    `limit_memory`.
+    """
 
     seconds: float = SECONDS
     nbytes: int | None = None
@@ -97,8 +98,9 @@ def limits_for(*, is_from_file: bool) -> Limits | None:
 
 
 class Died(Exception):
-    """A child ended, or had to be ended, before it answered. The message says how, `during` what it
-    said last that it does."""
+    """Raised if a child ended, or had to be ended, before it answered. The message says how,
+    `during` what the child last noted that it does.
+    """
 
     def __init__(self, found: str, help: str = "", *, during: str = "") -> None:
         self.help, self.during = help, during
@@ -128,7 +130,7 @@ def isolated(function: Callable[[], Any], limits: Limits) -> Any:
 
 
 class Child:
-    """A process that answers one question after the other, until it is closed or dies."""
+    """Runs a process that answers one question after the other, until it is closed or dies."""
 
     def __init__(self, answer: Answer, limits: Limits) -> None:
         self._limits, self._memory, self._during = limits, _Memory(), ""
@@ -150,8 +152,9 @@ class Child:
     def ask(
         self, data: Any, arrays: Sequence[np.ndarray]
     ) -> tuple[Any, list[np.ndarray], list[int]]:
-        """Gives the answer to data and arrays, copied, and which of the arrays the child wrote to.
-        Raises Died, and what interrupts this process; the child is closed then."""
+        """Sends data and arrays to the child; gives its answer, copied, and which of the arrays it
+        wrote to. Raises Died, and what interrupts this process; the child is closed then.
+        """
         try:
             sent = self._memory.write(data, arrays)
             told = None
@@ -194,14 +197,14 @@ class Child:
         return Died(what, help, during=self._during)
 
     def _wait(self) -> Any:
-        """Gives the child's answer, None where it died."""
+        """Waits for the child's answer; None where it died."""
         self._during = ""
         while (told := self._message()) is not None and GOES_ON in told:
             self._during = told[GOES_ON]
         return told
 
     def _message(self) -> Any:
-        """Gives the child's next message."""
+        """Reads the child's next message."""
         end = time.monotonic() + self._limits.seconds
         limit = self._limits.nbytes if self._limits.nbytes is not None else max_bytes()
         self._socket.settimeout(min(LOOK, self._limits.seconds))
@@ -231,7 +234,9 @@ def _end(owner: int, pid: int, *files: Any) -> None:
 
 
 def _exit_code(pid: int) -> int | None:
-    """Gives the exit code of a child, as `os.waitstatus_to_exitcode` has it; None while it runs."""
+    """Gives the exit code of a child, in the form of `os.waitstatus_to_exitcode`; None while it
+    runs.
+    """
     status = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     if status is None:
         return None
@@ -242,8 +247,9 @@ def _exit_code(pid: int) -> int | None:
 
 
 def _serve(answer: Answer, end: socket.socket, memory: _Memory, limits: Limits) -> NoReturn:
-    """Answers until nobody asks. Never returns: what is registered to run at exit is the
-    parent's."""
+    """Answers until the parent closes the connection. It never returns, because what is registered
+    to run at exit is the parent's.
+    """
     codes: list[int] = []
 
     def serve() -> None:
@@ -287,7 +293,7 @@ def _answer_all(answer: Answer, end: socket.socket, memory: _Memory, limits: Lim
 
 
 def _begin() -> None:
-    """Gives up what the parent has set for itself."""
+    """Resets what the parent has set up for itself, such as handlers of signals."""
     os.setsid()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -305,7 +311,7 @@ def _send(end: socket.socket, message: Any) -> None:
 
 
 def _receive(end: socket.socket, first: bytes) -> Any:
-    """Gives a message that begins with this byte; None where there is no more."""
+    """Reads a message that begins with this byte; None at the end."""
     head = first + _exactly(end, 7) if first else b""
     text = _exactly(end, int.from_bytes(head, "little")) if len(head) == 8 else b""
     return json.loads(text) if text else None
@@ -319,7 +325,7 @@ def _exactly(end: socket.socket, count: int) -> bytes:
 
 
 class _Memory:
-    """Memory that parent and child see, which grows as either needs more."""
+    """Holds memory that parent and child share, which grows when either needs more."""
 
     def __init__(self) -> None:
         if hasattr(os, "memfd_create"):
@@ -329,7 +335,7 @@ class _Memory:
         self._map: bytearray | mmap.mmap = bytearray()
 
     def write(self, data: Any, arrays: Sequence[np.ndarray], after: int = 0) -> dict[str, Any]:
-        """Gives the message for data and arrays, which are copied behind what is there."""
+        """Copies data and arrays behind what is there, and makes the message that tells of them."""
         places, end = list[Any](), after
         for array in arrays:
             is_shared = array.dtype.kind not in "OUS"
@@ -344,11 +350,11 @@ class _Memory:
         return message
 
     def read(self, message: Any) -> tuple[Any, list[np.ndarray]]:
-        """Data and arrays of a message: the arrays are views of this memory."""
+        """Reads data and arrays of a message: the arrays are views of this memory."""
         return message["data"], [view for view, _ in self.views(message)]
 
     def views(self, message: Any) -> list[tuple[np.ndarray, bool]]:
-        """Gives the arrays of a message, each with whether it lies in this memory."""
+        """Yields the arrays of a message, each with whether it lies in this memory."""
         if message["end"] > len(self._map):
             size = -(-message["end"] // mmap.PAGESIZE) * mmap.PAGESIZE
             if os.fstat(self.file.fileno()).st_size < size:
@@ -364,7 +370,7 @@ class _Memory:
 
 
 def _same(view: np.ndarray, array: np.ndarray) -> bool:
-    """Tells if an array in the memory of both has the bytes that it was given."""
+    """Tells if an array in the shared memory still has the bytes that it was given."""
     if view.dtype.kind == "O" or not view.size:
         return True
     given = np.ascontiguousarray(array, view.dtype)
@@ -373,7 +379,9 @@ def _same(view: np.ndarray, array: np.ndarray) -> bool:
 
 
 def _taken_by(pid: int) -> int:
-    """Gives the bytes of memory that a process has of its own; 0 where the system does not tell."""
+    """Measures the bytes of memory that a process has of its own; 0 where the system does not
+    tell.
+    """
     with suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
         fields = file.read().split()
         return (int(fields[1]) - int(fields[2])) * mmap.PAGESIZE

@@ -92,7 +92,7 @@ def refused(what: str, where: str = "") -> Generator[None]:
             "B140",
             f"expected {what} that fits in memory, found: {error or 'no room'}",
             where=where,
-            help=f"to be told before it is tried, lower --max-bytes or {VARIABLE}",
+            help=f"to get an error before memory is reserved, lower --max-bytes or {VARIABLE}",
         ) from error
 
 

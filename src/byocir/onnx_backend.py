@@ -1,4 +1,4 @@
-"""byocir as a backend of onnx: the interface that onnx's own test suite runs.
+"""Makes byocir a backend of onnx: the interface that onnx's own test suite runs.
 
 ```python
 from byocir.onnx_backend import Backend
@@ -32,7 +32,9 @@ class BackendRep(base.BackendRep):
         self.package = package
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Gives the outputs in order, for the inputs in order, by name, or the only one."""
+        """Runs the model; gives the outputs in order, for the inputs in order, by name, or the only
+        one.
+        """
         names = list(self.package.inputs)
         if isinstance(inputs, Mapping):
             return tuple(self.package.run(cast(Mapping[str, Any], inputs)).values())
@@ -83,5 +85,5 @@ class Backend(base.Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Gives the host's processor only."""
+        """Tells if a device is the host's processor, the only one that is supported."""
         return device == "CPU"

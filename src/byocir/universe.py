@@ -1,5 +1,6 @@
 """Adds byocir's dialects and passes to plain `xdsl-opt`, through the entry point `xdsl.universe`.
-Each is imported when it is first used."""
+Each is imported when it is first used.
+"""
 
 from xdsl.universe import Universe
 

@@ -63,7 +63,7 @@ def test_check_finds_a_token_that_is_missing(tmp_path: Path, capsys: pytest.Capt
         (["run", MODEL, *SHAPE, "--output", "none/out.npz"], "B112", "no folder none"),
         (["run", MODEL, *SHAPE, "--report", "."], "B112", "a folder"),
         (["run", MODEL, *SHAPE, "--dump", "/proc/none"], "B112", "/proc/none"),
-        (["compile", MODEL, *SHAPE, "-o", MODEL], "B112", "another file than the model"),
+        (["compile", MODEL, *SHAPE, "-o", MODEL], "B112", "a file to write other than the model"),
         (["run", "none.bpkg"], "B130", "none.bpkg"),
         (["compile", ""], "B101", "a folder"),
         (["run", "none.bpkg", "--verify"], "B114", "--verify"),

@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     path: Path = options.output or Path(f"{options.model.stem}{PACKAGE_SUFFIX}")
     check_writable(path, options.report)
     if path.exists() and path.samefile(options.model):
-        raise ByocirError("B112", "expected another file than the model to write", where=str(path))
+        raise ByocirError("B112", "expected a file to write other than the model", where=str(path))
     package = compile_with_steps(options, host=host_text(options))
     if options.golden is not None:
         from byocir.cli.golden import add_golden

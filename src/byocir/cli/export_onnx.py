@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     _check(options)
     check_writable(path)
     if path.exists() and path.samefile(model):
-        raise ByocirError("B112", "expected another file than the model to write", where=str(path))
+        raise ByocirError("B112", "expected a file to write other than the model", where=str(path))
     module = read_model(model, shapes=shapes_of(options), targets=options.target)
     exported = byocir.export_onnx(
         module,

@@ -26,9 +26,9 @@ def check_target(target: type[Target]) -> None:
         raise ByocirError(
             "B216",
             f"expected class {target.__name__} to have a name of its own, found '{name}'",
-            help="reports and placements call so what no target takes"
+            help="in reports and placements this name stands for what no target takes"
             if name == HOST
-            else "reports call so what is computed when a model is imported",
+            else "in reports this name stands for what is computed when a model is imported",
         )
     if not isinstance(name, str) or not name.isidentifier():
         raise ByocirError(

@@ -1,4 +1,4 @@
-"""Blocks that a block pattern might match, made from its iterators, indices and body at random."""
+"""Makes random blocks that a block pattern might match, from its iterators, indices and body."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ NUMBERS = (0, 1, 8, 64)
 
 
 class Guarded(BlockPattern):
-    """Blocks of a pattern with a guard, which lets every point pass."""
+    """A pattern that matches the blocks of another one if they also have a guard; the guard lets
+    every point pass.
+    """
 
     def __init__(self, pattern: BlockPattern) -> None:
         vars(self).update(vars(pattern))
@@ -47,8 +49,9 @@ class Guarded(BlockPattern):
 
 @dataclass
 class Plan:
-    """A block to be: the types of its inputs (and, last, of a pattern it starts from), and how it
-    is made of their values."""
+    """Describes a block to be made: the types of its inputs (and, last, of the pattern that it
+    starts from), and how it is built on their values.
+    """
 
     pattern: BlockPattern
     types: list[TensorType]
@@ -59,7 +62,7 @@ class Plan:
     result: TensorType
 
     def build(self, values: Sequence[SSAValue], location: LocationAttr) -> list[Operation]:
-        """Gives the ops, the block last; raises Unfit where they do not fit each other."""
+        """Builds the ops, the block last; raises Unfit where they do not fit each other."""
         ops: list[Operation] = []
         if isinstance(self.pattern.init, Pattern):
             *values, start = values
@@ -96,7 +99,7 @@ class Plan:
 
 
 def _number(value: float, element: Attribute) -> Attribute:
-    """Gives a number of this type; raises Unfit for one that it does not have."""
+    """Makes a number of this type; raises Unfit for one that the type cannot hold."""
     try:
         return number_attr(value, element)
     except VerifyException as error:
@@ -104,7 +107,7 @@ def _number(value: float, element: Attribute) -> Attribute:
 
 
 def _pad(choose: Choose, pad: float | str, element: Attribute) -> Attribute:
-    """Makes the pad of a block: the number that a pattern gives, or any where it names one."""
+    """Makes the pad of a block: the number that a pattern fixes, or any where it only names one."""
     return _number(choose(-3, 3) if isinstance(pad, str) else pad, element)
 
 
@@ -117,9 +120,10 @@ def plan_block(
     breadth: Breadth = NARROW,
     like: Shape | None = None,
 ) -> Plan:
-    """Gives a block for these inputs; raises Unfit where a draw came to nothing. A block that runs
-    over whole arrays of any shape has, now and then, that of what was made before, which is `like`:
-    they meet in a sum."""
+    """Plans a block for these inputs; raises Unfit where a draw failed. A block that runs over
+    whole arrays of any shape sometimes takes the shape of what was made before, which is `like`, so
+    that both can meet in a sum.
+    """
     space = _Space(choose, pattern, wants, breadth.extents)
     reads = slots[: len(pattern.reads)]
     for index, slot in zip(pattern.indices, reads, strict=True):
@@ -158,7 +162,9 @@ def _shape(choose: Choose, space: _Space, exprs: Sequence[AffineExpr], read: Acc
 
 
 class _Space:
-    """The iterators of a block to be, their extents, and the numbers that indices leave open."""
+    """Holds the iterators of a planned block, their extents, and the numbers that indices leave
+    open.
+    """
 
     def __init__(
         self,
@@ -182,7 +188,7 @@ class _Space:
         return len(self.pattern.out) == 1 and isinstance(self.pattern.out[0], Group)
 
     def learn(self, index: Index, slot: Slot) -> None:
-        """Takes extents from the shape of an input that is there, or that is wanted."""
+        """Takes extents from the shape of an input that is known or wanted."""
         plain = all(isinstance(part, Group) or _is_plain(part) for part in index)
         if slot.type is not None and plain:
             self._learn_shape(index, shape_of(slot.type))
@@ -217,7 +223,7 @@ class _Space:
         self.groups[name] = [f"{name}_{i}" for i in range(count)]
 
     def settle(self) -> None:
-        """Chooses what is still open."""
+        """Chooses all extents and numbers that are still open."""
         iterators = self.pattern.iterators
         for name in iterators.groups:
             if name not in self.groups:
@@ -245,7 +251,7 @@ class _Space:
         return [IteratorAttr.of(n, kinds[n in reduced], self.extents[n]) for n in self.order]
 
     def expressions(self, index: Index) -> list[AffineExpr]:
-        """Gives an index as expressions of the iterators, one for each dimension."""
+        """Writes an index as expressions of the iterators, one for each dimension."""
         exprs: list[AffineExpr] = []
         for part in index:
             if isinstance(part, Affine):
@@ -257,7 +263,9 @@ class _Space:
         return exprs
 
     def _members(self, group: list[str]) -> list[str]:
-        """Gives iterators of a group that is broadcast; "" stands for a dimension of size one."""
+        """Chooses the iterators of a group that is broadcast; "" stands for a dimension of size
+        one.
+        """
         kinds = [
             [],
             [""],
@@ -286,8 +294,9 @@ class _Space:
         return divided(expr, divisor) if divisor > 1 else expr
 
     def _scales(self, part: Affine) -> tuple[int, ...]:
-        """Gives steps of an open coefficient. Where another iterator counts by one, they mostly
-        leave room for it, as those from one group of channels to the next do."""
+        """Lists choices for an open coefficient. Beside an iterator that counts by one they are
+        mostly its extent, as for the channels of a group beside the number of the group.
+        """
         beside = [self.extents[name] for name, coefficient in part.terms if coefficient == 1]
         return (*beside, *beside, 1, 1, 2)
 
@@ -299,16 +308,18 @@ class _Space:
         return [bounds(expr, known) for expr in exprs]
 
     def shape(self, exprs: Sequence[AffineExpr], padded: bool = False) -> Shape:
-        """Gives the least shape that these indices stay inside, or with a pad go beyond a
-        little."""
+        """Computes the smallest shape in which these indices stay or, with a pad, from which they
+        reach out a little.
+        """
         found = self._bounds(exprs)
         if not padded and any(low < 0 for low, _ in found):
             raise Unfit
         return tuple(max(1, high + 1 + min(low, 0)) for low, high in found)
 
     def reads_outside(self, exprs: Sequence[AffineExpr], type_: TensorType) -> bool:
-        """Tells if a read goes outside of an array. Raises Unfit for an array of other dimensions,
-        which another op may have given it."""
+        """Tells if a read reaches outside of an array. Raises Unfit for an array of another rank,
+        which another op may have given it.
+        """
         if len(exprs) != len(shape_of(type_)):
             raise Unfit
         known = spans([self.extents[name] for name in self.order])
@@ -324,8 +335,9 @@ def _is_plain(part: Affine | Group) -> bool:
 def _body(
     choose: Choose, pattern: BlockPattern, elements: Sequence[Attribute]
 ) -> tuple[Region, Attribute]:
-    """Gives the body on inputs of these element types, and the element type of its result: the one
-    that it gives when its result so far has it."""
+    """Makes the body on inputs of these element types, and the element type of its result: the type
+    that the body gives when it takes that type for the result so far.
+    """
     numbers: dict[str, int] = {}
 
     def number(name: str) -> int:

@@ -1,4 +1,4 @@
-"""Programs in buffer form at random, and schedules for them at random.
+"""Makes random programs in buffer form, and random schedules for them.
 
 ```python
 @given(buffer_programs(), st.data())
@@ -39,7 +39,7 @@ _FLOAT_STEPS = (
 
 @dataclass
 class Program:
-    """A function `@main` of memrefs, of which the last one is what it computes."""
+    """A function `@main` of memrefs, the last of which it writes."""
 
     text: str
     module: ModuleOp = field(init=False)
@@ -57,19 +57,20 @@ class Program:
 
     @property
     def arguments(self) -> Sequence[SSAValue]:
-        """The memrefs that it reads, and last the one that it writes."""
+        """The memrefs that the program reads, and last the one that it writes."""
         return self.function.body.block.args
 
     def run(self, module: ModuleOp | None = None, seed: int = 0) -> np.ndarray:
-        """Runs it, or another form of it, on `inputs`."""
+        """Runs the program, or another form of it, on `inputs`."""
         arrays = self.inputs(seed)
         interpreter = Interpreter(module or self.module)
         interpreter.call(interpreter.function("main"), arrays)
         return arrays[-1]
 
     def inputs(self, seed: int = 0) -> list[np.ndarray]:
-        """Random small numbers for each argument; sums of floats among them depend on their
-        order."""
+        """Draws random small numbers for each argument; sums of floats among them depend on their
+        order.
+        """
         rng = np.random.default_rng(seed)
         scale = 1 / 7 if any(is_float(element_type_of(a.type)) for a in self.arguments) else 1
         return [
@@ -81,7 +82,7 @@ class Program:
 
 
 class _Writer:
-    """The text of a program while it is made: stages that read the buffer before them."""
+    """Writes the text of a program, in stages that read the buffer before them."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
@@ -129,7 +130,7 @@ class _Writer:
     # Stages.
 
     def map(self) -> None:
-        """Maps every element, dimensions in another order."""
+        """Maps every element, with dimensions in another order."""
         order = self.draw(st.permutations(range(len(self.shape))))
         names = [f"i{d}" for d in range(len(self.shape))]
         shape = tuple(self.shape[d] for d in order)
@@ -178,7 +179,7 @@ class _Writer:
         self.now, self.shape = out, shape
 
     def window(self) -> None:
-        """Windows along one or two dimensions, padded."""
+        """Writes windows along one or two dimensions, padded."""
         along = self.draw(st.sampled_from([(0,), (len(self.shape) - 1,), (0, len(self.shape) - 1)]))
         shape, indices, reduced, padded = list(self.shape), list[str](), list[str](), False
         for d, size in enumerate(self.shape):
@@ -225,8 +226,9 @@ class _Writer:
 
 @st.composite
 def buffer_programs(draw: st.DrawFn) -> Program:
-    """One to four stages: maps, updates in place, contractions and padded windows, then a block
-    that writes the result. Blocks are named b0, b1, …"""
+    """Draws programs of one to four stages (maps, updates in place, contractions and padded
+    windows), then a block that writes the result. Blocks are named b0, b1, …
+    """
     writer = _Writer(draw)
     stages = (writer.map, writer.contract, writer.window, writer.update)
     writer.map()

@@ -40,7 +40,7 @@ MANY = 1000
 
 @dataclass(frozen=True)
 class OpExample:
-    """Operands and attributes with which an op holds."""
+    """Holds operands and attributes on which an op is valid."""
 
     operands: tuple[TensorType, ...]
     properties: Mapping[str, Attribute]
@@ -48,12 +48,12 @@ class OpExample:
 
 @cache
 def graph_ops() -> dict[str, type[GraphOp]]:
-    """Gives the ops of the graph level by name."""
+    """Lists the ops of the graph level by name."""
     return {op.name: op for op in Graph.operations if issubclass(op, GraphOp)}
 
 
 def op_named(name: str) -> type[GraphOp] | None:
-    """Gives the op of the graph level, or of the dialect of a known target, that has this name."""
+    """Finds the op of the graph level, or of the dialect of a known target, that has this name."""
     own = (op for dialect in dialects_of_targets() for op in dialect.operations if op.name == name)
     found = graph_ops().get(name) or next(own, None)
     return found if found is not None and issubclass(found, GraphOp) else None
@@ -61,7 +61,7 @@ def op_named(name: str) -> type[GraphOp] | None:
 
 @cache
 def example_of(name: str) -> OpExample | None:
-    """Gives the example in the description of an op; None for an op without one."""
+    """Reads the example in the description of an op; None for an op without one."""
     kind = op_named(name)
     text = " ".join((kind.__doc__ or "").split()) if kind is not None else ""
     line = rf"{re.escape(name)} (?P<operands>%[^{{:]*)[^`]* : \((?P<types>[^()]*)\) ->[^`]*"
@@ -81,7 +81,9 @@ def example_of(name: str) -> OpExample | None:
 
 @cache
 def operand_range(name: str) -> tuple[int, int]:
-    """Gives the fewest and the most operands that an op takes; endless ones take MANY."""
+    """Gives the fewest and the most operands that an op takes; MANY for an op that takes any
+    number.
+    """
     definition = (op_named(name) or ForeignOp).get_irdl_definition()
     kinds = [kind for _, kind in definition.operands]
     least = sum(not isinstance(kind, VarOperandDef) for kind in kinds)  # optional ones are variadic
@@ -90,8 +92,9 @@ def operand_range(name: str) -> tuple[int, int]:
 
 
 def by_example(name: str, d: Draft) -> Proposal:
-    """Gives operands and attributes as in the example, with other sizes and element types. Raises
-    Unfit where an operand that is there already is of another rank, or nothing tells what it is."""
+    """Proposes operands and attributes from the example, with other sizes and element types. Raises
+    Unfit where a known operand is of another rank, or the op has no example.
+    """
     types = _operands(name, d)
     sizes, elements = _sizes(types, d), _elements(types, d)
     proposed = [
@@ -102,14 +105,14 @@ def by_example(name: str, d: Draft) -> Proposal:
 
 @cache
 def is_elementwise(name: str) -> bool:
-    """Tells if nothing in the example depends on the operands' number of dimensions."""
+    """Tells if the example holds for operands of any rank."""
     example = example_of(name)
     values = example.properties.values() if example is not None else ()
     return not any(isinstance(value, DenseArrayBase) for value in values)
 
 
 def elements_of(name: str, d: Draft) -> list[Attribute]:
-    """Element types as in the example; numbers may be others."""
+    """Proposes element types from the example; numbers may be of other types."""
     if example_of(name) is None:
         return [d.element] * len(d.slots)
     types = _operands(name, d)
@@ -118,7 +121,9 @@ def elements_of(name: str, d: Draft) -> list[Attribute]:
 
 
 def attributes_of(name: str, d: Draft, sizes: Mapping[int, int] | None = None) -> Properties:
-    """Gives attributes as in the example, with these sizes in place of its own, and as may be."""
+    """Proposes attributes from the example, with these sizes in place of its own, or with other
+    valid values.
+    """
     example, made = example_of(name), dict[str, Any]()
     for key, value in example.properties.items() if example is not None else ():
         others = choices(name, key)
@@ -133,8 +138,9 @@ def attributes_of(name: str, d: Draft, sizes: Mapping[int, int] | None = None) -
 
 @cache
 def choices(name: str, key: str) -> tuple[Any, ...]:
-    """Gives other values that an attribute of an op may have beside the rest of its example:
-    numbers, types, and the words that its verifier knows."""
+    """Lists other values that an attribute of an op may have beside the rest of its example:
+    numbers, types, and the words that its verifier knows.
+    """
     example, kind = example_of(name), op_named(name)
     if example is None or kind is None:
         return ()
@@ -161,7 +167,7 @@ def choices(name: str, key: str) -> tuple[Any, ...]:
 
 
 def _operands(name: str, d: Draft) -> list[TensorType]:
-    """Gives the operand types, as many as are asked for; the last of an example may repeat."""
+    """Lists as many operand types as are asked for; the last of an example may repeat."""
     example = example_of(name)
     if example is None or not example.operands or not d.slots:
         raise Unfit
@@ -170,8 +176,9 @@ def _operands(name: str, d: Draft) -> list[TensorType]:
 
 
 def _sizes(types: Sequence[TensorType], d: Draft) -> dict[int, int]:
-    """Replaces each size of the example: by the one that is known or wanted of an operand, else now
-    and then by another."""
+    """Replaces each size of the example: by the one that is known or wanted of an operand,
+    otherwise sometimes by a random one.
+    """
     sizes: dict[int, int] = {}
     for i, type_ in enumerate(types):
         known = d.known(i)

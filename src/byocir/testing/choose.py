@@ -1,4 +1,4 @@
-"""One source of choices for Hypothesis and for plain seeds."""
+"""Gives Hypothesis and plain seeds one way to make choices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Choose = Callable[[int, int], int]
 
 
 def seeded(seed: int) -> Choose:
-    """Gives the same choices for the same seed."""
+    """Makes a source that gives the same choices for the same seed."""
     return Random(seed).randint
 
 
@@ -31,5 +31,5 @@ def strategy(make: Callable[[Choose], T]) -> SearchStrategy[T]:
 
 
 def pick(choose: Choose, options: Sequence[T]) -> T:
-    """Gives one of the options; the first is the simplest."""
+    """Chooses one of the options; the first is the simplest."""
     return options[choose(0, len(options) - 1)]

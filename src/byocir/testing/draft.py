@@ -1,4 +1,4 @@
-"""Facts about a future op, before its operands and attributes are proposed."""
+"""Collects facts about a future op, before its operands and attributes are proposed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from byocir.testing.choose import Choose, pick
 
 @dataclass(frozen=True)
 class Breadth:
-    """The numbers among which draws choose: `sizes` of dimensions and `extents` of iterators that
-    nothing else tells, and `steps`, the longest of windows, beside the even ones. With `plain`, two
-    graphs of three are plain: see `Draft`."""
+    """Says among which numbers draws choose: `sizes` of dimensions and `extents` of iterators that
+    nothing else fixes, and `steps`, the longest of windows, beside the even ones. With `plain`, two
+    graphs of three are plain: see `Draft`.
+    """
 
     sizes: tuple[int, ...] = (1, 2, 3, 4, 8, 16)
     extents: tuple[int, ...] = (1, 2, 3, 4)
@@ -36,13 +37,14 @@ Properties = dict[str, PropertyValue]
 
 
 class Unfit(Exception):
-    """Raised where nothing can be proposed: another draw may fare better."""
+    """Raised where nothing can be proposed; another draw may succeed."""
 
 
 @dataclass
 class Slot:
-    """Facts about one operand: its type, or the element type that the pattern wants, and the name
-    under which rules know it."""
+    """Holds the facts about one operand: its type, or the element type that the pattern wants, and
+    the name under which rules know it.
+    """
 
     type: TensorType | None = None
     element: Attribute | None = None
@@ -51,7 +53,9 @@ class Slot:
 
 @dataclass
 class Draft:
-    """One op to be: what is known of its operands, what the pattern says of its attributes."""
+    """Describes one op to be made: what is known of its operands, and what the pattern says of its
+    attributes.
+    """
 
     choose: Choose
     slots: Sequence[Slot]
@@ -74,19 +78,17 @@ class Draft:
         return None if type_ is None else shape_of(type_)
 
     def wanted(self, i: int, axis: int) -> int | None:
-        """Gives the size that is to be tried for a dimension of an operand, if one is."""
+        """Gives the size to try for a dimension of an operand; None if no rule hints at one."""
         label = self.slots[i].label if i < len(self.slots) else None
         return None if label is None else self.wants.get((label, axis))
 
     def rank(self, i: int, *options: int) -> int:
-        """Gives the rank of an operand: as known, or as long as what is wanted of it, or one of
-        these.
-        """
+        """Chooses the rank of an operand: the known one, else one of these."""
         known = self.known(i)
         return pick(self.choose, options) if known is None else len(known)
 
     def size(self, *places: tuple[int, int], options: Sequence[int] = ()) -> int:
-        """Gives a size that is the same at each of these places (operand and axis)."""
+        """Chooses a size that is the same at each of these places (operand and axis)."""
         for i, axis in places:
             known = self.known(i) if i < len(self.slots) else None
             if known is not None and -len(known) <= axis < len(known):
@@ -98,15 +100,16 @@ class Draft:
         return pick(self.choose, options or self.breadth.sizes)
 
     def kind(self, i: int, default: Attribute) -> Attribute:
-        """Gives the element type of an operand."""
+        """Chooses the element type of an operand."""
         slot = self.slots[i]
         if slot.type is not None:
             return element_type_of(slot.type)
         return slot.element or default
 
     def attribute(self, name: str, *options: Any) -> Any:
-        """Gives an attribute: as the pattern fixes it, as it is wanted, or one of these, which a
-        pattern may ask to pass its test."""
+        """Chooses an attribute: the value that the pattern fixes, the one that is wanted, or one of
+        these that passes the pattern's test.
+        """
         if callable(test := self.fixed.get(name)):
             passing = [option for option in options if test(_plain(option))]
             if not passing:
@@ -121,7 +124,7 @@ class Draft:
         return pick(self.choose, options)
 
     def types(self, *proposed: tuple[Sequence[int], Attribute]) -> list[TensorType]:
-        """Gives the types of the operands: what is known, else these."""
+        """Gives the types of the operands: those known, else these."""
         if len(proposed) < len(self.slots):
             raise Unfit
         pairs = zip(self.slots, proposed, strict=False)
@@ -129,7 +132,7 @@ class Draft:
 
 
 def _plain(value: Any) -> Any:
-    """Gives the value of an attribute as patterns see it."""
+    """Converts an attribute to the value that patterns see."""
     if isinstance(value, Attribute):
         return python_value(value)
     return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
@@ -139,5 +142,5 @@ Proposal = tuple[list[TensorType], Properties]
 
 
 def wants_of(hints: Sequence[tuple[Vary, Any]]) -> dict[tuple[str, int | str], Any]:
-    """Wanted values by name and axis or attribute."""
+    """Maps hints to wanted values by name and axis or attribute."""
     return {(v.name, v.attribute if v.axis is None else v.axis): value for v, value in hints}

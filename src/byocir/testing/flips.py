@@ -1,4 +1,5 @@
-"""Patterns with one test changed, and what a program made from such a pattern is declined for.
+"""Changes one test of a pattern, so that a program of the changed pattern is declined for a known
+reason.
 
 Of blocks the body, the indices, the number they start from and the pads are changed.
 
@@ -54,14 +55,15 @@ Changed = tuple[Pattern, Callable[[Drawn], str]]
 @dataclass(frozen=True)
 class Flip:
     """One test of a pattern to be changed: `whole` is the alternative of the composite that has it,
-    `part` the pattern."""
+    `part` the pattern.
+    """
 
     whole: Pattern
     part: Pattern
     change: Change
 
     def draw(self, choose: Choose) -> Changed:
-        """Gives the changed pattern; raises Unfit where a draw came to none."""
+        """Draws the changed pattern; raises Unfit where a draw failed."""
         part, told = self.change(choose)
         whole = Rebuilt(self.part, part, None).pattern(self.whole)
         return whole, partial(_told, part, told)
@@ -69,13 +71,15 @@ class Flip:
 
 @dataclass(frozen=True)
 class OtherNode:
-    """A pattern used twice to be another at one of the places: the same value is asked for."""
+    """A pattern used twice, which is to be another value at one of the places, where the composite
+    demands the same.
+    """
 
     whole: Pattern
     part: Pattern
 
     def draw(self, choose: Choose) -> Changed:
-        """Gives the changed pattern; raises Unfit where a draw came to none."""
+        """Draws the changed pattern; raises Unfit where a draw failed."""
         known: dict[int, Pattern] = {}
         whole = resolved(choose, self.whole, known)
         part = known.get(id(self.part), self.part)
@@ -97,7 +101,7 @@ def _told(part: Pattern, told: Told, drawn: Drawn) -> str:
 
 
 def flips_of(composite: Composite) -> list[Flip | OtherNode]:
-    """Every test of the composite's patterns that can be changed, in order."""
+    """Lists the tests of the composite's patterns that can be changed, in order."""
     return [flip for whole in composite.patterns for flip in _flips(whole)]
 
 
@@ -128,8 +132,7 @@ def _is_root(part: Pattern, whole: Pattern) -> bool:
 
 
 def _uses(part: Pattern, whole: Pattern) -> int:
-    """Counts the patterns that use this one, alternatives not counted: only one of them is
-    there."""
+    """Counts the patterns that use this one, except alternatives, of which only one takes part."""
     users = (p for p in below(whole) if not isinstance(p, AlternativesPattern))
     return sum(child is part for user in users for child in user.children())
 
@@ -158,14 +161,14 @@ def _changes(part: Pattern, *, is_root: bool) -> Iterator[Change]:
 
 
 def _edges(part: Producing) -> Iterator[Change]:
-    """Gives another value in place of what an op gives."""
+    """Lists the changes that use another value in place of the result of an op."""
     yield _an_input(part)
     if isinstance(part, OpPattern):
         yield _second_result(part)
 
 
 def _other_op(part: OpPattern | AnyOperandsPattern) -> Change:
-    """Gives another op of as many operands."""
+    """Changes an op to another one with as many operands."""
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
         name = pick(choose, sorted(set(graph_ops()) - {part.name}))
@@ -181,7 +184,7 @@ def _other_op(part: OpPattern | AnyOperandsPattern) -> Change:
 
 
 def _other_attribute(part: OpPattern, name: str) -> Change:
-    """Gives another value of an attribute."""
+    """Changes the value of an attribute."""
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
         others = [
@@ -197,7 +200,7 @@ def _other_attribute(part: OpPattern, name: str) -> Change:
 
 
 def _other_operands(part: OpPattern) -> Change:
-    """Gives one operand more, or one less."""
+    """Adds an operand, or removes one."""
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
         more = (*part.operands, WildcardPattern(None, None, ()))
@@ -218,13 +221,13 @@ def _refusal_of_op(part: OpPattern) -> Told:
 
 
 def _second_result(part: OpPattern) -> Change:
-    """Gives the second result of the op where the first is asked for."""
+    """Uses the second result of the op where the first is asked for."""
     told = f"expected the first result of {part.name}, found result 1"
     return lambda choose: (ResultPattern(part, 1), lambda value: told)
 
 
 def _an_input(part: Producing) -> Change:
-    """Gives an input of the function in place of what an op gives."""
+    """Uses an input of the function in place of the result of an op."""
     wanted = "a block" if isinstance(part, BlockPattern) else " or ".join(part.root_names())
     wanted = f"a result of {wanted}" if isinstance(part, ResultPattern) else wanted
     told = f"expected {wanted}, found an input of the function"
@@ -232,7 +235,7 @@ def _an_input(part: Producing) -> Change:
 
 
 def _no_constant(part: ConstantPattern) -> Change:
-    """Gives an input of the function in place of a constant."""
+    """Uses an input of the function in place of a constant."""
     told = f"expected {part.shown}, found an input of the function"
     return lambda choose: (
         WildcardPattern(part.label, part.dtype, ()),
@@ -241,7 +244,9 @@ def _no_constant(part: ConstantPattern) -> Change:
 
 
 def _other_values(part: ValuePattern) -> Iterator[Change]:
-    """Gives a value that is no constant, of another element type, and one that fails each test."""
+    """Lists the changes of a value: to one that is no constant, to one of another element type, and
+    to one that fails each test.
+    """
 
     def told(value: SSAValue) -> str:
         refused = part.refusal(value)
@@ -260,7 +265,7 @@ def _other_values(part: ValuePattern) -> Iterator[Change]:
 
 
 def _same(part: Pattern) -> str:
-    """Words the demand of messages where a pattern is used again."""
+    """Words the demand that messages have where a pattern is used again."""
     if isinstance(part, OpPattern | AnyOperandsPattern):
         return f"the same {part.name}"
     if isinstance(part, BlockPattern):
@@ -269,7 +274,7 @@ def _same(part: Pattern) -> str:
 
 
 def _comes_back(part: OpPattern) -> Change:
-    """Makes an input of the match from a further result of it, by an op outside."""
+    """Makes an input of the match depend on the match itself, through an op outside of it."""
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
         outside = OpPattern("graph.abs", (part,), {}, exposed=False)
@@ -285,7 +290,7 @@ def _comes_back(part: OpPattern) -> Change:
 
 
 def _other_result(part: ResultPattern) -> Change:
-    """Gives another result of the op."""
+    """Uses another result of the op."""
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
         index = choose(0, 2)
@@ -298,7 +303,7 @@ def _other_result(part: ResultPattern) -> Change:
 
 
 def _other_step(part: PathPattern) -> Change:
-    """Gives an op on the path that is none of its ops."""
+    """Puts an op on the path that the path does not allow."""
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
         name = pick(choose, [op for op in UNARY if op not in part.through])
@@ -313,7 +318,7 @@ def _other_step(part: PathPattern) -> Change:
 
 
 def _second_start(part: PathPattern) -> Change:
-    """Gives a path that comes from another value as well."""
+    """Lets the path also come from a second value."""
     told = "expected all paths to come from one value, found 2 values that lead there"
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
@@ -330,7 +335,7 @@ def _second_start(part: PathPattern) -> Change:
 
 
 def _alone(part: ParallelPattern) -> Change:
-    """Gives the first roots without the last."""
+    """Removes the last of the parallel roots."""
 
     def change(choose: Choose) -> tuple[Pattern, Told]:
         wanted = " or ".join(sorted(part.roots[-1].root_names()))
@@ -356,7 +361,7 @@ def _block_of(value: SSAValue) -> tir.BlockOp:
 
 
 def _other_body(part: BlockPattern) -> Change:
-    """Gives a block that computes something else."""
+    """Makes a block that computes something else."""
 
     @wraps(part.body)  # messages show the names of its parameters
     def body(*arguments: ScalarPattern) -> ScalarPattern:
@@ -369,7 +374,7 @@ def _other_body(part: BlockPattern) -> Change:
 
 
 def _one_input_more(part: BlockPattern) -> Change:
-    """Gives a block that reads one array more, as it reads its first."""
+    """Makes a block that reads one array more, in the way it reads its first."""
     first, names = part.reads[0], [*signature(part.body).parameters, "more"]
 
     def body(*arguments: ScalarPattern) -> ScalarPattern:
@@ -390,12 +395,12 @@ def _one_input_more(part: BlockPattern) -> Change:
 
 
 def _guarded(part: BlockPattern) -> Change:
-    """Gives a block with a guard."""
+    """Makes a block with a guard."""
     return lambda choose: (Guarded(part), lambda value: part.refusal(Facts.of(_block_of(value))))
 
 
 def _other_index(part: BlockPattern) -> Change:
-    """Gives a block that reads elsewhere: with two dimensions swapped, or broadcast."""
+    """Makes a block that reads elsewhere: with two dimensions swapped, or broadcast."""
 
     def told(value: SSAValue) -> str:
         return indices_differ(_block_of(value), [read.index for read in part.reads], part.result)
@@ -420,7 +425,7 @@ def _other_index(part: BlockPattern) -> Change:
 
 
 def _other_init(part: BlockPattern, init: float) -> Change:
-    """Gives a result that starts from another number."""
+    """Makes the result start from another number."""
 
     def told(value: SSAValue) -> str:
         start = _block_of(value).outs[0].owner
@@ -431,7 +436,7 @@ def _other_init(part: BlockPattern, init: float) -> Change:
 
 
 def _other_pad(part: BlockPattern, i: int, pad: float) -> Change:
-    """Gives another number read outside an input."""
+    """Makes a block read another number outside of an input."""
     read = part.reads[i]
     others = (*part.reads[:i], replace(read, pad=pad + 1), *part.reads[i + 1 :])
 

@@ -1,4 +1,4 @@
-"""Graphs that a pattern might match: built from the pattern itself, at random.
+"""Draws random graphs that a pattern might match, built from the pattern itself.
 
 The pattern's nodes are made inputs first; each op proposes what it might be given
 (`byocir.testing.proposals`), and its own type inference decides whether that fits. Blocks are made
@@ -73,8 +73,9 @@ MOST_ELEMENTS = 1 << 14
 
 @dataclass(frozen=True)
 class Drawn:
-    """A module of one function `@main`, the op at which the pattern is to match, and what stands
-    for each of the pattern's nodes."""
+    """A module of one function `@main`, the op at which the pattern shall match, and the value of
+    each of the pattern's nodes.
+    """
 
     module: ModuleOp
     root: Operation
@@ -90,8 +91,8 @@ def draw_graph(
     breadth: Breadth = NARROW,
 ) -> Drawn:
     """Draws a graph of ops, or of blocks at level "tensor", in which the pattern might match;
-    `rare` are element types that inputs have now and then. Raises Unfit where a draw came to
-    nothing."""
+    `rare` are element types that inputs sometimes have. Raises Unfit where a draw failed.
+    """
     builder = _Builder(choose, wants, pick(choose, ELEMENTS if choose(0, 4) else rare))
     builder.tensor_level = level == "tensor"
     builder.breadth = breadth
@@ -117,7 +118,7 @@ class _Builder:
         self.plain = False
 
     def value(self, pattern: Pattern) -> SSAValue:
-        """Gives the value made for a pattern of ops; always the same."""
+        """Makes the value for a pattern of ops, once."""
         if pattern not in self.nodes:
             self.nodes[pattern] = self._make(pattern)
         return self.nodes[pattern]
@@ -155,8 +156,10 @@ class _Builder:
         label: str | None,
         result: TensorType | None = None,
     ) -> Operation:
-        """Gives an op of these operands: those that are ops come first, leaves get what they need,
-        and so do ops that keep the shape of a leaf. Such an op is told its `result`."""
+        """Makes an op of these operands: operands that are ops come first; leaves then get the
+        types they need, and so do ops that keep the shape of a leaf. Such an op is given its
+        `result`.
+        """
         for operand in operands:
             chosen = self._chosen(operand)
             if not isinstance(chosen, ValuePattern) and not self._keeps_shape(chosen):
@@ -176,7 +179,7 @@ class _Builder:
         return made
 
     def _block(self, pattern: BlockPattern) -> SSAValue:
-        """Gives a block on what its inputs are made of, and what it starts from."""
+        """Makes a block on the values of its inputs and the value that it starts from."""
         parts = [read.pattern for read in pattern.reads]
         parts += [pattern.init] if isinstance(pattern.init, Pattern) else []
         for part in parts:
@@ -192,12 +195,14 @@ class _Builder:
         return made[-1].results[0]
 
     def _last_shape(self) -> Shape | None:
-        """Gives the shape of what was made last."""
+        """Gives the shape of the value that was made last."""
         last = self.block.last_op
         return None if last is None or not last.results else shape_of(last.results[0].type)
 
     def _chosen(self, pattern: Pattern) -> Pattern:
-        """Gives the alternative that was chosen, if it is a leaf; else the pattern."""
+        """Chooses among alternatives; gives the chosen one if it is a leaf, else makes its value
+        and gives the pattern.
+        """
         while isinstance(pattern, AlternativesPattern) and pattern not in self.nodes:
             chosen = pick(self.choose, pattern.alternatives)
             if not isinstance(chosen, ValuePattern | AlternativesPattern):
@@ -218,7 +223,7 @@ class _Builder:
     def _operand(
         self, pattern: Pattern, type_: TensorType, place: tuple[str, int] = ("", 0)
     ) -> SSAValue:
-        """Gives a value for an operand of this type; `place` is the op and the operand's number."""
+        """Makes a value for an operand of this type; `place` is the op and the operand's number."""
         chosen = self._chosen(pattern)
         if isinstance(chosen, OpPattern) and chosen not in self.nodes:
             count = self.choose(chosen.required, len(chosen.operands))
@@ -231,7 +236,9 @@ class _Builder:
         return self.nodes[chosen]
 
     def _keeps_shape(self, pattern: Pattern) -> bool:
-        """Tells if an op is to be made that has the shape of a leaf that is to be made."""
+        """Tells if a pattern stands for an op that is still to be made and has the shape of a leaf
+        that is still to be made.
+        """
         if not isinstance(pattern, OpPattern) or pattern in self.nodes:
             return False
         if pattern.name not in KEEP_SHAPE or not pattern.operands:
@@ -241,8 +248,7 @@ class _Builder:
         return is_leaf or self._keeps_shape(inner)
 
     def _any(self, pattern: AnyOperandsPattern) -> Operation:
-        """Gives an op of a checker: values for its operands, of which optional ones may be
-        missing."""
+        """Makes an op for a pattern that takes any operands; optional operands may be missing."""
         least, most = operand_range(pattern.name)
         if not most:
             raise Unfit
@@ -278,7 +284,7 @@ class _Builder:
         return self.block.insert_arg(type_, len(self.block.args))
 
     def module(self, root: Operation) -> ModuleOp:
-        """Gives the graph as `@main`, which returns what nothing uses."""
+        """Finishes the graph as `@main`, which returns what nothing uses."""
         ops = [op for op in self.block.ops if isinstance(op, tir.BlockOp) or _computes(op)]
         unused = [r for op in ops for r in op.results if not r.uses and op is not root]
         outputs = [*root.results, *unused]
@@ -288,7 +294,9 @@ class _Builder:
 
 
 def _proposal(name: str, draft: Draft) -> Proposal:
-    """Gives a proposal for an op that fits it; raises Unfit where none of some does."""
+    """Draws a proposal for an op that its verifier accepts; raises Unfit if a few draws give
+    none.
+    """
     least, most = operand_range(name)
     if not least <= len(draft.slots) <= most:
         raise Unfit
@@ -306,8 +314,8 @@ def _proposal(name: str, draft: Draft) -> Proposal:
 def _made(
     name: str, values: Sequence[SSAValue], properties: Any, location: LocationAttr | None
 ) -> Operation:
-    """Gives an op; raises Unfit where operands and attributes do not fit it, or make a large
-    result.
+    """Makes an op; raises Unfit where operands and attributes do not fit it, or its result is
+    large.
     """
     try:
         if name == ForeignOp.name:
@@ -328,7 +336,9 @@ def _made(
 def _foreign(
     values: Sequence[SSAValue], properties: Any, location: LocationAttr | None
 ) -> Operation:
-    """Gives an operator of which only the name is known, that gives what it takes first."""
+    """Makes an operator of which only the name is known; its result has the type of its first
+    operand.
+    """
     own = {key: attribute_of(value) for key, value in properties.items()}
     return ForeignOp.create(
         operands=values,
@@ -343,8 +353,9 @@ def _computes(op: Operation) -> bool:
 
 
 def _numbers(choose: Choose, type_: Attribute, is_plain: bool) -> np.ndarray:
-    """Gives numbers of a constant: one for all, small ones of both signs, or positive ones; seldom
-    those that fill 32 bits, and never in a plain graph."""
+    """Draws the numbers of a constant: one for all, small ones of both signs, or positive ones;
+    seldom those that fill 32 bits, and never in a plain graph.
+    """
     shape, dtype = shape_of(type_), dtype_of(element_type_of(type_))
     kind, rng = choose(0, 5 if is_plain else 6) // 2, np.random.default_rng(choose(0, 99))
     is_wide = dtype.kind == "i" and dtype.itemsize >= 4
@@ -371,7 +382,8 @@ def operand_type(
     choose: Choose, name: str, result: TensorType, wanted: Attribute | None
 ) -> TensorType:
     """Gives the type of the first operand of such an op for its result; `wanted` is an element type
-    that the pattern asks for."""
+    that the pattern asks for.
+    """
     shape, element = shape_of(result), element_type_of(result)
     if name == DEQUANTIZE:  # biases are vectors of wide integers
         element = pick(choose, (i32, i32, i8) if len(shape) == 1 else (i8, i8, i8, ui8, i32))
@@ -381,8 +393,9 @@ def operand_type(
 
 
 def numbers_on_grid(choose: Choose, name: str, index: int, type_: TensorType) -> np.ndarray | None:
-    """Gives a scale (operand 1) or zero point (operand 2) as quantisers choose them, most of the
-    time; None for other operands, and for any numbers."""
+    """Draws a scale (operand 1) or zero point (operand 2) as a quantiser would choose it, most of
+    the time; None for other operands, and for any numbers.
+    """
     if name not in (QUANTIZE, DEQUANTIZE) or index == 0 or not choose(0, 7):
         return None
     shape, rng = shape_of(type_), np.random.default_rng(choose(0, 99))

@@ -1,4 +1,4 @@
-"""Programs that a composite takes, and programs that it just misses.
+"""Finds programs that a composite takes, and programs that it just misses.
 
 ```python
 from hypothesis import given
@@ -60,7 +60,8 @@ SEEDS = 6
 class Example:
     """A program and the op at which the composite is tried. `flipped` is why it must be declined:
     the sentence of the one rule that fails, or the reason of the one test of the pattern, or edge
-    of the program, that was changed; empty when it must be taken."""
+    of the program, that was changed; it is empty when the program must be taken.
+    """
 
     composite: Composite
     module: ModuleOp
@@ -81,7 +82,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Leak:
-    """A value inside the match that is used outside, too."""
+    """Stands for a change that uses a value inside the match outside of it, too."""
 
 
 Miss = Rule | Flip | OtherNode | Leak
@@ -98,8 +99,9 @@ def _composite_of(matcher: Matcher) -> Composite:
 
 
 def matching(matcher: Matcher) -> SearchStrategy[Example]:
-    """Hypothesis strategy: programs that the composite, or the rewrite, takes. Drawing raises
-    ByocirError B365 when none is found."""
+    """Makes a Hypothesis strategy of programs that the composite, or the rewrite, takes. Drawing
+    raises ByocirError B365 when none is found.
+    """
     from hypothesis import strategies as st
 
     composite = _composite_of(matcher)
@@ -108,11 +110,12 @@ def matching(matcher: Matcher) -> SearchStrategy[Example]:
 
 
 def near_miss(matcher: Matcher) -> SearchStrategy[Example]:
-    """Hypothesis strategy: programs that the composite, or the rewrite, declines for one reason.
-    Either one rule fails and all others hold, or one test of the pattern does: the kind of an op,
-    an attribute, the number of operands, an element type, a test of a value, a constant, the same
-    value twice, an index, body or pad of a block; or a value inside the match is used outside, or
-    comes back to it. Drawing raises ByocirError B365 when none is found."""
+    """Makes a Hypothesis strategy of programs that the composite, or the rewrite, declines for one
+    reason. Either one rule fails and all others hold, or one test of the pattern does: the kind of
+    an op, an attribute, the number of operands, an element type, a test of a value, a constant, the
+    same value twice, an index, body or pad of a block; or a value inside the match is used outside,
+    or comes back to it. Drawing raises ByocirError B365 when none is found.
+    """
     from hypothesis import strategies as st
 
     composite = _composite_of(matcher)
@@ -121,7 +124,7 @@ def near_miss(matcher: Matcher) -> SearchStrategy[Example]:
 
 
 def required(composite: Composite, found: Example | None, does: str) -> Example:
-    """Gives the example; raises ByocirError B365 where none was found."""
+    """Gives the example back; raises ByocirError B365 where none was found."""
     if found is None:
         raise ByocirError(
             "B365",
@@ -132,13 +135,13 @@ def required(composite: Composite, found: Example | None, does: str) -> Example:
 
 
 def unflipped(matcher: Matcher) -> list[str]:
-    """Gives the sentences of rules for which no program was found that breaks them alone."""
+    """Lists the sentences of rules for which no program was found that breaks them alone."""
     composite = _composite_of(matcher)
     return [rule.sentence for rule in composite.rules if first_miss(composite, rule) is None]
 
 
 def misses_of(composite: Composite) -> list[Miss]:
-    """Gives all that may make a program miss, in order; see `first_miss` for those that can."""
+    """Lists all that may make a program miss, in order; see `first_miss` for those that can."""
     return [*composite.rules, *_flips(composite), Leak()]
 
 
@@ -149,15 +152,16 @@ def _flips(composite: Composite) -> tuple[Flip | OtherNode, ...]:
 
 @lru_cache(maxsize=4096)
 def first_miss(composite: Composite, miss: Miss) -> Example | None:
-    """Gives a program that misses for this reason alone, always the same; None when none is found:
-    the rule always holds, or another alternative takes what the changed one does not."""
+    """Finds a program that misses for this reason alone, always the same; None when none is found:
+    the rule always holds, or another alternative takes what the changed one does not.
+    """
     seeds = range(1 if isinstance(miss, Flip | OtherNode) else SEEDS)
     found = (find_near_miss(composite, miss, seed) for seed in seeds)
     return next((example for example in found if example is not None), None)
 
 
 def any_miss(composite: Composite, seed: int) -> Example | None:
-    """Gives a program that misses for one reason, the same for the same seed; None if there is
+    """Finds a program that misses for one reason, the same for the same seed; None if there is
     none.
     """
     misses = misses_of(composite)
@@ -186,7 +190,7 @@ def _match_of(composite: Composite, rules: tuple[Rule, ...], seed: int) -> Examp
 
 
 def find_near_miss(composite: Composite, miss: Miss, seed: int) -> Example | None:
-    """Finds a program that misses for this, and nothing else is wrong; None when none is found."""
+    """Finds a program that misses for this reason alone; None when none is found."""
     if isinstance(miss, Rule):
         return _rule_missed(composite, miss, seed)
     if isinstance(miss, Flip | OtherNode):
@@ -229,7 +233,7 @@ def _drawn(
 def _wants(
     choose: Choose, holding: Sequence[Rule], failing: Rule | None, breadth: Breadth = NARROW
 ) -> dict[tuple[str, int | str], Any]:
-    """Draws from the hints of rules, most of the time."""
+    """Draws wanted values from the hints of rules, most of the time."""
     hints = [
         (r.vary, _beyond(choose, pick(choose, r.vary.holds), breadth))
         for r in holding
@@ -241,13 +245,12 @@ def _wants(
 
 
 def _beyond(choose: Choose, value: Any, breadth: Breadth) -> Any:
-    """Gives a value for which a rule holds or, where draws go far, several times that."""
+    """Gives a value for which a rule holds or, where draws are broad, a multiple of it."""
     return choose(1, breadth.steps) * value if breadth.steps and type(value) is int else value
 
 
 def _flipped(composite: Composite, flip: Flip | OtherNode, seed: int) -> Example | None:
-    """Gives a program of the changed pattern; rather one in which all rules hold, where they can be
-    told of what was changed."""
+    """Draws a program of the changed pattern, if possible one that keeps all rules."""
     choose, last = seeded(seed), None
     for _ in range(FLIP_DRAWS):
         try:
@@ -265,7 +268,7 @@ def _flipped(composite: Composite, flip: Flip | OtherNode, seed: int) -> Example
 
 
 def _fits(composite: Composite, whole: Pattern, root: Operation) -> bool:
-    """Tells if the changed pattern is taken, by the same rules."""
+    """Tells if the changed pattern, with the same rules, takes the program."""
     try:
         changed = Composite(composite.name, (whole,))
         changed.rules = composite.rules
@@ -275,8 +278,9 @@ def _fits(composite: Composite, whole: Pattern, root: Operation) -> bool:
 
 
 def _leaks(example: Example, why: str = "") -> Iterator[Example]:
-    """Gives the example with a value inside the match as a further result, for each that is then
-    declined for that, or for the rule whose sentence is `why`."""
+    """Yields the example with a value inside the match as a further result, for each that is then
+    declined for that, or for the rule whose sentence is `why`.
+    """
     composite = example.composite
     matched = composite.attempt(example.root).matched
     for i in range(1, len(matched)):
@@ -288,7 +292,7 @@ def _leaks(example: Example, why: str = "") -> Iterator[Example]:
 
 
 def _copy(module: ModuleOp, ops: Sequence[Operation]) -> tuple[ModuleOp, list[Operation]]:
-    """Gives a copy of a program, and these of its ops in it."""
+    """Copies a program, and finds these of its ops in the copy."""
     copy = module.clone()
     twins = dict(zip(module.walk(), copy.walk(), strict=True))
     return copy, [twins[op] for op in ops]
@@ -296,7 +300,8 @@ def _copy(module: ModuleOp, ops: Sequence[Operation]) -> tuple[ModuleOp, list[Op
 
 def _leak(op: Operation) -> str:
     """Returns a value from inside the match as well; gives the reason for which that is declined,
-    empty when the value is returned already."""
+    empty when the value is returned already.
+    """
     last = op.parent.last_op if op.parent is not None else None
     if last is None or any(use.operation is last for use in op.results[0].uses):
         return ""
@@ -306,7 +311,7 @@ def _leak(op: Operation) -> str:
 
 
 def _retype(op: Operation) -> None:
-    """Gives the function around an op the type that its body has now."""
+    """Updates the type of the function around an op to that of its body."""
     function, block = op.parent_op(), op.parent
     assert isinstance(function, FuncOp)
     assert block is not None

@@ -1,4 +1,4 @@
-"""The pytest plugin: a fixture that asserts that a target is right.
+"""Defines the pytest plugin: a fixture that asserts that a target is right.
 
 ```python
 def test_npu_conforms(conforms):
@@ -38,8 +38,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def conforms(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Score]:
-    """Tries a target as `byocir.testing.conform` does, and fails where something is wrong; programs
-    that show it are in the test's folder."""
+    """Tests a target by `byocir.testing.conform`, and fails where something is wrong; programs that
+    show it are in the test's folder.
+    """
     config = request.config
 
     def check(target: Any, **more: Any) -> Score:

@@ -1,4 +1,4 @@
-"""Proposes operand types and attributes for ops of the graph level, at random.
+"""Proposes random operand types and attributes for ops of the graph level.
 
 A proposal need not fit, for what fits is decided by the op's own type inference; it should fit
 often. Ops without a proposal of their own take what the example in their description shows
@@ -116,8 +116,9 @@ def _pad(d: Draft) -> Proposal:
 
 
 def _shape_like(d: Draft, other: Shape) -> Shape:
-    """Gives a shape that broadcasts to another, or to which it does; the same, mostly, in plain
-    graphs."""
+    """Draws a shape that broadcasts to another, or to which that broadcasts; mostly the same in
+    plain graphs.
+    """
     if d.plain and d.choose(0, 7) < 7:
         return other
     kinds = [other, other, tuple(1 for _ in other), (), (), (1,)]
@@ -128,8 +129,9 @@ def _shape_like(d: Draft, other: Shape) -> Shape:
 
 
 def _any_shape(d: Draft, i: int = 0) -> Shape:
-    """Gives the shape of an input drawn before, most of the time, or one that broadcasts with it:
-    such inputs meet again."""
+    """Draws the shape of an input drawn before, most of the time, or one that broadcasts with it,
+    so that inputs can meet again.
+    """
     if d.recent and (same := d.choose(0, 9)):
         return d.recent[-1] if same > 2 else _shape_like(d, d.recent[-1])
     rank = d.rank(i, 4, 2, 3, 1)
@@ -140,14 +142,13 @@ def _any_shape(d: Draft, i: int = 0) -> Shape:
 
 
 def _same(d: Draft) -> Proposal:
-    """Gives operands of one type, each of which may broadcast."""
+    """Proposes operands of one element type, each of which may broadcast."""
     first = next((i for i in range(len(d.slots)) if d.known(i) is not None), 0)
     return _broadcast(d, [d.kind(first, d.element)] * len(d.slots)), {}
 
 
 def _broadcast(d: Draft, elements: Sequence[Attribute]) -> list[TensorType]:
-    """Gives operands of these element types, unless theirs are known, each of which may
-    broadcast."""
+    """Proposes operands of these element types, or of known ones, each of which may broadcast."""
     first = next((i for i in range(len(d.slots)) if d.known(i) is not None), 0)
     shape = d.known(first)
     shape = _any_shape(d) if shape is None else shape
@@ -189,7 +190,7 @@ def _requantize(d: Draft) -> Proposal:
 
 
 def _scale_shape(d: Draft, x: Shape) -> Shape:
-    """Gives the shape of scales for an input: one for each channel in plain graphs, (C, 1, …)."""
+    """Draws the shape of scales for an input: one for each channel in plain graphs, (C, 1, …)."""
     if d.plain and len(x) > 1:
         return (x[1], *[1] * (len(x) - 2))
     return _shape_like(d, x)
@@ -210,7 +211,7 @@ def _quantize(element: Attribute, zero: Attribute) -> Propose:
 
 
 def _reshaped(d: Draft) -> tuple[Shape, list[TensorType]]:
-    """Gives an input with dimensions of size one, as shape ops like it, and its type."""
+    """Proposes an input that has dimensions of size one, as shape ops need, and its type."""
     known = d.known(0)
     shapes = [(1, d.size((0, 1)), 1, 1), (2, 4), (1, 4, 1), (2, d.size((0, 1)), 3, 1), (4,)]
     shape = pick(d.choose, shapes) if known is None else known
@@ -284,7 +285,7 @@ def _norm(d: Draft) -> Proposal:
 
 
 def _batch_norm(d: Draft) -> Proposal:
-    """Four numbers for each channel."""
+    """Proposes an input and four numbers for each channel."""
     shape = d.known(0)
     shape = (1, d.size((0, 1)), 4, 4) if shape is None else shape
     if len(shape) < 2:
@@ -333,8 +334,9 @@ PROPOSALS: dict[str, Propose] = {
 
 
 def propose(name: str, draft: Draft) -> Proposal:
-    """Gives the types of the operands and attributes of an op; what the pattern fixes is among
-    them. Raises Unfit where nothing can be proposed."""
+    """Proposes the types of the operands and the attributes of an op, among them what the pattern
+    fixes. Raises Unfit where nothing can be proposed.
+    """
     if (name in PROPOSALS or is_elementwise(name)) == bool(draft.choose(0, 9)):
         types, properties = _own(name, draft)
     else:
@@ -344,7 +346,7 @@ def propose(name: str, draft: Draft) -> Proposal:
 
 
 def _own(name: str, d: Draft) -> Proposal:
-    """Proposes as the op itself does, else operands that broadcast."""
+    """Proposes by the function for this op, else operands that broadcast."""
     if name in PROPOSALS:
         return PROPOSALS[name](d)
     return _broadcast(d, elements_of(name, d)), attributes_of(name, d)

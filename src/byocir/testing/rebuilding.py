@@ -1,4 +1,4 @@
-"""Copies of patterns in which one part is another."""
+"""Copies patterns with one part replaced."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ Change = Callable[[Choose], tuple[Pattern, Told]]
 
 
 class Rebuilt:
-    """A copy of a pattern in which one part, or one use of it, is another; what does not lead there
-    stays, and of alternatives only those that do."""
+    """A copy of a pattern in which one part, or one use of it, is another. Parts that do not lead
+    there stay; alternatives that do not lead there go.
+    """
 
     def __init__(self, old: Pattern, new: Pattern, place: int | None) -> None:
         self.old, self.new, self.place = old, new, place
@@ -52,8 +53,7 @@ class Rebuilt:
 
 
 def resolved(choose: Choose, pattern: Pattern, known: dict[int, Pattern]) -> Pattern:
-    """Gives a pattern with one of each alternatives; `known` is told what each part became, by
-    id."""
+    """Replaces alternatives by one of each; `known` records what each part became, by id."""
     if id(pattern) not in known:
         if isinstance(pattern, AlternativesPattern):
             made = resolved(choose, pick(choose, pattern.alternatives), known)
@@ -66,12 +66,12 @@ def resolved(choose: Choose, pattern: Pattern, known: dict[int, Pattern]) -> Pat
 
 
 def leads_to(pattern: Pattern, part: Pattern) -> bool:
-    """Tells if a part is this pattern, or below it."""
+    """Tells if a pattern contains this part, or is it."""
     return any(each is part for each in below(pattern))
 
 
 def below(pattern: Pattern) -> Iterator[Pattern]:
-    """Gives the pattern and all below it, each once."""
+    """Yields the pattern and all patterns below it, each once."""
     seen: dict[int, Pattern] = {}
     pending = [pattern]
     while pending:
@@ -83,7 +83,7 @@ def below(pattern: Pattern) -> Iterator[Pattern]:
 
 
 def with_children(pattern: Pattern, children: Sequence[Pattern]) -> Pattern:
-    """Gives the same pattern of other parts, in the order of `children()`."""
+    """Copies a pattern with other parts, in the order of `children()`."""
     made = changed(pattern)
     match made:
         case OpPattern():
@@ -107,7 +107,7 @@ def with_children(pattern: Pattern, children: Sequence[Pattern]) -> Pattern:
 
 
 def changed(pattern: P, **fields: Any) -> P:
-    """Gives a copy of a pattern in which these fields are others."""
+    """Copies a pattern with these fields changed."""
     made = copy(pattern)
     for kind in type(made).__mro__:
         for name, member in vars(kind).items():

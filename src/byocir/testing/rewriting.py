@@ -1,4 +1,4 @@
-"""Tests of rewrites, on programs made from their patterns.
+"""Tests rewrites, on programs made from their patterns.
 
 ```python
 from byocir.testing import check_rewrite
@@ -50,8 +50,9 @@ def check_rewrite(
 
 
 def near_misses(rewrite: MatchedRewrite) -> Iterator[Example]:
-    """Gives a program for each reason that can be found for which a rewrite's pattern or rules just
-    miss, always the same."""
+    """Yields programs that a rewrite's pattern or rules just miss, one for each reason that can be
+    found, always the same.
+    """
     for miss in misses_of(rewrite.composite):
         example = first_miss(rewrite.composite, miss)
         if example is not None:
@@ -59,7 +60,7 @@ def near_misses(rewrite: MatchedRewrite) -> Iterator[Example]:
 
 
 def _is_rewritten(rewrite: MatchedRewrite, root: Operation) -> bool:
-    """Tells if a rewrite fits at an op; a program may hold other matches, which do not count."""
+    """Tells if a rewrite fits at an op; other matches in the program do not count."""
     new = NewOps()
     fits = rewrite.rewrite(root, new) is not None
     for op in reversed(new.ops):
@@ -70,8 +71,9 @@ def _is_rewritten(rewrite: MatchedRewrite, root: Operation) -> bool:
 def _is_same(
     rewrite: MatchedRewrite, example: Example, seed: int, rtol: float, atol: float
 ) -> bool:
-    """Tells if a rewrite changed a program that can be run. Raises AssertionError where it changed
-    the program's meaning."""
+    """Tells if a rewrite changed a program, where that can be run. Raises AssertionError where it
+    changed the program's meaning.
+    """
     module = example.module.clone()
     with np.errstate(all="ignore"):
         if not rewrite_module(module, [rewrite]):
@@ -94,8 +96,9 @@ def _is_same(
 
 
 def _computed(module: ModuleOp, feeds: Outputs) -> Outputs | None:
-    """Runs a program; None where it cannot be run on these values, as an index of a gather may be
-    drawn outside of its array."""
+    """Runs a program; None where it cannot be run on these values, because an index of a gather may
+    be drawn outside of its array.
+    """
     try:
         return evaluate(module, feeds)
     except ByocirError as error:

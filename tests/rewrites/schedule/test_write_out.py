@@ -118,5 +118,5 @@ def test_a_pad_that_several_iterators_decide_about_is_refused() -> None:
         load_context(),
     )
     (function,) = (op for op in module.ops if isinstance(op, FuncOp))
-    with pytest.raises(ByocirError, match="expected one iterator to leave an array"):
+    with pytest.raises(ByocirError, match="expected one iterator to lead out of an array"):
         write_out(function.body.block)

@@ -31,7 +31,9 @@ def cache_write(block: BlockOp) -> BlockOp:
     assert home is not None
     found = [a for op in _up_to(home, block) for a in accesses_of(op) if a.buffer is result]
     if len(block.outs) != 1 or found[0].reads or not is_whole(found[0]):
-        raise refused("B263", "expected a result that is made from scratch, found another", block)
+        raise refused(
+            "B263", "expected a result written as a whole before it is read, found another", block
+        )
     local = AllocOp.of(element_type_of(result.type), shape_of(result.type), "", block.location)
     local.result.name_hint = result.name_hint
     home.insert_op_before(local, _within(home, found[0].op))

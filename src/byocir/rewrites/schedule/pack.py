@@ -72,7 +72,7 @@ def _check(block: BlockOp, operand: int, buffer: SSAValue, tiles: Mapping[int, i
     if values.count(buffer) > 1 and buffer in block.outs:
         raise refused(
             "B258",
-            "expected a buffer that the block reads or writes, found one it does both",
+            "expected a buffer that the block reads or writes, found one that it reads and writes",
             block,
         )
     shape = shape_of(buffer.type)

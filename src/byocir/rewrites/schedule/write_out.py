@@ -160,7 +160,9 @@ class PaddedBox:
         """
         live = [(i, c) for i, c in form.terms if self.sides[i][1] - self.sides[i][0] > 1]
         if len(live) > 1:
-            raise refused("B262", "expected one iterator to leave an array, found several", self.op)
+            raise refused(
+                "B262", "expected one iterator to lead out of an array, found several", self.op
+            )
         i, _ = live[0] if live else form.terms[0] if form.terms else (0, 0)
         first, end = self.sides[i]
         inside = [v for v in range(first, end) if low <= self._value(form, i, v) <= high]

@@ -1,4 +1,5 @@
-"""Tells whether a target is right: programs made from its patterns, compiled, run and compared.
+"""Tells whether a target is right: compiles programs made from its patterns, runs them and
+compares.
 
 ```python
 from byocir.testing import conform
@@ -37,17 +38,18 @@ def conform(
     folder: str | Path | None = None,
     first: bool = False,
 ) -> Score:
-    """Tries a target, given as in `byocir.compile`, for some seconds; with `rounds`, so many of
-    each pattern and kind instead, and so always the same. `patterns` are names of composites: all
-    by default. It ends with the `first` problem, if that is said. Programs that show a problem are
-    written into `folder`. Raises ByocirError B210 to B217 for what is no target, B388 for no
-    pattern."""
+    """Tests a target, given as in `byocir.compile`, for some seconds. With `rounds` it tests so
+    many programs of each pattern and kind instead, and so always the same. `patterns` are names of
+    composites: all by default. With `first` it stops at the first problem. Programs that show a
+    problem are written into `folder`. Raises ByocirError B210 to B217 for what is no target, B388
+    for no pattern.
+    """
     session = Session(the_target(target), seed, patterns, Path(folder) if folder else None)
     return session.run(seconds, rounds, first=first)
 
 
 def the_target(target: str | Target) -> Target:
-    """Gives the one target that is given; raises ByocirError B216 for several."""
+    """Resolves the one target that is given; raises ByocirError B216 for several."""
     attributes = attributes_of(target)
     if len(attributes) != 1:
         raise ByocirError("B216", f"expected one target, found {len(attributes)}")

@@ -1,4 +1,4 @@
-"""Programs to be compiled for a target, with their inputs."""
+"""Defines programs to be compiled for a target, with their inputs."""
 
 from __future__ import annotations
 
@@ -64,8 +64,9 @@ class Case:
     levels: tuple[str, ...] = LEVELS
 
     def meaning(self, target: Target) -> Meaning | None:
-        """Computes the program in the numbers that the target computes with; None where it
-        has none on these inputs, or several."""
+        """Computes the program in the numbers in which the target computes; None where it has no
+        defined result on these inputs, or several.
+        """
         module = self.module
         try:
             if target.fixed_point or target.signed_bytes or target.tables:
@@ -94,13 +95,14 @@ TIMES = 4.0
 
 
 class Unmeant(Exception):
-    """Ends a trial of a program that means nothing on these inputs."""
+    """Ends the trial of a program that has no defined result on these inputs."""
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """The results of a program on inputs, by name, where each op may be off by `tolerance` of its
-    largest float, or of 1."""
+    """The results of a program on inputs, by name, where each op may differ by `tolerance` of its
+    largest float, or of 1.
+    """
 
     module: ModuleOp
     feeds: Arrays
@@ -109,9 +111,10 @@ class Meaning:
 
     @cached_property
     def room(self) -> Arrays:
-        """Bounds by what elements may be off for what becomes of the tolerance: far, where a
-        difference of large numbers is small, or one is divided by next to nothing. Looked at where
-        they are. Raises Unmeant where other floats give another shape, or nothing."""
+        """Bounds how far elements of the outputs may be off if each op is off by its tolerance:
+        that is much after a small difference of large numbers, or a division by almost nothing.
+        Raises Unmeant where other floats give another shape, or nothing.
+        """
         room = {name: np.zeros(array.shape) for name, array in self.outputs.items()}
         for seed in range(SHAKEN if self.tolerance else 0):
             found = self._shaken(np.random.default_rng(seed))
@@ -123,10 +126,11 @@ class Meaning:
 
     @cached_property
     def _in_steps(self) -> ModuleOp:
-        """The program; with norms, as blocks. A norm over few elements subtracts their mean, which
-        is next to the elements, and divides by a difference that is next to nothing. Sums of
-        squares over windows of channels may be made by adding the channel that comes in and
-        subtracting the one that goes out: small sums behind large ones are then far off."""
+        """The program, with norms as blocks. A norm over few elements subtracts their mean, which
+        is close to the elements, and divides by a difference that is almost nothing. Sums of
+        squares over windows of channels may be computed by adding the channel that comes in and
+        subtracting the one that goes out, so that small sums after large ones are far off.
+        """
         if not any(isinstance(op, NORMS) for op in self.module.walk()):
             return self.module
         module = self.module.clone()
@@ -134,7 +138,7 @@ class Meaning:
         return module
 
     def _shaken(self, rng: np.random.Generator) -> Arrays:
-        """Gives the outputs where floats are a little off. Raises Unmeant where there are none."""
+        """Computes the outputs with floats moved a little. Raises Unmeant where there are none."""
         given = {name: np.array(array) for name, array in self.feeds.items()}
         shake = _Shake(self.tolerance, rng)
         for op in self._in_steps.walk():
@@ -149,7 +153,7 @@ class Meaning:
 
 
 def distance(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Measures how far elements are from each other; infinitely far where one is no number."""
+    """Measures how far elements of two arrays are apart: 0 for two NaN, infinity for one."""
     one, other = found.astype(np.float64), expected.astype(np.float64)
     is_same = (one == other) | (np.isnan(one) & np.isnan(other))
     return np.where(is_same, 0.0, np.nan_to_num(np.abs(one - other), nan=np.inf, posinf=np.inf))
@@ -171,10 +175,11 @@ class _Shake:
 
 
 class _Watch:
-    """Notes whether a program computes with NaN or infinities, and whether ONNX leaves open what it
-    gives: integers divided by zero, floats cast to integers that do not hold them, powers that no
-    integers are, or larger ones than floats hold, sequences of no elements or more than there are,
-    the largest elements in any order."""
+    """Notes whether a program computes with NaN or infinities, and whether ONNX leaves its result
+    open: integers divided by zero, floats cast to integers that do not hold them, powers that are
+    no integers or larger than floats hold, sequences of no elements or of more than there are, the
+    largest elements in any order.
+    """
 
     def __init__(self) -> None:
         self.is_non_finite = self.is_open = False
@@ -202,7 +207,7 @@ class _Watch:
                 self.is_open = self.is_open or _is_inexact(base**power, np.asarray(results[0]))
 
     def look(self, values: Iterable[Any]) -> None:
-        """Looks at some of the program's values."""
+        """Looks for NaN and infinities among some of the program's values."""
         self.is_non_finite = self.is_non_finite or any(map(_is_non_finite, values))
 
 
@@ -215,8 +220,9 @@ def _overflows(given: np.ndarray, made: np.ndarray) -> bool:
 
 
 def _is_inexact(power: np.ndarray, made: np.ndarray) -> bool:
-    """Tells if integers do not hold powers, or floats do not hold these integers: it is left open
-    in what powers are computed."""
+    """Tells if integers do not hold powers, or floats do not hold these integers: ONNX leaves open
+    in which type powers are computed.
+    """
     if made.dtype.kind not in "iu":
         return False
     is_exact = (np.abs(power) <= EXACT) & (power == np.round(power))
@@ -224,7 +230,7 @@ def _is_inexact(power: np.ndarray, made: np.ndarray) -> bool:
 
 
 def _largest(array: np.ndarray) -> float:
-    """Gives the largest finite float."""
+    """Finds the largest finite float."""
     wide = np.abs(array.astype(np.float64))
     return float(wide.max(initial=0.0, where=np.isfinite(wide)))
 
@@ -237,9 +243,10 @@ def _is_non_finite(value: Any) -> bool:
 
 
 def draw_feeds(choose: Choose, module: ModuleOp, *, special: bool) -> Arrays | None:
-    """Draws inputs for a program: ordinary ones, small whole numbers, of which float sums are
-    exact, large ones, or floats among which are NaN and infinities where these are `special`ly
-    asked for. None for a program that has inputs of other kinds than numbers."""
+    """Draws inputs for a program: ordinary ones, small whole numbers (whose float sums are exact),
+    large ones or, if `special` asks for them, floats with NaN and infinities among them. None for a
+    program with inputs that are not numbers.
+    """
     seed = choose(0, 2**31)
     try:
         feeds = random_feeds(module, seed)

@@ -27,7 +27,7 @@ SECONDS = 120
 
 
 class NotBuilt(Exception):
-    """A project was not built, or did not run; the message is what was told."""
+    """Raised if a project was not built, or did not run; the message is what the tools said."""
 
 
 def has_device(target: Target) -> bool:
@@ -36,8 +36,9 @@ def has_device(target: Target) -> bool:
 
 
 def run_exported(case: Case, target: Target) -> Arrays | None:
-    """Gives the results of a program as a project of its own; None where there is no such project,
-    or nothing that builds it. Raises NotBuilt."""
+    """Builds a program as an exported project and runs it; None where there is no such project, or
+    no tool to build it. Raises NotBuilt.
+    """
     make = shutil.which("make")
     try:
         package = _compiled(case, target)

@@ -1,4 +1,4 @@
-"""Compares what a target emits with what it emits in a process whose hashes are others.
+"""Compares the code that a target emits here with that of a process with other hashes.
 
 The order of sets of texts is another there, so code that depends on it is, too.
 
@@ -35,7 +35,7 @@ Digests = Mapping[str, Mapping[str, str]]
 
 
 def digests_of(target: Target, folder: Path) -> Digests:
-    """Compiles each program of a folder; those that it fails on are left out."""
+    """Compiles each program of a folder and hashes the code; programs that fail are left out."""
     found: dict[str, dict[str, str]] = {}
     for path in sorted(folder.glob("*.mlir")):
         with suppress(Wrong, Unmeant):
@@ -47,8 +47,9 @@ def digests_of(target: Target, folder: Path) -> Digests:
 
 
 def differing(target: Target, cases: Mapping[str, Case]) -> dict[str, Problem]:
-    """Gives by program the problem that its code is another in a process with other hashes; nothing
-    for a target that no other process can import."""
+    """Finds the programs whose code is another in a process with other hashes, each with that
+    problem; none for a target that no other process can import.
+    """
     with TemporaryDirectory() as folder:
         for name, case in cases.items():
             write_case(case, Path(folder) / f"{name}.mlir")

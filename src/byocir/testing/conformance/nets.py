@@ -1,4 +1,6 @@
-"""Small nets of programs that patterns were made into, with other ops between and beside them."""
+"""Makes small nets of programs that were made from patterns, with other ops between and beside
+them.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,9 @@ def net_of(choose: Choose, programs: Sequence[ModuleOp]) -> ModuleOp:
 
 
 def between(choose: Choose, program: ModuleOp) -> ModuleOp:
-    """Gives a program with an op of one operand before and behind it: what a target takes as glue
-    it takes beside others alone."""
+    """Makes a program with an op of one operand before and behind it, as a target may take ops as
+    glue only beside others.
+    """
     net = _Net(choose, is_between=True)
     net.add(program)
     for value in [each for each in net.values if not each.uses]:
@@ -51,7 +54,7 @@ def between(choose: Choose, program: ModuleOp) -> ModuleOp:
 
 
 class _Net:
-    """A function under construction; `values` may be used by what comes."""
+    """Builds a function; `values` are those that later ops may use."""
 
     def __init__(self, choose: Choose, *, is_between: bool = False) -> None:
         self.choose = choose
@@ -79,9 +82,7 @@ class _Net:
         return sum(1 for _ in self.block.ops)
 
     def _given(self, type_: Attribute) -> SSAValue:
-        """Gives a value of this type: one that is there, most of the time, else an input of the
-        net.
-        """
+        """Finds a value of this type: mostly one that exists, else an input of the net."""
         fitting = [value for value in self.values if value.type == type_]
         if fitting and self.choose(0, 3):
             return pick(self.choose, fitting)
@@ -93,15 +94,14 @@ class _Net:
         return made
 
     def _turned(self, value: SSAValue) -> SSAValue:
-        """Gives a value that an op of the host made: of the same type, in another layout in
-        memory."""
+        """Makes a value by ops of the host: the same one, in another layout in memory."""
         rank = len(shape_of(value.type))
         back = self._op("graph.transpose", [value], perm=list(range(rank))[::-1])
         turned = back and self._op("graph.transpose", [back], perm=list(range(rank))[::-1])
         return self.unary(turned or value)
 
     def unary(self, value: SSAValue) -> SSAValue:
-        """Applies an op of the host to a value; gives the value itself where that takes no such."""
+        """Applies an op of the host to a value; gives the value itself where no op takes it."""
         name, bounds = pick(self.choose, UNARY)
         dtype = dtype_of(element_type_of(value.type))
         numbers = {key: ArrayAttr.of(np.array(bound, dtype)) for key, bound in bounds.items()}
@@ -116,7 +116,7 @@ class _Net:
     def _op(
         self, name: str, operands: list[SSAValue], **properties: PropertyValue
     ) -> SSAValue | None:
-        """Gives an op of the host's; None where it does not take these operands."""
+        """Makes an op of the host; None where it does not take these operands."""
         kind: type[GraphOp] = graph_ops()[name]
         try:
             made = kind.make(*operands, location=named(f"n{self._count()}"), **properties)
@@ -145,21 +145,21 @@ class _Net:
 
 
 def main_of(module: ModuleOp) -> FuncOp:
-    """Gives the only function of a program."""
+    """Finds the only function of a program."""
     function = module.body.block.first_op
     assert isinstance(function, FuncOp)
     return function
 
 
 def program_of(block: Block, results: Sequence[SSAValue]) -> ModuleOp:
-    """Gives a program of these ops, without a return yet, that gives these results."""
+    """Makes a program of these ops, without a return yet, that returns these results."""
     block.add_op(ReturnOp(*results))
     types = [arg.type for arg in block.args], [value.type for value in results]
     return ModuleOp([FuncOp("main", types, Region(block))])
 
 
 def ops_of(module: ModuleOp) -> Iterator[Operation]:
-    """Gives the ops of a program but its return."""
+    """Lists the ops of a program except its return."""
     for op in main_of(module).body.block.ops:
         if not isinstance(op, ReturnOp):
             yield op

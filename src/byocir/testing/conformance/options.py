@@ -1,4 +1,4 @@
-"""The settings of a target's options that are tried."""
+"""Lists the settings of a target's options that are tried."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from byocir.targets.base import Target
 
 
 def settings_of(target: Target) -> list[Target]:
-    """Gives the target as it is, and with one option changed: a flag turned, another word of a
-    `Literal`, half, twice and one more of a number. What the target itself refuses is left out."""
+    """Lists the target unchanged, and with one option changed: a flag negated, another word of a
+    `Literal`, half, twice and one more of a number. Settings that the target refuses are left out.
+    """
     return [target, *(each for each in _changed(target) if _takes(each))]
 
 

@@ -35,8 +35,9 @@ TIMES = 20
 def side_by_side(
     one: Callable[[], T], other: Callable[[], T], spent: float
 ) -> Iterator[tuple[T, T]]:
-    """Yields what two functions give that run in two threads; alone one has `spent` so many
-    seconds."""
+    """Yields the results of two functions that run in two threads; one run alone took `spent`
+    seconds.
+    """
     patience = WAIT + TIMES * spent
     before = sys.getswitchinterval()
     try:
@@ -52,8 +53,9 @@ def side_by_side(
 def interleaved(
     one: Callable[[], T], other: Callable[[], T], spent: float
 ) -> Iterator[tuple[T, T]]:
-    """Yields what two functions give of which the first is stopped where the other runs; alone one
-    has `spent` so many seconds."""
+    """Yields the results of two functions, the first of which is stopped at some line while the
+    other runs; one run alone took `spent` seconds.
+    """
     end = monotonic() + ENOUGH
     lines = _Lines(None, lambda: None)
     lines.trace(one)
@@ -73,8 +75,9 @@ Line = tuple[str, int]
 
 
 class _Lines:
-    """Notes the lines of a target's own Python that a function runs, and at the first turn of one
-    of them begins something else."""
+    """Notes the lines of a target's own Python that a function runs, and starts something else when
+    one of them is first reached.
+    """
 
     def __init__(self, stop: Line | None, begin: Callable[[], Future[Any] | None]) -> None:
         self.seen: dict[Line, None] = {}
@@ -104,5 +107,7 @@ class _Lines:
 
 @cache
 def _is_own(file: str) -> bool:
-    """Tells if a file may be a target's: none of what targets are written with."""
+    """Tells if a file may be a target's own: it belongs to none of the packages on which targets
+    are built.
+    """
     return not LIBRARIES & {*PurePath(file).parts} and not file.startswith("<frozen")

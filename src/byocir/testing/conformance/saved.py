@@ -1,4 +1,4 @@
-"""Programs that show a problem, in files, and targets as the command line names them."""
+"""Saves programs that show a problem in files, and names targets for the command line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ FEEDS = ".npz"
 
 def saved(failure: Failure, folder: Path | None) -> Failure:
     """Writes the program of a failure and its inputs into a folder: NAME.mlir, NAME.npz and, where
-    it has large constants, NAME.safetensors. Raises ByocirError B112."""
+    it has large constants, NAME.safetensors. Raises ByocirError B112.
+    """
     case = failure.case
     if folder is None or case is None:
         return failure
@@ -67,7 +68,8 @@ def _bytes_of(arrays: Mapping[str, Any]) -> bytes:
 
 def read_case(path: Path, feeds: Mapping[str, np.ndarray]) -> Case:
     """Reads a program that was saved, and its inputs. Raises ByocirError B101, B120 to B122, B302,
-    B310."""
+    B310.
+    """
     module = load_module(path)
     levels = levels_left(module)
     inputs, _ = module_types(module)
@@ -76,8 +78,9 @@ def read_case(path: Path, feeds: Mapping[str, np.ndarray]) -> Case:
 
 
 def _typed(array: np.ndarray, type_: Attribute | None) -> np.ndarray:
-    """Gives an array as an input takes it: files know the bytes of types that numpy does not have,
-    and no more. Raises ByocirError B310 for an input that takes no array."""
+    """Converts an array to the type of an input: of types that numpy lacks, files keep only the
+    bytes. Raises ByocirError B310 for an input that takes no array.
+    """
     if type_ is None:
         return array
     if not isinstance(type_, TensorType | MemRefType):
@@ -90,7 +93,7 @@ def _typed(array: np.ndarray, type_: Attribute | None) -> np.ndarray:
 
 
 def text_of(target: Target) -> str:
-    """Gives a target as the command line names it: with its file, where it has one, and options."""
+    """Names a target for the command line: with its file, where it has one, and options."""
     kind, spec = type(target), str(target.spec())
     file, _, name = file_of(target.name).rpartition(":")
     if not file and not kind.__module__.startswith("byocir.") and kind.__qualname__.isidentifier():
@@ -100,6 +103,6 @@ def text_of(target: Target) -> str:
 
 
 def _near(path: Path) -> Path:
-    """Gives a path as seen from the current folder, where it is below that."""
+    """Shortens a path to one relative to the current folder, where it is below that."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path

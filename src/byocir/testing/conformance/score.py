@@ -1,4 +1,4 @@
-"""The outcome of a session: what was reached, what was wrong, and what was left out."""
+"""Keeps the outcome of a session: what was reached, what was wrong, and what was left out."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class Failure:
-    """A problem with a program that shows it: `pattern` names those that were taken in it, `kind`
-    is a "match", a "near miss" or a "net", `target` what was given as such, with its options."""
+    """A problem with a program that shows it: `pattern` names the patterns that were taken in it,
+    `kind` is a "match", a "near miss" or a "net", `target` is the target with its options.
+    """
 
     pattern: str
     kind: str
@@ -42,13 +43,15 @@ class Failure:
 
     @property
     def command(self) -> str:
-        """The command that shows the problem once more, where its program is in a file."""
+        """The command that shows the problem again, where its program is in a file."""
         return f"byocir conform {join([self.target, '--case', str(self.file), *self.again])}"
 
 
 @dataclass
 class Score:
-    """Patterns that were taken and rules that refused a program, of those that there are."""
+    """Counts the patterns that were taken and the rules that refused a program, of all that there
+    are.
+    """
 
     target: str
     patterns: Sequence[str] = ()
@@ -65,8 +68,9 @@ class Score:
     failures: list[Failure] = field(default_factory=list[Failure])
 
     def note(self, pattern: str, rule: str, *, is_found: bool) -> None:
-        """Counts a search for a program that a pattern takes or, with a rule's sentence, that this
-        refuses."""
+        """Counts a search for a program that a pattern takes or, with a rule's sentence, for one
+        that this rule refuses.
+        """
         self.tried[pattern, rule] += 1
         self.found[pattern, rule] += is_found
 
@@ -77,7 +81,9 @@ class Score:
 
     @property
     def hindrances(self) -> dict[str, str]:
-        """Tells of what was never reached what hinders; nothing where its turn did not come."""
+        """Says, for each pattern and rule that was never reached, what prevented it; empty text
+        where its turn did not come.
+        """
         places = [(name, "") for name in self.patterns if not self.taken[name]]
         places += [place for place in self.rules if place not in self.refused]
         return {": ".join(filter(None, place)): self._hindrance(*place) for place in places}
@@ -92,7 +98,7 @@ class Score:
         return f"no program {wanted} was found in {_counted(tried, 'search', 'es')}"
 
     def text(self) -> str:
-        """Everything that is to be told: failures, what was never reached, the sentence."""
+        """Writes everything: failures, what was never reached, and the sentence of the score."""
         hindrances = self.hindrances.items()
         told = [f"never reached: {each} ({why})" for each, why in hindrances if why]
         waiting = [each for each, why in hindrances if not why]
@@ -102,7 +108,7 @@ class Score:
         return "\n".join([*map(str, self.failures), *told, str(self)])
 
     def __str__(self) -> str:
-        """Gives the sentence of the score alone."""
+        """Writes the sentence of the score alone."""
         taken = sum(bool(self.taken[name]) for name in self.patterns)
         told = (
             f"patterns {taken}/{len(self.patterns)}, rules {len(self.refused)}/{len(self.rules)}, "
@@ -111,7 +117,7 @@ class Score:
         return f"{self.target}: {told}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain data."""
+        """Converts the score to plain data."""
         return {
             "target": self.target,
             "patterns": {name: self.taken[name] for name in self.patterns},

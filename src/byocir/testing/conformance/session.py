@@ -1,4 +1,4 @@
-"""A session: cases of each pattern in turn, until time is over or there were enough."""
+"""Runs a session: cases of each pattern in turn, until time is over or there were enough."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Progress = Callable[[Score, str], None]
 
 @dataclass
 class Setting:
-    """A target with its options as they are tried, and the composites that are."""
+    """A target with one choice of its options, and the composites that it then has."""
 
     target: Target
     composites: Sequence[Composite]
@@ -67,7 +67,7 @@ class Setting:
     """By composite the near misses that were looked for."""
 
     def misses_of(self, composite: Composite) -> list[Miss]:
-        """Gives all that may make programs of a composite miss, its rules first."""
+        """Lists all that may make programs of a composite miss, its rules first."""
         if composite.name not in self.misses:
             self.misses[composite.name] = misses_of(composite)
         return self.misses[composite.name]
@@ -117,8 +117,9 @@ class Session:
     def run(
         self, seconds: float = 60.0, rounds: int | None = None, *, first: bool = False
     ) -> Score:
-        """Tries cases until time is over, one at least; with `rounds`, so many of each pattern and
-        kind, and of each rule one at least; with `first`, until something is wrong."""
+        """Tries cases until time is over, at least one; with `rounds`, so many of each pattern and
+        kind, and at least one of each rule; with `first`, until something is wrong.
+        """
         self._end = inf if rounds is not None else time.monotonic() + seconds
         with quiet():
             with suppress(TimeOver):
@@ -131,8 +132,7 @@ class Session:
         return self.score
 
     def _try_other_hashes(self) -> None:
-        """Compares what became of a small program of each composite with what becomes of it in
-        another process."""
+        """Compares the code of a small program of each composite with that from another process."""
         from byocir.testing.conformance.hash_seed import differing
 
         self.progress(self.score, "another hash seed")
@@ -155,8 +155,9 @@ class Session:
                 yield partial(self._net, setting, composite, number)
 
     def _first_steps(self, setting: Setting) -> Iterator[Callable[[], None]]:
-        """Gives a match of each pattern, then a near miss of each rule, so that all are reached
-        soon; of rules for which none was found another search."""
+        """Yields a match of each pattern, then a near miss of each rule, so that all are reached
+        soon; then another search for rules that had none.
+        """
         for composite in setting.composites:
             for number in range(TURNS if composite.glue else 1):
                 if not self.score.taken[composite.name]:
@@ -190,8 +191,9 @@ class Session:
             self._try(setting, composite, MATCH, seed, example)
 
     def _next_miss(self, setting: Setting, composite: Composite) -> Miss:
-        """Chooses what is to make the next program of a composite miss: each in turn, but first
-        rules that have refused nothing in a few turns."""
+        """Chooses what makes the next program of a composite miss: each in turn, after rules that
+        have refused nothing in a few turns.
+        """
         misses, number = setting.misses_of(composite), setting.missed[composite.name]
         setting.missed[composite.name] += 1
         waiting = self._waiting(composite) if self._is_at_home(setting, composite) else []
@@ -200,7 +202,7 @@ class Session:
         return misses[number % len(misses)]
 
     def _waiting(self, composite: Composite) -> list[Rule]:
-        """Gives the rules that have refused nothing yet, and not had their turns."""
+        """Lists the rules that have refused nothing yet, and have turns left."""
         places = {(composite.name, rule.sentence): rule for rule in composite.rules}
         score = self.score
         return [r for p, r in places.items() if p not in score.refused and score.tried[p] < TURNS]
@@ -244,7 +246,7 @@ class Session:
     def _drawn(
         self, composite: Composite, find: Callable[[], Example | None], setting: Setting
     ) -> Example | None:
-        """Gives a program, unless a rule or test of the pattern fails while it is looked for."""
+        """Draws a program; notes a problem if a rule or test of the pattern fails meanwhile."""
         try:
             return find()
         except ByocirError as error:
@@ -253,7 +255,9 @@ class Session:
             return None
 
     def _unbroken(self, setting: Setting, composite: Composite, miss: Miss) -> None:
-        """Tells of a rule that refused nothing each time, where it says what it refuses."""
+        """Notes a problem with a rule whose `vary` says what it refuses, if no program was found
+        that it refuses.
+        """
         if not isinstance(miss, Rule) or miss.vary is None or not miss.vary.fails:
             return
         rule = composite.name, miss.sentence
@@ -299,7 +303,7 @@ class Session:
             self._fail(setting, [*trial.taken] or [composite.name], kind, trial.problem, case)
 
     def _is_exported(self, setting: Setting, composite: Composite) -> bool:
-        """Tells if a case is to be an exported project, too, which takes long: now and then."""
+        """Tells if a case is also run as an exported project; that takes long, and so is rare."""
         if not has_device(setting.target):
             return False
         self._matches[composite.name] += 1
@@ -315,7 +319,8 @@ class Session:
         is_small: bool = False,
     ) -> None:
         """Notes a problem with these patterns; the first of its kind is made smaller, unless it
-        `is_small`."""
+        `is_small`.
+        """
         self.score.wrong += 1
         if any((name, problem.code) in self._known for name in names):
             return
@@ -332,7 +337,7 @@ class Session:
         self.score.failures.append(saved(failure, self.folder))
 
     def _redrawn(self, setting: Setting, names: Sequence[str], case: Case) -> Iterator[Case]:
-        """Gives other programs of the same patterns."""
+        """Yields other programs of the same patterns."""
         for composite in setting.composites:
             for seed in range(REDRAWS if composite.name in names else 0):
                 example = find_match(composite, seed)
@@ -342,8 +347,8 @@ class Session:
 
 
 def _missed(composite: Composite, miss: Miss, seed: int) -> Example | None:
-    """Gives a program that misses for this alone; of a rule that says what it refuses, more is
-    tried.
+    """Finds a program that misses for this reason alone; it searches twice for a rule that says
+    what it refuses.
     """
     has_hint = isinstance(miss, Rule) and miss.vary is not None and bool(miss.vary.fails)
     found = (find_near_miss(composite, miss, seed + i) for i in range(2 if has_hint else 1))
@@ -360,13 +365,13 @@ def _shows(target: Target, code: str, case: Case, until: float) -> bool:
 
 
 def _chosen(target: Target, names: Sequence[str]) -> list[Composite]:
-    """Gives the composites of a target with these names, all of them without any."""
+    """Lists the composites of a target with these names, or all of them without names."""
     listed = [each.of_target(target.name) for each in target.composites()]
     return [each for each in listed if not names or each.name in names]
 
 
 def _check_names(settings: Sequence[Setting], names: Sequence[str]) -> None:
-    """Raises ByocirError B388 for a name that no composite has, whatever the options."""
+    """Raises ByocirError B388 for a name that no composite has under any options."""
     known = {each.name for setting in settings for each in setting.composites}
     for name in names:
         if name not in known:

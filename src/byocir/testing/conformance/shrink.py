@@ -30,7 +30,9 @@ Shows = Callable[[Case, float], bool]
 
 
 def _limited(shows: Shows) -> Callable[[Case], bool]:
-    """Gives the test, which raises TimeOver in place of one attempt too many, and in a late one."""
+    """Limits a test: it raises TimeOver at one attempt too many, and in an attempt that takes too
+    long.
+    """
     end, left = time.monotonic() + SECONDS, [ATTEMPTS]
 
     def limited(case: Case) -> bool:
@@ -43,15 +45,16 @@ def _limited(shows: Shows) -> Callable[[Case], bool]:
 
 
 def size_of(module: ModuleOp) -> int:
-    """Counts ops and, far less, elements: what a reader of the program looks at."""
+    """Measures a program for its reader: counts ops and, with far less weight, elements."""
     types = [value.type for op in ops_of(module) for value in op.results]
     types += [argument.type for argument in main_of(module).body.block.args]
     return 1000 * len(types) + sum(int(np.prod(shape_of(type_))) for type_ in types)
 
 
 def shrink(case: Case, shows: Shows, others: Iterator[Case]) -> Case:
-    """Gives the smallest case found that shows the problem, too: among `others` made of the same
-    pattern, then parts of it, then simpler inputs."""
+    """Finds the smallest case that still shows the problem: among `others` made of the same
+    pattern, then parts of it, then simpler inputs.
+    """
     is_shown = _limited(shows)
     with suppress(TimeOver):
         for other in others:
@@ -67,7 +70,7 @@ def shrink(case: Case, shows: Shows, others: Iterator[Case]) -> Case:
 
 
 def _parts(case: Case) -> Iterator[Case]:
-    """Gives the program without one of its results, or with an input in place of an op."""
+    """Yields the program without one of its results, or with an input in place of an op."""
     count = len(_returned(case.module).operands)
     for i in range(count) if count > 1 else ():
         module = case.module.clone()
@@ -90,7 +93,7 @@ def _is_returned(op: Operation) -> bool:
 
 
 def _cut(case: Case, index: int) -> Case:
-    """Gives the program with an input in place of one of its ops."""
+    """Copies the program with an input in place of one of its ops."""
     module = case.module.clone()
     op = [*ops_of(module)][index]
     block = main_of(module).body.block
@@ -99,8 +102,7 @@ def _cut(case: Case, index: int) -> Case:
 
 
 def _cleaned(case: Case, module: ModuleOp) -> Case:
-    """Gives the program without what nothing uses; inputs that are there no more leave the
-    feeds."""
+    """Removes what nothing uses from the program; feeds of removed inputs go, too."""
     main = main_of(module)
     for op in reversed([*ops_of(module)]):
         if all(not value.uses for value in op.results):
@@ -125,7 +127,7 @@ def _cleaned(case: Case, module: ModuleOp) -> Case:
 
 
 def _simpler(case: Case) -> Iterator[Case]:
-    """Gives the program with all of an input zero, one, or whole numbers."""
+    """Yields the case with an input that is all zero, all one, or whole numbers."""
     for name, array in case.feeds.items():
         if array.dtype.kind == "b" or not array.size:
             continue

@@ -1,4 +1,4 @@
-"""Compiles a program for a target, runs it, and tells what is not as it must be.
+"""Compiles a program for a target, runs it, and reports what is wrong.
 
 | code | what is wrong |
 | --- | --- |
@@ -54,7 +54,7 @@ from byocir.vendor.user_code import given_file
 
 @contextmanager
 def quiet() -> Generator[None]:
-    """Leaves out what numpy says of numbers that overflow, or are none: cases have such, too."""
+    """Silences numpy's warnings of overflow and NaN, as cases have such numbers, too."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, in threads, too
         yield
@@ -62,7 +62,7 @@ def quiet() -> Generator[None]:
 
 @dataclass(frozen=True)
 class Problem:
-    """A thing that is not as it must be, with a code of `docs/errors.md`."""
+    """Describes one thing that is wrong, with a code of `docs/errors.md`."""
 
     code: str
     text: str
@@ -80,7 +80,7 @@ class Wrong(Exception):
 
 
 class TimeOver(Exception):
-    """Ends a trial, between two of its parts, when there is no time left for it."""
+    """Ends a trial, between two of its parts, when no time is left for it."""
 
 
 def in_time(until: float, *regions: str) -> None:
@@ -99,7 +99,7 @@ def _note(*regions: str) -> None:
 
 @dataclass
 class Call:
-    """One call of a region: its function, and copies of what it was given and gave."""
+    """Records one call of a region: its function, and copies of its inputs and outputs."""
 
     symbol: str
     inputs: list[np.ndarray]
@@ -108,8 +108,9 @@ class Call:
 
 @dataclass
 class Trial:
-    """One program compiled for a target, and how that went: the composites that were taken, by
-    name, and the problem, if there is one."""
+    """Compiles one program for a target, runs it and holds the result: the composites that were
+    taken, by name, and the problem, if there is one.
+    """
 
     case: Case
     target: Target
@@ -153,7 +154,7 @@ class Trial:
             self._check_project(expected)
 
     def _check_runs(self, package: Package, expected: Meaning) -> None:
-        """Runs the code that was generated, in all ways, and compares."""
+        """Runs the generated code in all ways, and compares."""
         calls = self._compare(package, expected, check=False)
         if package.blobs and _checks_itself(self.target):
             self._compare(package, expected, check=True)
@@ -163,8 +164,9 @@ class Trial:
             _check_call(partial(self._loaded, package), call, self.until)
 
     def _check_apart(self, check: Callable[[], None], limits: Limits) -> None:
-        """Checks in a process of its own; raises what was raised there, and Wrong where the code
-        ended it."""
+        """Checks in a process of its own; raises here what was raised there, and Wrong where the
+        code ended that process.
+        """
 
         def told() -> Any:
             try:
@@ -226,8 +228,9 @@ class Trial:
 def compiled(
     case: Case, target: Target, until: float = inf, *, twice: bool = False
 ) -> tuple[Package, Package | None]:
-    """Gives a program compiled, and, if that is asked for, its code generated once more. Raises
-    Wrong, Unmeant and TimeOver."""
+    """Compiles a program and, on request, generates its code once more to compare. Raises Wrong,
+    Unmeant and TimeOver.
+    """
     module = case.module.clone()
     with _failing("to be compiled"):
         report = hand_over(module, Request([target], case.levels))
@@ -239,7 +242,7 @@ def compiled(
 
 
 def _compare_meaning(code: str, which: str, found: Mapping[str, Any], expected: Meaning) -> None:
-    """Raises Wrong for the first result that is not what the evaluator computes."""
+    """Raises Wrong for the first result that differs from the evaluator's."""
     for name, array in expected.outputs.items():
         told = difference(found[name], array)
         if told and difference(found[name], array, expected.room[name]):
@@ -247,8 +250,9 @@ def _compare_meaning(code: str, which: str, found: Mapping[str, Any], expected: 
 
 
 def difference(found: Any, expected: np.ndarray, room: np.ndarray | None = None) -> str:
-    """Tells where an array differs from what is expected, by more than the tolerance of
-    `first_difference` and this room; nothing where it does not."""
+    """Describes where an array differs from the expected one, by more than the tolerance of
+    `first_difference` and this room; empty where it does not.
+    """
     array = cast(np.ndarray, found)
     if not isinstance(found, np.ndarray) or array.dtype != expected.dtype:
         kind = array.dtype if isinstance(found, np.ndarray) else type(found).__name__
@@ -265,7 +269,7 @@ def difference(found: Any, expected: np.ndarray, room: np.ndarray | None = None)
 
 @contextmanager
 def _failing(what: str) -> Generator[None]:
-    """Turns what a target or a pass raises into a problem of the trial."""
+    """Turns an error of a target or a pass into a problem of the trial."""
     try:
         yield
     except (Wrong, Unmeant, TimeOver):
@@ -279,7 +283,7 @@ def _failing(what: str) -> Generator[None]:
 
 
 def _check_feeds(package: Package, feeds: Arrays) -> None:
-    """Raises Wrong where inputs are taken that do not fit the program."""
+    """Raises Wrong where the target takes inputs that do not fit the program."""
     for name, array in feeds.items():
         others: list[dict[str, Any]] = [
             {key: value for key, value in feeds.items() if key != name},
@@ -301,7 +305,7 @@ def _checks_itself(target: Target) -> bool:
 def _observed(
     calls: list[Call], runner: Runner, symbol: str, inputs: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
-    """Calls a region and keeps what went in and out."""
+    """Calls a region and keeps copies of its inputs and outputs."""
     before = [np.array(each) for each in inputs]
     _note(symbol)
     outputs = runner(symbol, inputs)
@@ -314,7 +318,7 @@ def _observed(
 
 
 def _bits(array: np.ndarray) -> np.ndarray:
-    """Gives the bytes of an array, of which two are alike also where both are NaN."""
+    """Gives the bytes of an array, in which NaNs compare equal, too."""
     return np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
 
 
@@ -329,8 +333,9 @@ def _compare_code(package: Package, again: Package) -> None:
 
 
 def _check_call(load: Callable[[], Runner], call: Call, until: float) -> None:
-    """Repeats a call in ways that must not matter: after another one, by a second runner, on arrays
-    that are laid out otherwise, and beside a call by another runner. Raises TimeOver."""
+    """Repeats a call in ways that must not matter: after another call, by a second runner, on
+    arrays in another layout, and beside a call by another runner. Raises TimeOver.
+    """
     in_time(until, call.symbol)
     first, second = load(), load()
     in_time(until, call.symbol)
@@ -369,7 +374,5 @@ def _expect(code: str, how: str, call: Call, outputs: Sequence[Any]) -> None:
 
 
 def _turned(array: np.ndarray) -> np.ndarray:
-    """Gives the same numbers in the opposite order: other inputs that are as valid, most of the
-    time.
-    """
+    """Reverses the order of the numbers in inputs, which are mostly still valid."""
     return np.ascontiguousarray(array.reshape(-1)[::-1].reshape(array.shape))

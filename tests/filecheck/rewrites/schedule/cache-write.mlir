@@ -1,7 +1,7 @@
 // RUN: byocir-opt --no-debuginfo -p 'schedule{script="stored = cache_write(gemm); m, = tile(stored, d0=4); compute_at(gemm, m)"}' %s | filecheck %s
 // RUN: not byocir-opt -p 'schedule{script="cache_write(more)"}' %s 2>&1 | filecheck %s --check-prefix=OLD
 
-// OLD:      error[B263]: expected a result that is made from scratch, found another
+// OLD:      error[B263]: expected a result written as a whole before it is read, found another
 // OLD-NEXT: at    tir.block of more
 
 func.func @main(%a: memref<8x6xi32>, %b: memref<6x5xi32>, %c: memref<8x5xi32>, %d: memref<8x5xi32>) {
