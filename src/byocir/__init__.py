@@ -74,7 +74,7 @@ def __getattr__(name: str) -> object:
 
     from byocir.dialects.gc_pause import gc_paused
 
-    with gc_paused():  # modules stay: a tenth of the time would go into looking for cycles
+    with gc_paused():  # modules are no garbage: looking for cycles would take a tenth of the time
         return getattr(import_module(_HOMES[name]), name)
 
 

@@ -96,7 +96,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_time(value: Any) -> bool:
-    return isinstance(value, int | float) and 0 < value < 1e6  # more than a timer holds
+    return isinstance(value, int | float) and 0 < value < 1e6  # timers hold no more than that
 
 
 TEXT = instance_of("a string", str)

@@ -1,9 +1,9 @@
 """The driver of a compilation runs import, passes, hand-offs, code generation and packaging. Every
 step is a named pass.
 
-What partitions a module is in `byocir.targets.hand_off_passes`; then come each target's own passes,
-and its code generator. What is left in `@main` runs in the evaluator, or as C after the passes of
-`host_pipeline`.
+The passes that partition a module are listed in `byocir.targets.hand_off_passes`; each target's own
+passes and its code generator follow. The rest of `@main` runs in the evaluator, or as C after the
+passes of `host_pipeline`.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _partition(module: ModuleOp, targets: Targets, request: Request, runner: Pas
     check(module=(module, MODULE))
     ask_for_program(module)
     passes = _passes(module, targets, request)
-    with gc_paused():  # each end of a pause looks at all that was made meanwhile
+    with gc_paused():  # one pause for both, as each end of a pause walks all new objects
         runner.run(module, passes)
         return _reported(module, request)
 
@@ -170,14 +170,15 @@ def export_onnx(
 ) -> ModelProto:
     """Exports the ONNX model of a module at the graph level: imported, rewritten or partitioned.
 
-    What was handed over is back in its place. With `targets`, or where the module names some, a
-    copy is partitioned, as `compile` does it, and the metadata of each node say where it went and
-    why (`byocir.runtime.annotate`). `rewritten` writes the ops that the first hand-off saw instead
-    of those of the module, and so does naming a region's `function`. The module stays as it is.
+    Ops that were handed over are back in their places. With `targets`, or where the module names
+    some, a copy is partitioned, as `compile` does it, and the metadata of each node say where it
+    went and why (`byocir.runtime.annotate`). `rewritten` writes the ops that the first hand-off saw
+    instead of those of the module, and so does naming a region's `function`. The module stays as it
+    is.
 
     Raises ByocirError B109 for ops without an ONNX form, such as those of the tensor level, B302
-    for a function that there is not or that was generated code for, B114 and B213 for what comes
-    too late for a module that is partitioned.
+    for a function that does not exist or for which code was generated, B114 and B213 for arguments
+    that come too late for a partitioned module.
     """
     from byocir.frontend.onnx.handed_over import function_named
     from byocir.runtime.annotate import annotated_onnx
@@ -226,14 +227,14 @@ def compile(
 ) -> Package:
     """Compiles an ONNX model, or a module, into a package.
 
-    A module is given as it is, and not changed, or as a file `NAME.mlir` with its large constants
-    in `NAME.safetensors`; one that was saved on the way goes on from there (`hand_over`). Without
-    `targets` a model goes to those that its module names, else to VTA; with them, options that are
-    not given are those that the module names.
+    A module can be given, which is not changed, or a file `NAME.mlir` with its large constants in
+    `NAME.safetensors`; one that was saved in the middle of a compilation continues from there
+    (`hand_over`). Without `targets` a model is compiled for those that its module names, else for
+    VTA; with them, options that are not given are those in the module.
 
-    `after_pass(pass, module, seconds)` sees every stage, `on_step(name)` is told what begins. Other
-    `options` go to every target that has an option of that name. What no target takes runs on the
-    `host` (`host_of`). Other arguments as `import_onnx` and `partition`.
+    `after_pass(pass, module, seconds)` is called after every pass, `on_step(name)` when a step
+    begins. Other `options` go to every target that has an option of that name. What no target takes
+    runs on the `host` (`host_of`). Other arguments as `import_onnx` and `partition`.
     """
     check(
         shapes=(shapes, SHAPES.or_none()),
@@ -250,7 +251,7 @@ def compile(
         module = read_model(model, shapes=shapes, targets=targets)
         on_step("partition")
         if objective and c_host is not None:
-            set_c_host(module, c_host)  # which competes
+            set_c_host(module, c_host)  # the host that competes with targets
         report = hand_over(module, request, runner)
         if host_ops is not None:
             check_host_ops(report, host_ops)
@@ -263,9 +264,9 @@ def compile(
 def hand_over(module: ModuleOp, request: Request, runner: PassRunner | None = None) -> Report:
     """Partitions a module, or does what is left of that where it was saved on the way.
 
-    One that is partitioned has its code generated and nothing else, for the targets that it names,
-    so that arguments of `partition` are refused (ByocirError B114) and `targets` need to name,
-    without options, only those that are not installed."""
+    For a partitioned module only code is generated, for the targets that it names. So arguments of
+    `partition` are refused (ByocirError B114), and `targets` needs to name only those that are not
+    installed, without options."""
     runner = runner or PassRunner()
     if is_handed_over(module):
         take_up(module, request.targets, request.too_late)
@@ -286,8 +287,7 @@ def host_of(text: str) -> CHost | None:
 
     C is built on first use; its options, as in "c{cpu=x86-64-v3,threads=2}", say for which
     processor (`native`, this machine's, by default, or one of `byocir.toolchain.cpu`) and how many
-    threads. Raises ByocirError B225 for a host that there is not, B229 for options that it does not
-    take.
+    threads. Raises ByocirError B225 for an unknown host, B229 for options that it does not take.
     """
     if is_c(str(text)):
         return parse_c_host(text)

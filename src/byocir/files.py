@@ -106,7 +106,7 @@ def read_all(file: IO[bytes], where: str) -> bytes:
 def _is_regular(file: IO[bytes]) -> bool:
     try:
         return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-    except OSError:  # of no file
+    except OSError:  # the descriptor belongs to no file
         return False
 
 

@@ -158,7 +158,7 @@ class Child:
         try:
             sent = self._memory.write(data, arrays)
             told = None
-            with suppress(ConnectionError):  # it died before
+            with suppress(ConnectionError):  # the child died before
                 _send(self._socket, sent)
                 told = self._wait()
         except BaseException:
@@ -178,7 +178,7 @@ class Child:
     def _died(self) -> Died:
         """Says how the child ended."""
         code, end = _exit_code(self._pid), time.monotonic() + 1
-        while code is None and time.monotonic() < end:  # it closed the socket first
+        while code is None and time.monotonic() < end:  # a child that ends closes its socket first
             time.sleep(0.001)
             code = _exit_code(self._pid)
         self.close()

@@ -108,7 +108,7 @@ def half_of_memory() -> int:
 
 def _of_machine() -> Iterable[int]:
     """Gives the bytes of memory that are built into the machine."""
-    with suppress(AttributeError, ValueError, OSError):  # not on Windows
+    with suppress(AttributeError, ValueError, OSError):  # Windows lacks these
         yield os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     yield sys.maxsize
 
@@ -124,7 +124,7 @@ def _of_process() -> Iterable[int]:
     """Gives the limits, in bytes, that a shell has set for the process (`ulimit`)."""
     try:
         import resource
-    except ImportError:  # on Windows
+    except ImportError:  # Windows lacks this module
         return
     for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
         limit = resource.getrlimit(kind)[0]

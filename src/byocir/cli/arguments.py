@@ -151,7 +151,7 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
 
 def number(text: str) -> int:
     """Reads the value of an option as a number from 0 on; raises argparse.ArgumentTypeError."""
-    with suppress(ValueError):  # of numbers that are too long
+    with suppress(ValueError):  # int() refuses numbers with too many digits
         if text.isdecimal():
             return int(text)
     raise argparse.ArgumentTypeError(f"expected a number from 0 on, found '{text}'")

@@ -1,10 +1,10 @@
 """`byocir bisect MODEL`: finds the step of a compilation that changes the model's results.
 
-Runs the whole way on seeded inputs, of a saved module what is left of it: the import of a model is
-compared with ONNX Runtime where that is installed, each pass with the one before it, generated code
-region by region, and what runs in the end with the last stage. Stops at the first step that changes
-a result, or whose process ends, and names it, the ops and the element. A line for each step goes to
-stderr. The exit code is 3 when a step was found.
+It runs every step of a compilation on seeded inputs, or for a saved module the steps that are left.
+The import of a model is compared with ONNX Runtime where that is installed, each pass with the one
+before it, generated code region by region, and the final program with the last stage. It stops at
+the first step that changes a result, or whose process ends, and names that step, the ops and the
+element. A line for each step goes to stderr. The exit code is 3 when a step was found.
 """
 
 from __future__ import annotations
@@ -186,7 +186,8 @@ class _Bisection:
     def _compare_import(self, feeds: Mapping[str, np.ndarray]) -> None:
         try:
             reference = next(run_onnxruntime(self.options.model, [dict(feeds)]))
-        except ByocirError:  # it does not know an op: nothing to compare with
+        # The evaluator does not know an op, so there is nothing to compare with.
+        except ByocirError:
             return
         for name, expected in reference.items():
             found = self.check.outputs[name]

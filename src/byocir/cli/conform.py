@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         with Console(stderr=True).status("") as status:
             session.progress = _Progress(status, options.seconds)
             session.run(options.seconds, options.rounds, first=options.first)
-    finally:  # of what was interrupted, too
+    finally:  # also prints the score of a session that was interrupted
         _print(session.score, options.json)
     return CHECK_FAILED if session.score.wrong else OK
 

@@ -59,7 +59,8 @@ def differing_nodes(path: Path, feeds: Mapping[str, np.ndarray]) -> list[Differi
             model = onnx.inliner.inline_local_functions(model)
         name_nodes(model)
         values = _all_values(model, feeds)
-    except (NotComputed, OSError, ValueError, RuntimeError):  # too large to be serialised, say
+    # The model may be too large to be serialised.
+    except (NotComputed, OSError, ValueError, RuntimeError):
         return []
     opsets = {each.domain.replace("ai.onnx", ""): each.version for each in model.opset_import}
     found: list[Differing] = []

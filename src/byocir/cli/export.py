@@ -1,7 +1,7 @@
 """`byocir export`: a compiled model as a C project.
 
-The folder of a project has a `manifest.json` that lists what was written, so that the next export
-may replace it, and takes nothing else for its own:
+The folder of a project has a `manifest.json` that lists the files that were written. The next
+export replaces these and no others:
 
 ```json
 {"files": {"model.c": "sha256…"}, "schema_version": 1}
@@ -149,7 +149,7 @@ def run(options: argparse.Namespace) -> int:
     write_project(folder, files, force=options.force)
     print(summary(package.report))
     memory = package.report.memory
-    if memory:  # the C compiler checks it again
+    if memory:  # the C compiler checks the size again
         arena, least = memory["arena"], memory["arena_lower_bound"]
         print(f"arena of {arena} bytes; {least} are alive at once, no plan can do with less")
     print(f"wrote {len(files)} files into {folder}: make, then ./{options.name}")
@@ -157,6 +157,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _package(options: argparse.Namespace) -> Package:
-    if is_package(options.model):  # what it says of its host does not matter here
+    if is_package(options.model):  # the package's own host does not matter here
         return load_package(options)
     return compile_with_steps(options, host=host_text(options, ANY_MACHINE))

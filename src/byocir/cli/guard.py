@@ -42,7 +42,7 @@ def guarded(tool: Callable[[], int], command: Sequence[str], max_bytes: str | No
     except KeyboardInterrupt:
         _tell("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:  # the reader, say `head`, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         _drop(sys.stdout)
         return OK
     except Exception as error:

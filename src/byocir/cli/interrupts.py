@@ -1,7 +1,7 @@
 """Ends the tools where Python would not see an interrupt, and where it would lose one.
 
-Python looks at signals between steps of its own. A loop without end in ONNX Runtime or in the
-host's C never comes back to one, so that a thread ends the program then.
+Python handles signals only between steps of its own, and an endless loop in ONNX Runtime or in the
+host's C never comes back to one. So a thread ends the program then.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def begin() -> None:
     os.set_blocking(tell, False)
     signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
     threading.Thread(target=_end_after_interrupt, args=(told,), daemon=True).start()
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not of a background job
+    # Not in a background job, which ignores SIGINT.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
 
 

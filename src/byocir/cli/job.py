@@ -7,8 +7,8 @@
 ```
 
 Prints what was offloaded where, top-1 accuracy of the f32 model and of the quantised model in ONNX
-Runtime and of byocir, and cycles by layer and unit. `model` may be a list: of each the same, and at
-the end a line for each. The exit code is 3 when one misses a goal.
+Runtime and of byocir, and cycles by layer and unit. If `model` is a list, all of this is printed
+for each model, and at the end a line for each. The exit code is 3 when one misses a goal.
 """
 
 from __future__ import annotations

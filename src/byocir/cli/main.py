@@ -77,7 +77,7 @@ class VerbParser(Parser):
         self._has_options = True
         verb = self.prog.split()[-1]
         module_of(verb).add_options(self)
-        if self.get_default("verb") is not None:  # others have verbs of their own
+        if self.get_default("verb") is not None:  # other parsers have verbs of their own
             add_limit(self)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:

@@ -1,11 +1,11 @@
 """`byocir measure`: what composites of targets cost, as a table that an objective can use.
 
-The model is brought to the numbers that all targets together compute with, then compiled for each
-target alone, with a region for each composite, and run once; a
-region's time is the least of several runs of its code on what it is given there, in seconds. Of a
-target that tells what its programs take on the device (`Profile.seconds`), as VTA's simulator does,
-it is that. What has no code, and runs in the evaluator, is left out. With `--host c` each is timed
-as the host's C, too, alone and on arrays in row-major order, as a target gets them.
+The model is first rewritten to the numbers with which all targets together compute. Then it is
+compiled for each target alone, with a region for each composite, and run once. A region's time, in
+seconds, is the least of several runs of its code on the inputs that it had there. If the target
+tells the time of its programs on the device (`Profile.seconds`), as VTA's simulator does, that is
+taken instead. Regions without code, which run in the evaluator, are left out. With `--host c` each
+region is timed as the host's C, too, alone and on arrays in row-major order, as a target gets them.
 """
 
 from __future__ import annotations

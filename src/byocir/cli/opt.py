@@ -378,7 +378,7 @@ def run_opt(args: Sequence[str] | None = None) -> int:
 
 def main() -> int:
     """Runs the command `byocir-opt`."""
-    gc.disable()  # one short run; modules are large trees that the collector would walk for nothing
+    gc.disable()  # the run is short, and the collector would walk large modules for nothing
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", newline="\n")

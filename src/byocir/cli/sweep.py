@@ -1,6 +1,7 @@
 """`byocir sweep`: what a model costs with many settings of a target, as a table and a page.
 
-Where it writes one of these, a run that was interrupted goes on from what is known.
+If it writes one of these, an interrupted run continues where it was when the command is given
+again.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Lists the targets; gives the exit code."""
-    with gc_paused():  # the modules of targets stay
+    with gc_paused():  # the modules of targets are no garbage
         print(list_targets(options.target, as_json=options.json))
     return OK
 

@@ -129,7 +129,7 @@ def write_model(path: Path, model: ModelProto, limit: int = PROTOBUF_LIMIT) -> l
     check_writable(weights)
     external.convert_model_to_external_data(model, location=weights.name)
     with _reported(weights):
-        weights.unlink(missing_ok=True)  # onnx would append
+        weights.unlink(missing_ok=True)  # onnx would append to an existing file
         external.write_external_data_tensors(model, str(path.parent))
     write_bytes(path, model.SerializeToString(deterministic=True))
     return [path, weights]

@@ -1,12 +1,12 @@
 """Verifies a run (`byocir run --verify`): compares the outputs with those that the model means.
 
-Two answers, since two things can go wrong. The compiled model must agree with the evaluator on the
-module as it is before any hand-off, where quantised meaning is settled: whatever was offloaded,
-lowered or generated changed nothing. And the model itself must be near ONNX Runtime, whose
-requantisation may differ by single steps from a target's fixed point, unless it lacks an operator
-that a target brings. Where it is not, and every node that ONNX Runtime has otherwise is in the
-table of differences, a note names the rows. If there are no such nodes, the model is followed op by
-op: it may make much of single steps.
+It gives two answers, since two things can go wrong. The compiled model must agree with the
+evaluator on the module before any hand-off, where the numbers of a quantised model are settled;
+this shows that offloading, lowering and code generation changed nothing. And the model itself must
+be near ONNX Runtime, whose requantisation may differ by single steps from a target's fixed point,
+unless ONNX Runtime lacks an operator that a target brings. If it is not near, and every node that
+ONNX Runtime computes otherwise is in the table of differences, a note names the rows. If there are
+no such nodes, the model is followed op by op, as it may amplify single steps.
 """
 
 from __future__ import annotations

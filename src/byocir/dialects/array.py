@@ -7,8 +7,8 @@ and comparisons cost the same for one value as for a hundred million. Up to
 `INLINE_LIMIT` elements print inline; more print as their digest and live in a side file
 (safetensors), which `ArrayStore` reads and writes.
 
-An array whose values are absent is legal: it parses, verifies, matches shape rules and prints.
-Who needs the values calls `values()`, which names the digest and the flag that supplies it.
+An array whose values are absent is legal: it parses, verifies, matches shape rules and prints. Code
+that needs the values calls `values()`, whose error names the digest and the flag that supplies it.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ LOOK = 16
 class Array:
     """A read-only array known by its content: shape, dtype and a SHA-256 of dtype, shape, bytes.
 
-    The digest of a large array is computed when something asks for it, as a copy that nobody else
-    holds is never compared.
+    The digest of a large array is computed when it is first needed, because an array that has no
+    copies is never compared.
     """
 
     __slots__ = ("_digest", "dtype", "maybe_values", "shape")

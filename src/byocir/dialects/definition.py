@@ -1,7 +1,7 @@
 """Defines ops as xDSL does, but parses the formats of their text only when they are first needed.
 
-xDSL parses each format where its class is made: a fifteenth of the time of `byocir targets`, and
-most programs have few of all ops.
+xDSL parses each format when its class is made. That would take a fifteenth of the time of `byocir
+targets`, and most programs have few of all ops.
 """
 
 from __future__ import annotations

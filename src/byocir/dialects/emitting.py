@@ -1,8 +1,8 @@
 """Keeps the place where ops are emitted, one for each thread.
 
-xDSL's `ImplicitBuilder` does this for all ops that are made, by replacing a method of `Operation`
-for a while: for the whole process, so that ops of other threads are inserted twice. Here an op goes
-to the place when `emit` says so.
+xDSL's `ImplicitBuilder` inserts all ops that are made, by replacing a method of `Operation` for a
+while. As it does so for the whole process, ops of other threads are inserted twice. Here an op is
+inserted only by `emit`.
 """
 
 from __future__ import annotations

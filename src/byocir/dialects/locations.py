@@ -34,7 +34,7 @@ def named(name: str) -> NameLoc:
 
 def names(location: LocationAttr) -> tuple[str, ...]:
     """Gives the node names of a location, each once, in order; empty when it is unknown."""
-    if isinstance(location, NameLoc):  # most are
+    if isinstance(location, NameLoc):  # the common case first
         return (location.desc.data,)
     found: dict[str, None] = {}
     shared: set[int] = set()

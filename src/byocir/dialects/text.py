@@ -277,7 +277,7 @@ class SourceParser(Parser):
             raise InvalidText(str(error), self._here()) from error
         except RecursionError as error:
             raise ParseError(self._here(), "expected fewer levels of nesting") from error
-        except Exception as error:  # whatever text can trigger is an error in the text
+        except Exception as error:  # any exception that a text can trigger is an error in the text
             found = f"{type(error).__name__}: {error}"
             raise ParseError(self._here(), f"expected readable text, found {found}") from error
 

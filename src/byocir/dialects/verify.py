@@ -189,7 +189,8 @@ def _expect_valid(op: Operation, verify: Callable[[], None]) -> None:
         verify()
     except VerifyException as error:
         invalid = InvalidOp(str(error), op)
-        for note in getattr(error, "__notes__", ()):  # the module, marked at the op
+        # The note is the module's text with the op marked.
+        for note in getattr(error, "__notes__", ()):
             invalid.add_note(note)
         raise invalid from error
 
@@ -306,7 +307,7 @@ def verify_calls(module: ModuleOp, ops: Sequence[Operation]) -> None:
             raise InvalidOp(f"expected a function @{name} to call, found none", op)
         callee = symbols[name]
         if not isinstance(callee, FuncOp):
-            continue  # encoded code; its interface is the device's
+            continue  # its code is encoded already, with the device's interface
         try:
             op.verify_type(callee.function_type)
         except VerifyException as error:

@@ -1,6 +1,6 @@
 """Evaluates If, Loop and Scan: their graphs are run op by op.
 
-So what is inside can be handed over: a call of a region function runs wherever its target says.
+So ops inside can be handed over: a call of a region function runs where its target runs it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def run_control_flow(interpreter: Interpreter, op: ForeignOp, arguments: Values)
     inputs = [None if value is None else next(given) for value in op.optional_inputs()]
     try:
         made = run(interpreter, op, inputs)
-    except (ValueError, IndexError, TypeError) as error:  # of shapes that do not fit
+    # Numpy raises these for shapes that do not fit.
+    except (ValueError, IndexError, TypeError) as error:
         raise ByocirError(
             "B312", f"expected values that {op.kind} can be run on, found: {error}"
         ) from error

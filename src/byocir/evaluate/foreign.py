@@ -197,7 +197,7 @@ def _by_rule(op: ForeignOp, arguments: Values) -> list[Value]:
     inputs = [None if value is None else next(given) for value in op.optional_inputs()]
     try:
         made = FOREIGN_RULES[op.op_type.data](op, cast("Sequence[np.ndarray | None]", inputs))
-    except ValueError as error:  # of shapes that do not fit
+    except ValueError as error:  # numpy raises this for shapes that do not fit
         raise _not_run(op, error) from error
     return [value for value, there in zip(made, op.present_outputs(), strict=False) if there]
 

@@ -1,10 +1,10 @@
 """Asks for the memory of what ops make, before they are run (`byocir.memory`).
 
-What is told by types is asked for when a block is first run, all of it before its first op, and
-again before each op together with what is held then (`Held`). What only values tell, as the shape
-that an Expand is given, is inferred from them by ONNX's own rules. What a rule needs beside its
-results it asks for itself (`GraphOp.ask_for`). Of a whole program `ask_for_program` asks by types
-alone, before it is compiled.
+Sizes that types tell are checked when a block is first run, all of them before its first op, and
+again before each op together with the values held then (`Held`). Sizes that only values tell, such
+as the shape that an Expand is given, are inferred from the values by ONNX's own rules. A rule
+itself asks for the memory that it needs beside its results (`GraphOp.ask_for`). For a whole program
+`ask_for_program` checks by types alone, before it is compiled.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def ask_for_outputs(op: Operation, model: onnx.ModelProto, feeds: Mapping[str, A
                 shape.dim.add(dim_value=size)
             if _may_be_sizes(value):
                 known.graph.initializer.append(onnx.numpy_helper.from_array(value, port.name))
-    for port in known.graph.output:  # what is inferred must not be at odds with what is declared
+    for port in known.graph.output:  # onnx refuses to infer a type that contradicts a declared one
         port.type.tensor_type.ClearField("shape")
     graph = inferred(known)
     values = [_of_port(value.type.tensor_type) for value in graph.value_info]

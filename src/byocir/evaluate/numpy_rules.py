@@ -327,7 +327,8 @@ def _conv_transpose(op: g.ConvTransposeOp, operands: Sequence[np.ndarray]) -> np
     wide = np.promote_types(x.dtype, np.float32)
     op.ask_for((x.shape[0], w.shape[1] * group, *reach), wide)
     total = np.zeros((x.shape[0], group, outputs, *reach), wide)
-    flat = (x.shape[0], group, x.shape[1] // group, math.prod(sizes))  # an empty batch, too
+    # No -1, which would be ambiguous for an empty batch.
+    flat = (x.shape[0], group, x.shape[1] // group, math.prod(sizes))
     columns = x.reshape(flat).astype(wide)
     weights = w.reshape(group, w.shape[0] // group, outputs, *kernel).astype(wide)
     for position in product(*map(range, kernel)):
@@ -349,7 +350,7 @@ def _conv_transpose(op: g.ConvTransposeOp, operands: Sequence[np.ndarray]) -> np
 
 def _quantize(op: g.QuantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     x, scale, zero_point = operands
-    if scale.ndim:  # along the axis
+    if scale.ndim:  # the scale varies along the axis
         column = [-1] + [1] * (x.ndim - 1 - op.axis.value.data)
         scale, zero_point = scale.reshape(column), zero_point.reshape(column)
     wide = np.promote_types(x.dtype, np.float32)

@@ -113,7 +113,7 @@ def _written_by_call(op: func.CallOp) -> Sequence[SSAValue]:
     if callee is None:
         return op.operands
     count = callee.attributes.get("inputs")
-    if isinstance(count, IntegerAttr):  # a routine
+    if isinstance(count, IntegerAttr):  # a routine says how many inputs it has
         return op.operands[count.value.data :]
     if callee.is_declaration:
         return op.operands

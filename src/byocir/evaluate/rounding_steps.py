@@ -1,7 +1,7 @@
 """Measures how far the integers of a rewritten net are from ONNX's, op by op.
 
-Each quantize op of the imported net is given what the rewritten net computed before it, so that
-steps do not add up, and a net that makes much of a small difference tells where it begins.
+Each quantize op of the imported net gets the values that the rewritten net computed before it. So
+steps do not add up, and in a net that amplifies small differences it shows where they begin.
 """
 
 from __future__ import annotations

@@ -98,7 +98,8 @@ def _extern(_: Interpreter, op: tir.ExternOp, arguments: Values) -> Values:
     routine = routine_of(op)
     try:
         made = routine.evaluate(list(arguments), *routine.values(op))
-        return [np.asarray(each) for each in made]  # numpy's functions give scalars for scalars
+        # Numpy's functions give scalars, no arrays, for scalars.
+        return [np.asarray(each) for each in made]
     except IndexError as error:
         raise ByocirError("B303", str(error)) from error
     except ValueError as error:

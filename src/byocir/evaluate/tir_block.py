@@ -277,7 +277,7 @@ class BlockPlan:
         views = self._read(ins, bases, mask)
         old = [a.view(out, bases, None, mask) for a, out in zip(self._outs, outs, strict=True)]
         new = self._body.run([*views, *old])
-        if len(outs) > 1:  # a value may be a view of what the first write changes
+        if len(outs) > 1:  # the first write may change an array of which a later value is a view
             new = [np.array(value) for value in new]
         self._write(outs, bases, new, mask)
 

@@ -1,7 +1,7 @@
 """Counts the cycles of the calls that together do a block, for many sizes of it at once.
 
-A description's costs are functions that take one size of each iterator. They are asked once for
-each combination of sizes that comes, and looked up for all others that are alike.
+A description's costs are functions that take one size of each iterator. They are called once for
+each combination of sizes that occurs; further calls of the same sizes are looked up.
 """
 
 from __future__ import annotations

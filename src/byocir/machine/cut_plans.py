@@ -155,7 +155,8 @@ def _planned(
         wrong = [sizes[i] for i, size in found.items() if not size]
         wrong += [] if positions or _most(limit, 1, False) else [1]
         if wrong:
-            if all(sizes[i] == extents[i] for i in positions):  # else a larger size may do
+            # If a size is not whole, a larger one may do.
+            if all(sizes[i] == extents[i] for i in positions):
                 reasons.append(f"{fit.instruction.name}: expected {name} {limit}, found {wrong[0]}")
             return None
         for i, size in found.items():

@@ -141,7 +141,7 @@ def local_form(
     iterators.
     """
     extents = block.extents
-    if not extents:  # one number, which no step of an instruction runs over
+    if not extents:  # a single number, over which no instruction has a step
         return None
     kept = [i for i, extent in enumerate(extents) if extent > 1] or [0]
     places = {i: AffineExpr.dimension(n) for n, i in enumerate(kept)}

@@ -99,7 +99,7 @@ class _Numbers:
         self._main: dict[SSAValue, str] = {}
 
     def of(self, calls: Sequence[Call]) -> list[Instruction]:
-        # by identities, which hold while these calls are there
+        # keyed by identity, which is safe while these calls exist
         known: dict[int, list[Access]] = {}
         kinds: dict[tuple[int, bool], tuple[int, int]] = {}
         found: list[Instruction] = []

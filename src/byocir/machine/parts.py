@@ -39,9 +39,9 @@ class Memory:
     dimensions are cut into rows, those before count rows: a buffer of 20 by 40 in rows of 16 lanes
     is three times 20 rows.
 
-    Rows of a `fifo` leave it in the order in which they came, each once. The hardware holds back
-    what finds it full or empty. So a tile in it is what one call reads; one unit alone writes it,
-    and one reads it.
+    Rows of a `fifo` leave it in the order in which they came, each once. The hardware holds back an
+    instruction that finds it full or empty. So a tile in it is exactly what one call reads; only
+    one unit writes it, and only one reads it.
 
     Called with a name it is an operand of a pattern: `near("a")["m k"]`.
     """

@@ -163,7 +163,7 @@ class BlockPattern(Pattern):
         if reason:
             progress.miss(state, reason)
             return
-        if state.nodes.get(id(self)) is op:  # its operands matched before
+        if state.nodes.get(id(self)) is op:  # visited again: its operands have matched already
             yield state
             return
         bound = state.with_node(self, op)
@@ -232,7 +232,8 @@ class BlockPattern(Pattern):
                     continue
                 pads = self._pads(op, order) or self._beyond(op, order, forms, space)
                 if not pads:
-                    fits, progress.by_outline = True, False  # the rest is up to operands
+                    # Whether it fits now depends on the operands.
+                    fits, progress.by_outline = True, False
                     yield from self._match_operands(op, order, 0, named, progress)
                 break
         if fits:

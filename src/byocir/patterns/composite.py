@@ -258,7 +258,8 @@ class Composite:
         for pattern in self.patterns:
             start = State(root.parent, passed=frozenset(passed))
             for found in pattern.match(value, Producer(root), start, progress):
-                if root in found.ops:  # a wildcard among alternatives takes any value, and no op
+                # A wildcard that is chosen matches no op, so the root may be none of the match.
+                if root in found.ops:
                     yield found
 
 

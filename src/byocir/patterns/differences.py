@@ -85,7 +85,7 @@ def _value(value: SSAValue, names: Sequence[str], known: dict[SSAValue, str]) ->
         op = value.owner
         assert isinstance(op, Operation)
         text = _op(op, [_value(operand, names, known) for operand in op.operands])
-        known[value] = text[: LONGEST + 3]  # what uses a value twice would double it each time
+        known[value] = text[: LONGEST + 3]  # an op that uses a value twice doubles its text
     return known[value]
 
 

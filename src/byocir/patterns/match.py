@@ -212,7 +212,7 @@ class State(NamedTuple):
         return self._replace(names={**self.names, name: thing})
 
     def with_op(self, op: Operation, *, exposed: bool = False) -> State:
-        if op in self.ops:  # another node of the pattern stands for it, too
+        if op in self.ops:  # two nodes of the pattern stand for the same op
             return self.with_exposed(op) if exposed else self
         extra = self.exposed | {op} if exposed else self.exposed
         return self._replace(ops=(*self.ops, op), exposed=extra)

@@ -224,7 +224,7 @@ class OpPattern(Pattern):
         if op is None or not _is(self.name, op, value, state):
             progress.miss(state, _other(self.name, value, source, state))
             return
-        if state.nodes.get(id(self)) is op:  # its operands matched before
+        if state.nodes.get(id(self)) is op:  # visited again: its operands have matched already
             yield state
             return
         started = self._start(op, value, state, progress)

@@ -1,8 +1,8 @@
 """Looks quickly, before matching, if the ops that feed an op are of kinds that a pattern could
 match.
 
-Matching binds names, keeps ways to go back to and tells reasons. Most ops that are of a root's kind
-need none of it: what feeds them tells already that the pattern does not fit.
+Matching binds names, keeps alternatives to return to, and words reasons. Most ops of a root's kind
+need none of this: the kinds of the ops that feed them already show that the pattern does not fit.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ def one_batch(region):
 RegionPolicy(rules=(one_batch,))
 ```
 
-They are asked once regions are gathered. What is unconnected is then tried apart; what still does
-not fit goes back to the host, and the reason is told with the sentence of the rule.
+They are checked once regions are gathered. A region that breaks one is divided into its unconnected
+parts; a part that still breaks one goes back to the host, and the reason is the rule's sentence.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Groups blocks that compute the same, so that what a pattern found out about one of them serves
 for all.
 
-A model has the same layers many times. Of a block a pattern first asks what the block alone tells,
-its iterators, indices and body, and only then where its operands come from. The answer to the first
-is the same for all blocks with the same content, so while a module is matched it is asked for once.
+A model has the same layers many times. A pattern first compares a block itself, its iterators,
+indices and body, and only then looks where its operands come from. The first comparison has the
+same result for all blocks with the same content, so it is made only once while a module is matched.
 Blocks with the same outline differ only in the constants that their indices add, as the parts of a
 split do: `[i]`, `[i + 1]` and `[i + 2]` are two outlines, for most patterns tell 0 from the rest.
 """
@@ -86,7 +86,7 @@ class Kept(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         for i in count():
-            if i == len(self._taken):  # another walk may have come further meanwhile
+            if i == len(self._taken):  # another walk may have read further meanwhile
                 more = list(islice(self._rest, 1))
                 if not more:
                     return
@@ -175,7 +175,7 @@ def _content(op: tir.BlockOp, maps: Hashable = None) -> Hashable:
     lines: list[Hashable] = []
     for inner in body.ops:
         if inner.regions:
-            return op  # equal to itself alone
+            return op  # an op that is equal only to itself
         places |= {result: (len(lines), i) for i, result in enumerate(inner.results)}
         lines.append(
             (

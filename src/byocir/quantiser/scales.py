@@ -108,7 +108,8 @@ def chosen(
     found = {
         name: _override(scales[shared.find(name)])
         for name in shared.names()
-        if name not in ranges or ranges[name][1] == f"{name}_scale"  # else it follows another
+        # A tensor with another tensor's scale follows that one.
+        if name not in ranges or ranges[name][1] == f"{name}_scale"
     }
     if form.powers_of_two:
         found |= _weights(model, shared, scales)
@@ -144,7 +145,7 @@ def _shared(
         by_scale.setdefault(scale, []).append(name)
     for names in by_scale.values():
         shared.join(names)
-    for pair in dropped:  # by the quantiser, which gave one of the two the range of both
+    for pair in dropped:  # the quantiser dropped these and gave one tensor the range of both
         shared.join(pair)
     if equal_terms:
         for terms, _ in _sums(model, shared):

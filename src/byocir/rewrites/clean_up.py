@@ -110,7 +110,7 @@ def _merge_equal(block: Block) -> None:
         for old, kept in zip(op.results, first.results, strict=True):
             replace_uses(old, kept)
         gone.setdefault(first, []).extend(erase_dead(op))
-    for first, locations in gone.items():  # all at once: each fusing names all anew
+    for first, locations in gone.items():  # fused together, as each fusing lists all names again
         if not isinstance(first, ConstantOp):
             first.location = fuse(first, *locations)
 

@@ -91,7 +91,7 @@ def _along_outputs(
     spatial = [1] * (weight.ndim - 2)
     if isinstance(conv, ConvOp):
         return factor.reshape(-1, 1, *spatial)
-    inputs, outputs = weight.shape[:2]  # outputs of one group
+    inputs, outputs = weight.shape[:2]  # this counts the outputs of one group
     groups = factor.reshape(-1, 1, outputs)
     rows = np.broadcast_to(groups, (len(groups), inputs // len(groups), outputs))
     return rows.reshape(inputs, outputs, *spatial)

@@ -138,11 +138,11 @@ def grid_of(op: QuantizeOp | DequantizeOp) -> Grid | None:
     if scale is None or zero_point is None:
         return None
     for array in (scale, zero_point):
-        array.values()  # raises where they were not supplied, whatever was seen before
+        array.values()  # raises where the numbers were not supplied, also if the result is cached
     return _grid(scale, zero_point, op.axis.value.data)
 
 
-@lru_cache(maxsize=1024)  # the rules of a chain ask for the same few again and again
+@lru_cache(maxsize=1024)  # the rules of a chain ask for the same few grids again and again
 def _grid(scale: Array, zero_point: Array, axis: int) -> Grid | None:
     scales, element = scale.values(), element_of(zero_point.dtype)
     if scales.dtype != np.float32 or not np.all((scales >= LEAST_SCALE) & (scales <= _GREATEST)):

@@ -90,7 +90,7 @@ class NormalizeQdqPass(ModulePass):
 
 
 def _give_each_use_its_own(op: DequantizeOp) -> None:
-    if is_dead(op):  # of a part of a split that nothing uses
+    if is_dead(op):  # it belongs to a part of a split that nothing uses
         erase_dead(op)
         return
     # Uses are listed newest first; the oldest keeps the original op.
@@ -240,7 +240,7 @@ class MoveDequantizeAfterConcat(Pattern):
         if len(dequantizes) < len(sources) or not _is_scalar(dequantizes[0]):
             return None
         if _only_quantized(op.result):
-            return None  # each part is brought to the grid of the result where it is made
+            return None  # each part is requantised to the grid of the result where it is made
         grids = [grid_of(dequantize) for dequantize in dequantizes]
         if not all(grid is not None and grid.same_as(grids[0]) for grid in grids):
             return None

@@ -36,7 +36,7 @@ from byocir.rewrites.reproducer import ByocirInternalError, write_reproducer
 Pipeline = str | Sequence[ModulePass]
 """Passes in order, or their text: `a,b{c=1}`."""
 
-_QUOTE = "'"  # around types that were written as text
+_QUOTE = "'"  # quotes types that were written as text
 
 AfterPass = Callable[[ModulePass, ModuleOp, float], None]
 """Called after each pass with the pass, the module and the seconds the pass took."""
@@ -172,7 +172,7 @@ def run_pass(
     took.
     """
     began = perf_counter()
-    with gc_paused():  # what passes make mostly stays
+    with gc_paused():  # most objects that passes make are no garbage
         pass_.apply(context, module)
     seconds = perf_counter() - began
     if verifier is not None:
@@ -193,7 +193,7 @@ def _blamed(
             verifier.verify(module)
         except InvalidOp as earlier:
             return earlier, passes[: index + 1]
-        except Exception:  # as before, or a pass that is not deterministic
+        except Exception:  # fails as before, or the pass is not deterministic
             break
     return error, passes
 
@@ -211,6 +211,6 @@ def _internal_error(
         for pass_ in passes[:-1]:
             pass_.apply(context, before)
         path = write_reproducer(before, passes[-1:], problem)
-    except Exception:  # a pass that is not deterministic; the whole pipeline may still show it
+    except Exception:  # the pass is not deterministic; the whole pipeline may still show the bug
         path = write_reproducer(start, passes, problem)
     return ByocirInternalError(passes[-1].name, problem, path)

@@ -236,7 +236,8 @@ def scale_of_sums(m: Match) -> np.ndarray | None:
     scale = np.multiply(data.scale, weight.scale, dtype=np.float32)
     conv = m["conv"].op if "conv" in m else None
     if isinstance(conv, ConvTransposeOp) and scale.ndim:
-        return np.tile(scale, conv.group.value.data)  # its weights name the outputs of one group
+        # Its weights have scales for the outputs of one group only.
+        return np.tile(scale, conv.group.value.data)
     return scale
 
 

@@ -78,7 +78,7 @@ def terms_fit(m: Match) -> tuple[bool, str]:
     """Terms fit on the grid of the result: signed bytes without zero points, no larger scales."""
     grids = [grid_at(m[name]) for name in ("lhs", "rhs", "quantize")]
     if not all(g is not None and g.is_8_bit and g.per_tensor for g in grids):
-        return True, ""  # told by other rules
+        return True, ""  # other rules report this
     known = [g for g in grids if g is not None]
     fits = all(g.element == i8 and g.symmetric and g.scale <= known[-1].scale for g in known)
     return fits, "; ".join(map(str, known))

@@ -8,8 +8,8 @@ class DropRelus(RewritePass):
     rewrites = (drop_second_relu,)
 ```
 
-Such a class is a pass as any other: of a pipeline in Python, of a target (`Target.passes`), and of
-`byocir-opt --load-passes FILE.py`.
+Such a class is a pass like any other: for a pipeline in Python, for a target (`Target.passes`), and
+for `byocir-opt --load-passes FILE.py`.
 
 | code | what is wrong |
 | --- | --- |

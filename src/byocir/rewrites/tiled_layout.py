@@ -75,7 +75,7 @@ class TiledLayout:
         for d, count in enumerate(self.counts):
             split += [count, self.tiles.get(d, 1)]
         order = [*range(0, 2 * rank, 2), *(2 * d + 1 for d in self.tiles)]
-        order += [2 * d + 1 for d in range(rank) if d not in self.tiles]  # of size 1
+        order += [2 * d + 1 for d in range(rank) if d not in self.tiles]  # the rest have size 1
         tiled = np.pad(values, margins).reshape(split).transpose(order)
         return np.ascontiguousarray(tiled.reshape(self.packed))
 

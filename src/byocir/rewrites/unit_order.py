@@ -83,7 +83,7 @@ class Ordering:
         step, known = len(self.steps), self._known[unit]
         self.steps.append(OrderedStep(unit, source))
         for producer, need in sorted(needs.items(), key=lambda each: -each[1]):
-            if need > known[producer]:  # one that was waited for may itself come after this one
+            if need > known[producer]:  # an earlier wait may imply this one already
                 self._wait(producer, need, unit, step)
         known[unit] = step
         self._clocks.append(list(known))

@@ -1,7 +1,8 @@
 """Calls the compiled C of a host's program: the toolchain builds it, the cache keeps it by content,
 ctypes calls it.
 
-It knows addresses and numbers only: no module, no compiler. What it must be told is in `CProgram`.
+It knows addresses and numbers only: no module, no compiler. `CProgram` holds everything that it
+needs to know.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ class CFunction:
         """Runs a call for the C code; an exception is kept until C has returned."""
         try:
             self._region(index, inputs, outputs)
-        except BaseException as error:  # it must not pass through C
+        except BaseException as error:  # an exception must not pass through C
             self._raised = error
             return 1
         return 0

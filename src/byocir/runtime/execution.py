@@ -45,7 +45,7 @@ class Execution:
         """By name of their targets, what runs their code, where the user gave no more than that."""
         self._planned: PlannedProgram | None = None
         self._running: Running | None = None
-        self._lock = Lock()  # interpreter and C code have one working memory
+        self._lock = Lock()  # interpreter and C code have only one working memory
 
     def run(self, feeds: Mapping[str, Any], check: bool) -> dict[str, Any]:
         """Gives outputs by name for inputs by name; errors as `Package.run`."""

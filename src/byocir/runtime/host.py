@@ -67,7 +67,7 @@ class _Either:
         if self._session is not None:
             try:
                 outputs = self._session.run(feeds)
-            except NotComputed as error:  # values of types that its Python API does not take
+            except NotComputed as error:  # its Python API does not take the types of these values
                 problem = str(error)
         if outputs is None:
             ran_on = REFERENCE

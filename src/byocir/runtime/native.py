@@ -53,7 +53,7 @@ def host_code(module: ModuleOp, name: str = NAME) -> HostCode:
     """
     for op in module.walk():
         ask_for_results(op)
-    with gc_paused():  # steps stay until the last line of C is written
+    with gc_paused():  # no step is garbage before the last line of C is written
         main = Interpreter(module).function(MAIN)
         code = emit_host(main, name, c_host_of(module))
     ports = (*main.function_type.inputs, *main.function_type.outputs)

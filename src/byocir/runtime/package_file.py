@@ -91,7 +91,7 @@ class _File:
         return self._read[name]
 
     def _bytes(self, start: int, size: int) -> bytes:
-        if not hasattr(os, "pread"):  # as on Windows; forks share the file's position elsewhere
+        if not hasattr(os, "pread"):  # Windows lacks it; elsewhere forks share the file's position
             with self._lock:
                 self._file.seek(start)
                 return self._file.read(size)

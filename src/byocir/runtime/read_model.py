@@ -132,7 +132,7 @@ def _check_functions(module: ModuleOp, where: str) -> None:
     _check_calls(functions, where)
     declared = {f.sym_name.data for f in functions if f.is_declaration}
     symbols = {getattr(op.properties.get("sym_name"), "data", "") for op in module.body.block.ops}
-    known = symbols - declared  # the programs that functions become among them
+    known = symbols - declared  # these include programs that functions have become
     called = dict.fromkeys(o.callee.string_value() for o in module.walk() if isinstance(o, CallOp))
     for symbol in called:
         if symbol not in known:

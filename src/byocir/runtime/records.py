@@ -71,7 +71,7 @@ def _record_reader(kind: type[Any], where: str) -> _Reader:
         made = {name: reader(value[name]) for name, reader in readers if name in value}
         try:
             return kind(**made)
-        except TypeError as error:  # one is missing
+        except TypeError as error:  # a field is missing
             raise ValueError(f"expected a record as {where}, found: {error}") from error
 
     return read

@@ -48,7 +48,8 @@ class RegionCode:
             yield
         except ByocirError as error:
             nodes = ", ".join(self.region.nodes)
-            if error.where:  # a line of the target's own, say
+            # The error already has a place, such as a line of the target's own code.
+            if error.where:
                 error.within(f"region {self.region.symbol} of {nodes}")
             error.at(nodes)
             raise

@@ -52,7 +52,7 @@ def report_of(module: ModuleOp) -> Report:
     """Makes the report of a module whose regions were outlined."""
     source = next((op for op in module.body.block.ops if isinstance(op, byoc.SourceOp)), None)
     nodes = source.entries() if source is not None else []
-    told = cache(_told)  # of types, of which few are different
+    told = cache(_told)  # a module has few different types
     ops = ops_of(module)
     calls = [op for op in ops if type(op) is byoc.CallOp]
     regions = [_region(call, told) for call in calls if call.handed_off]

@@ -52,7 +52,8 @@ class Running:
         entry = interpreter.function(MAIN)
         arrays, given = bind(entry, feeds)
         inputs, outputs = names_of(entry)
-        if given != [*outputs]:  # of a function in memory: feeds say what is an input
+        # In a function in memory only the feeds tell which arguments are inputs.
+        if given != [*outputs]:
             raise ByocirError(
                 "B310",
                 f"expected feeds for the inputs {', '.join(inputs)}, found {', '.join(feeds)}",

@@ -1,6 +1,7 @@
 """Defines the base class of targets: declarations, and hooks that byocir calls.
 
-What serves described machines is imported by the hooks that need it: `byocir targets` does not.
+Modules for described machines are imported by the hooks that need them, as `byocir targets` needs
+none.
 
 ```python
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from byocir.dialects.tir.emit import Emitter
     from byocir.machine import Machine
 else:
-    Machine = object  # for who asks for the types of options, and so evaluates all annotations
+    Machine = object  # for code that evaluates all annotations to find the types of options
 
 Point = Literal["before-match", "after-match", "after-outline", "after-lowering", "before-codegen"]
 """The point at which a target's own passes run: before the first match; after composites were made

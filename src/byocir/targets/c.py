@@ -60,9 +60,9 @@ class CTarget(CLoader, Target):
         ops, or blocks, by `codegen_level`. What else it defines is static and has `name` in its
         own.
 
-        By default that of a function in memory, as schedules leave it: byocir writes its loops,
-        copies, blocks and buffers, and asks `instruction` for the rest. Raises ByocirError B350
-        for one that does what has no form in C.
+        The default writes the C of a function in memory, as schedules leave it: byocir writes its
+        loops, copies, blocks and buffers, and asks `instruction` for the rest. Raises ByocirError
+        B350 for an op that has no form in C.
         """
         from byocir.evaluate.ports import is_in_memory
         from byocir.lowering.tir_to_c.literals import NoC

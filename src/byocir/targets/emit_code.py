@@ -27,7 +27,7 @@ def emitted(target: Target, module: ModuleOp, nodes: Mapping[str, Sequence[str]]
     from outside fails, B314 as `isolate` says."""
     if not nodes:
         return {}
-    is_own = type(target).emit is Target.emit  # byocir's, of programs that it keeps in memory
+    is_own = type(target).emit is Target.emit  # byocir's own emit also keeps the programs in memory
     limits = None if is_own else limits_for(is_from_file=bool(given_file(type(target))))
     emit = partial(_emitted_here, target, module, [*nodes])
     return emit() if limits is None else _emitted_apart(target, emit, nodes, limits)

@@ -70,7 +70,8 @@ def partition_pipeline(
     set_levels(module, levels)
     instances = [target_of(attribute) for attribute in targets_of(module)]
     passes += passes_at(instances, "before-match")
-    passes += parse_pipeline(_place(module, instances))  # while markers are around operators
+    # First, while the markers still surround operators.
+    passes += parse_pipeline(_place(module, instances))
     if "graph" in levels:
         passes += parse_pipeline("match-composites")
         passes += [*passes_at(instances, "after-match"), *parse_pipeline(HAND_OFF)]

@@ -56,7 +56,7 @@ class _InProcess:
         with self._mistakes():
             made: Any = self._found(symbol, [_read_only(array) for array in inputs])
         if not isinstance(made, Sequence):
-            return made  # told where outputs are checked
+            return made  # the check of outputs reports this
         results = cast(Sequence[Any], made)
         return [each.copy() if isinstance(each, np.ndarray) else each for each in results]
 

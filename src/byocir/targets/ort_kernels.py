@@ -1,8 +1,9 @@
 """Lists what ONNX Runtime refuses, or computes otherwise than ONNX: element types for which it has
 no kernel on the processor, attributes, and values that only a run shows.
 
-It is written down, as what a target takes must not depend on what is installed. The types are
-those of ONNX Runtime 1.31; a slow test tries all of them on the one that is.
+The list is written down here, because what a target takes must not depend on the installed version.
+The types are those of ONNX Runtime 1.31; a slow test tries all of them on the version that is
+installed.
 """
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ def _lrn(op: LrnOp) -> str:
         return f"an LRN of {len(shape_of(op.input.type))} dimensions"
     if op.size.value.data % 2 == 0:
         return f"an LRN over {op.size.value.data} channels, an even number"
-    if op.size.value.data == 1:  # sums go on from channel to channel, less what leaves the window
+    # It updates one sum from channel to channel, subtracting what leaves the window.
+    if op.size.value.data == 1:
         return "an LRN over one channel, in which what rounding left of those before stays"
     if min(op.alpha.value.data, op.beta.value.data) <= 0:
         return "an LRN whose alpha or beta is not above 0"

@@ -62,14 +62,15 @@ class Session:
         options.log_severity_level = 4
         try:
             content = _bytes_of(model)
-            self._has_loops = LOOP in content  # or a name like it: then it runs in a thread as well
+            # A similar name also gives True, which only costs a thread.
+            self._has_loops = LOOP in content
             self._session: Any = ort.InferenceSession(
                 str(model) if isinstance(model, Path) else content,
                 options,
                 providers=["CPUExecutionProvider"],
                 disabled_optimizers=FAILING,
             )
-        except Exception as error:  # its errors have no common base
+        except Exception as error:  # ONNX Runtime's errors have no common base class
             kind = NoModel if type(error).__name__ == "InvalidProtobuf" else NotComputed
             raise kind(_first_line(error)) from error
         self.inputs: list[str] = [port.name for port in self._session.get_inputs()]

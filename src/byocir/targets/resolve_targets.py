@@ -94,7 +94,7 @@ def listed(targets: object) -> list[str | Target]:
     single = isinstance(targets, str | type)
     try:
         found = [targets] if single else list(cast("Iterable[object]", targets))
-    except TypeError:  # of what is no list at all
+    except TypeError:  # `targets` is not iterable
         found = [targets]
     for target in found:
         if not isinstance(target, str | Target):

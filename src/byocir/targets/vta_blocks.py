@@ -350,7 +350,8 @@ def _are_computed(m: Match) -> bool:
 @elementwise.rule(fix=_ROUND_AS_FIX_POINT)
 def steps_fit_the_alu(m: Match) -> tuple[bool, Any]:
     """VTA's ALU has each step, in 32 bits."""
-    from byocir.lowering.tir_to_vta.legalise_verdict import refusal  # to list, not needed
+    # Imported here, as listing targets does not need it.
+    from byocir.lowering.tir_to_vta.legalise_verdict import refusal
 
     found = refusal([op for op in reversed(m.ops) if isinstance(op, BlockOp)])
     return not found, found or "all"

@@ -1,8 +1,8 @@
 """Estimates the cost of a match on VTA before it is compiled, from shapes alone.
 
-It takes the computation at full speed, loads beside it and each value moved once, which is what a
-perfect schedule would reach; it knows nothing of halos, of tiles that do not fit and of waits.
-Constants are those of the simulator's models: `TimingModel.de10` and `EnergyModel`.
+It assumes what a perfect schedule would reach: computation at full speed, loads beside it, and each
+value moved once. It ignores halos, tiles that do not fit, and waits. Constants are those of the
+simulator's models: `TimingModel.de10` and `EnergyModel`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ class VtaLoader(Loader):
     name = "vta"
 
     def load(self, blobs: Mapping[str, bytes]) -> Runner:
-        from byocir.targets.vta_runs import runner_of  # which `byocir targets` does not need
+        # Imported here, as `byocir targets` does not need it.
+        from byocir.targets.vta_runs import runner_of
 
         return runner_of(blobs, check=False)
 

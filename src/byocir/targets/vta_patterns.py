@@ -398,7 +398,8 @@ def _numbers_fit(m: Match) -> tuple[bool, Any]:
 
 def _fits(op: RequantizeOp) -> bool:
     """Tells if the sums of a requantise and its rounding stay in 32 bits."""
-    from byocir.lowering.tir_to_vta.legalise_verdict import requantise_fits  # to list, not needed
+    # Imported here, as listing targets does not need it.
+    from byocir.lowering.tir_to_vta.legalise_verdict import requantise_fits
 
     scale, rounding = constant_array(op.scales[0]), op.rounding
     if not isinstance(rounding, FixedAttr) or scale is None or not scale.present:

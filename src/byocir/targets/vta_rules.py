@@ -86,7 +86,8 @@ def weights_serve_a_batch(m: Match) -> tuple[bool, Any]:
 
 def factors_are_shifts(m: Match) -> tuple[bool, Any]:
     """This VTA has no MUL, so factors are powers of two, or one for all that is not negative."""
-    from byocir.lowering.tir_to_vta.legalise_products import is_shifts  # to list, not needed
+    # Imported here, as listing targets does not need it.
+    from byocir.lowering.tir_to_vta.legalise_products import is_shifts
 
     for op in m.ops:
         for factor in _factors(op):
@@ -137,7 +138,8 @@ def _known(value: SSAValue) -> np.ndarray | None:
 def _groups_fill_blocks(side: int) -> Check:
     def groups_fill_blocks(m: Match) -> tuple[bool, Any]:
         """Groups of channels, several together if they are small, fill whole blocks."""
-        from byocir.lowering.tir_to_vta.legalise_groups import groups_fit  # to list, not needed
+        # Imported here, as listing targets does not need it.
+        from byocir.lowering.tir_to_vta.legalise_groups import groups_fit
 
         groups, inputs, outputs = _groups(m)
         if groups == 1:

@@ -1,6 +1,6 @@
 """Runs VTA's programs on its simulator, exports them for projects, and counts their cycles.
 
-It is imported when a program is there: `byocir targets` needs no simulator.
+It is imported only when there is a program, as `byocir targets` needs no simulator.
 """
 
 from __future__ import annotations

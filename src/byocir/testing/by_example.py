@@ -131,7 +131,7 @@ def attributes_of(name: str, d: Draft, sizes: Mapping[int, int] | None = None) -
             array = int_tuple(cast(DenseArrayBase[I64], value))
             others = (list(_resized(array, sizes)),) * 2
         if key in d.fixed and isinstance(value, ArrayAttr):
-            raise Unfit  # a number, of which the array is made elsewhere
+            raise Unfit  # the pattern fixes a number, and the array is made elsewhere
         made[key] = d.attribute(key, value, value, *others)
     return made
 

@@ -258,7 +258,7 @@ def _other_values(part: ValuePattern) -> Iterator[Change]:
         others = [element for element in NUMBERS if element != part.dtype]
         yield lambda choose: (changed(part, dtype=pick(choose, others)), told)
     for test in part.tests:
-        if test is PRESENT:  # all constants of a program that is made have numbers
+        if test is PRESENT:  # all constants of generated programs have numbers
             continue
         rest = tuple(other for other in part.tests if other is not test)
         yield lambda choose, rest=rest: (changed(part, tests=rest), told)
@@ -442,7 +442,7 @@ def _other_pad(part: BlockPattern, i: int, pad: float) -> Change:
 
     def told(value: SSAValue) -> str:
         found = [python_value(each) for each in _block_of(value).pad_values if each is not None]
-        if pad + 1 not in found:  # no draw reads outside there
+        if pad + 1 not in found:  # no generated program reads outside there
             return ""
         return f"expected pad {pad} at [{read.index}], found {found[found.index(pad + 1)]}"
 

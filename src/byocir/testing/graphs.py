@@ -145,7 +145,7 @@ class _Builder:
                 return self._path(pattern)
             case BlockPattern():
                 return self._block(pattern)
-            case _:  # a leaf on its own
+            case _:  # the pattern is a single leaf
                 return self._leaf(pattern, TensorType(self.element, (2, 4)))
 
     def _op(
@@ -305,7 +305,7 @@ def _proposal(name: str, draft: Draft) -> Proposal:
             types, properties = propose(name, draft)
             operands = Block(arg_types=types).args[: len(draft.slots)]
             _made(name, operands, properties, None).erase(safe_erase=False)
-        except (Unfit, IndexError):  # of an operand that is not there
+        except (Unfit, IndexError):  # IndexError: an operand is not there
             continue
         return types, properties
     raise Unfit

@@ -203,7 +203,8 @@ def find_near_miss(composite: Composite, miss: Miss, seed: int) -> Example | Non
 def _rule_missed(composite: Composite, rule: Rule, seed: int) -> Example | None:
     others = [other for other in composite.rules if other is not rule]
     taken = _match_of(composite, tuple(composite.rules), seed % STARTS)
-    used = [] if taken is None else list(_leaks(taken, rule.sentence))  # a rule may be about uses
+    # Some rules are about uses of values.
+    used = [] if taken is None else list(_leaks(taken, rule.sentence))
     if used:
         return pick(seeded(seed), used)
     for drawn in _drawn(composite, seed, others, rule):
@@ -273,7 +274,7 @@ def _fits(composite: Composite, whole: Pattern, root: Operation) -> bool:
         changed = Composite(composite.name, (whole,))
         changed.rules = composite.rules
         return changed.attempt(root).fits
-    except ByocirError:  # a rule that looks at what was changed, or no op is left
+    except ByocirError:  # a rule looks at the changed part, or no op is left
         return False
 
 

@@ -34,9 +34,9 @@ from byocir.errors import ByocirError, Lines
 from byocir.toolchain.compiler import Compiler, find_compiler
 
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
-FORMAT = "1"  # part of every key: raised when this module builds in another way
+FORMAT = "1"  # part of every key; raise it when this module builds in another way
 ERROR_LINES = 6
-SECONDS = 600  # a compiler that takes longer hangs
+SECONDS = 600  # a compiler that takes longer is taken to hang
 
 ELF = b"\x7fELF\x02\x01"
 """The first bytes of files of 64 bits, little-endian."""
@@ -209,7 +209,7 @@ def is_whole(path: Path) -> bool:
         with path.open("rb") as file:
             head = file.read(ELF_HEADER.size)
             size = file.seek(0, os.SEEK_END)
-    except OSError:  # none, a folder, or one on the way that may not be entered
+    except OSError:  # no such file, a folder, or a path through a folder without permission
         return False
     if not head.startswith(ELF):
         return True
@@ -327,7 +327,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     process.kill()
-    process.wait()  # what an interrupt leaves undone
+    process.wait()  # an interrupt may have skipped this wait
 
 
 def _telling(lines: list[str]) -> list[str]:

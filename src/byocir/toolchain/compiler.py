@@ -76,7 +76,7 @@ def _from_environment() -> Compiler | None:
     program = shutil.which(words[0])
     if program is None:
         raise _unknown(f"no program {words[0]!r}")
-    program = os.path.abspath(program)  # the compiler runs in another folder
+    program = os.path.abspath(program)  # absolute, because the compiler runs in another folder
     found = [shutil.which(word) for word in words[1:]]
     programs = [program, *(path for path in found if path is not None)]
     return Compiler((program, *words[1:]), "; ".join(_fingerprint(path) for path in programs))

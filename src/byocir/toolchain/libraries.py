@@ -124,7 +124,7 @@ def _found_at_run(folder: str) -> str:
 
 def _files_of(wheels: Sequence[str]) -> list[Path]:
     """Lists the files that wheels installed."""
-    from importlib import metadata  # imports more than all of the runtime
+    from importlib import metadata  # imported here, as it imports more than the whole runtime
 
     found: list[Path] = []
     for wheel in wheels:

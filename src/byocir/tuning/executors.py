@@ -76,7 +76,7 @@ def _dask(address: str) -> Generator[Executor]:
     try:
         yield client.get_executor()
     finally:
-        with suppress(Exception):  # of a cluster that is gone
+        with suppress(Exception):  # the cluster may be gone
             client.close(timeout=2)
 
 

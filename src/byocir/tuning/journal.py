@@ -25,7 +25,8 @@ class Journal(Generic[Made]):
         self._known: dict[str, Made] = {}
         if path is not None and path.is_file():
             for line in path.read_bytes().splitlines():
-                with suppress(ValueError, TypeError, KeyError):  # cut off where a process was ended
+                # A line may be cut off where a process was ended.
+                with suppress(ValueError, TypeError, KeyError):
                     row: Any = json.loads(line)
                     self._known[str(row["job"])] = read(row)
         self.found = len(self._known)

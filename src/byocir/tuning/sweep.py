@@ -122,7 +122,7 @@ def sweep(
     named = (target,) if isinstance(target, str) else ()
     module = read_model(model, shapes=shapes, targets=target)
     spec = str(base.spec(include_default=True))
-    text = print_module(module)  # nodes are in locations
+    text = print_module(module)  # the text keeps locations, which name the nodes
     job = CompileJob(text, dump_weights(module), named, spec)
     combinations = [dict(zip(vary, values, strict=True)) for values in product(*vary.values())]
     jobs: list[SweepJob] = [(job, settings, tuple(levels)) for settings in combinations]

@@ -92,5 +92,5 @@ def _begin_of(kind: type) -> str:
     """
     try:
         return f"{getsourcefile(kind)}:{getsourcelines(kind)[1]}"
-    except (OSError, TypeError):  # typed in, or in no file
+    except (OSError, TypeError):  # the code was typed in, or is in no file
         return kind.__module__

@@ -36,9 +36,10 @@ def mistakes_of(
     except ByocirError:
         raise
     except FAILURES as error:
-        from xdsl.utils.exceptions import PassFailedException  # which running code does not need
+        # Imported here, as running code does not need it.
+        from xdsl.utils.exceptions import PassFailedException
 
-        from byocir.vta_sim import VTAError  # nor this, but for VTA's
+        from byocir.vta_sim import VTAError  # only VTA's code needs this
 
         if isinstance(error, PassFailedException):
             raise

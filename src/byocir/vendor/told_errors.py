@@ -17,7 +17,7 @@ def error_as_data(error: Exception) -> Any:
 
 def error_of(told: Any) -> Exception:
     """Gives the error that was told: of the same class if users see such, else a RuntimeError."""
-    from byocir.vta_sim import VTAError  # a simulator, which other targets need not import
+    from byocir.vta_sim import VTAError  # imported here, as other targets need no simulator
 
     known = {kind.__name__: kind for kind in (CheckFailed, OwnMistake, ByocirError, VTAError)}
     kind = next((known[name] for name in told["error"] if name in known), None)

@@ -70,7 +70,7 @@ def import_file(path: Path, code: str) -> ModuleType:
 
 def _place(error: BaseException, file: Path) -> str:
     """Gives the line of the user's file at which importing it failed."""
-    known = os.path.abspath(file)  # as code knows its file
+    known = os.path.abspath(file)  # in the form in which code objects name their file
     if isinstance(error, SyntaxError) and error.filename == known:
         return f"{file}:{error.lineno}"
     lines: list[int] = []

@@ -146,7 +146,8 @@ class VTAConfig:
         """
         try:
             text = read_whole(path).decode()
-        except (OSError, ValueError) as error:  # a ValueError is a name, or text, that is none
+        # ValueError: the path is not valid, or the file is no UTF-8 text.
+        except (OSError, ValueError) as error:
             found = (error.strerror if isinstance(error, OSError) else None) or str(error)
             raise VTAError("V006", "a readable file of UTF-8 text", found, str(path)) from None
         try:

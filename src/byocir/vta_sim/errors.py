@@ -171,6 +171,7 @@ def shown(value: object, limit: int = 40) -> str:
     """Shortens what a user wrote to one line for a message."""
     try:
         text = str(value) if isinstance(value, int) else ascii(value)
-    except (ValueError, RecursionError):  # an int of thousands of digits; a list within lists
+    # An int has thousands of digits, or lists are nested too deep.
+    except (ValueError, RecursionError):
         return f"a very large {type(value).__name__}"
     return text if len(text) <= limit else f"{text[:limit]}…"

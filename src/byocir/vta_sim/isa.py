@@ -151,7 +151,7 @@ def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
         array = np.asarray(values)
     except ValueError:
         raise VTAError("V107", f"an array of integers for {name}", "a ragged sequence") from None
-    if array.size == 0 and array.dtype.kind == "f":  # what numpy makes of []
+    if array.size == 0 and array.dtype.kind == "f":  # numpy makes [] an array of floats
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise VTAError("V107", f"integers for {name}", f"dtype {array.dtype}")

@@ -1,8 +1,8 @@
 """Keeps arrays that a target stores in place of a constant's numbers, such as weights in its own
 order.
 
-It stands beside the constant: the program keeps its meaning, and a module that was saved says what
-to store without asking again.
+It stands beside the constant, so that the program keeps its meaning, and a saved module says what
+to store without asking the target again.
 """
 
 from __future__ import annotations

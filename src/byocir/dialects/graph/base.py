@@ -168,7 +168,7 @@ class GraphOp(IRDLOperation):
                 location=location,
             )
         finally:
-            draft.erase(safe_erase=False)  # else it would stay a user of the operands
+            draft.erase(safe_erase=False)  # else the operands would still list it as a user
 
     def is_exact(self) -> bool:
         """Tells if the operands fix every bit of the results, whatever computes them. That is not

@@ -357,11 +357,11 @@ def to_integer(x: Emitted, target: Attribute) -> Emitted:
     no unsigned integers, and clamps before to floats that fit.
     """
     if target == ui64:
-        return x.to(ui64)  # which saturates, NaN to 0
+        return x.to(ui64)  # the cast saturates, and turns NaN into 0
     low, high = integer_range(target)
     dtype = dtype_of(x.type)
     ceiling = dtype.type(high)
-    if int(ceiling) > high:  # rounded to the power of two above
+    if int(ceiling) > high:  # `high` is no float: it rounds to the power of two above
         ceiling = np.nextafter(ceiling, dtype.type(0))
     number = x.compare("eq", x).select(x, 0)
     fits = number.clamp(float(low), float(ceiling)).to(i64)

@@ -391,7 +391,8 @@ def _extended_by(emit: Emitter, op: PadOp) -> SSAValue:
     """
     pads, source = int_tuple(op.pads), shape_of(op.input.type)
     value, rank = op.input, len(source)
-    for axis in range(rank):  # cuts first: what is left is mirrored, continued or wrapped around
+    # Negative pads cut first; the rest is mirrored, continued or wrapped around.
+    for axis in range(rank):
         value = _cut(emit, value, axis, -min(pads[axis], 0), -min(pads[rank + axis], 0))
     if 0 in shape_of(value.type):
         return emit.empty(element_type_of(value.type), shape_of(op.result.type))
@@ -431,7 +432,7 @@ def _extended(
     shape, element = shape_of(value.type), element_type_of(value.type)
     size, i = shape[axis], AffineExpr.dimension(axis)
     most = {"reflect": size - 1, "wrap": size}.get(mode)
-    if most is not None and max(begin, end) > most:  # more than once
+    if most is not None and max(begin, end) > most:  # a pad would repeat the array more than once
         return looked_up(emit, value, axis, _repeated(size, begin, end, mode))
     before = {"edge": AffineExpr.constant(0), "reflect": i * -1 + begin, "wrap": i + size - begin}
     behind = {"edge": AffineExpr.constant(size - 1), "reflect": i * -1 + size - 2, "wrap": i}

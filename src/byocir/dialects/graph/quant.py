@@ -286,7 +286,7 @@ class RequantizeOp(KeepsShape, Exact, GraphOp):
             if zero == 0:
                 return saturate(steps, low, high, to=element)
             inside = steps.clamp(low - zero, high - zero).to(i32)
-            return (inside.max(low - zero) + zero).to(element)  # what is no number is the least
+            return (inside.max(low - zero) + zero).to(element)  # NaN becomes the least integer
 
         def in_integers(x: Emitted, multiplier: Emitted) -> Emitted:
             assert isinstance(rounding, FixedAttr)

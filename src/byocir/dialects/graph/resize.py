@@ -254,7 +254,8 @@ def coordinates(
     places = np.arange(made).astype(kind)
     half, last = kind(0.5), kind(size - 1)
     factor = kind(made / size if scale is None else scale)
-    length = kind(made) if scale is None else factor * kind(size)  # it may be no whole number
+    # The length need not be a whole number.
+    length = kind(made) if scale is None else factor * kind(size)
     if how == "asymmetric":
         return places / factor
     if how == "tf_half_pixel_for_nn":
@@ -262,7 +263,8 @@ def coordinates(
     if how == "align_corners":
         return places * last / (length - 1) if length != 1 else places * 0
     if how == "tf_crop_and_resize":
-        begin, end = map(kind, map(np.float32, part))  # as the operator is given them
+        # In the precision in which the operator gets them.
+        begin, end = map(kind, map(np.float32, part))
         if length == 1:
             return places * 0 + (end + begin) * last / 2
         return places * (end - begin) * last / (length - 1) + begin * last

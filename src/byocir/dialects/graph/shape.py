@@ -234,7 +234,7 @@ def reshape_index(source: Shape, result: Shape) -> list[AffineExpr]:
     or take remainders, and within these alone.
     """
     index = [ZERO] * len(source)
-    if 0 in source:  # there is nothing to find
+    if 0 in source:  # the result is empty, too
         return index
     inner = [axis for axis, size in enumerate(source) if size != 1]
     outer = [axis for axis, size in enumerate(result) if size != 1]

@@ -36,7 +36,7 @@ class IteratorAttr(ParametrizedAttribute):
     extent: IntAttr = param_def()
 
     @staticmethod
-    @lru_cache(maxsize=1024)  # most blocks have iterators that others have, too
+    @lru_cache(maxsize=1024)  # most blocks share their iterators with others
     def of(name: str, kind: IteratorKind, extent: int) -> IteratorAttr:
         return IteratorAttr(StringAttr(name), IteratorKindAttr(kind), IntAttr(extent))
 

@@ -1,8 +1,8 @@
 """Computes with linear forms, which say what indices are, and between which numbers they lie.
 
-`h * 2 + r - 1` is `Linear(((h, 2), (r, 1)), -1)`. What h and r are is for the user to say: in an
-index map positions of a block's iterators, in the base of a block index values. Where h runs from 0
-to 3 and r from 0 to 2 the form is in `Interval(-1, 7)`.
+`h * 2 + r - 1` is `Linear(((h, 2), (r, 1)), -1)`. The user decides what h and r are: in an index
+map positions of a block's iterators, in the base of a block index values. Where h runs from 0 to 3
+and r from 0 to 2 the form is in `Interval(-1, 7)`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Finds the types of values where the graphs of control flow meet the graph around them.
 
-ONNX's inference leaves open what a loop carries, for a turn may change its shape. Most do not: then
-what is inside and behind the loop has static shapes, as graph ops need.
+ONNX's inference leaves the shapes open that a loop carries, since a turn may change them. Most
+turns do not: then values inside and behind the loop have static shapes, as graph ops need.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ TERM = re.compile(r"([A-Za-z]*)(\.\.\.)?([A-Za-z]*)")
 def read_equation(equation: str, ranks: Sequence[int]) -> tuple[list[Letters], Letters]:
     """Reads the letters of operands of these ranks and those of the result; raises Unsupported.
 
-    Without an arrow the result has what the ellipsis stands for and then all letters that are there
+    Without an arrow the result has the dimensions of the ellipsis, and then all letters that occur
     once, in the order of ASCII.
     """
     inputs, arrow, output = "".join(equation.split()).partition("->")

@@ -75,7 +75,7 @@ def _write_block(block: Block, graph: GraphWriter) -> Sequence[SSAValue]:
         if isinstance(op, ReturnOp | YieldOp):
             return list(op.operands)
         if isinstance(op, ConstantOp):
-            continue  # an initializer, if anything uses it
+            continue  # becomes an initializer where it is first used
         before = len(graph.nodes)
         if isinstance(op, ForeignOp):
             _write_foreign(op, graph)

@@ -84,7 +84,8 @@ def _main(graph: onnx.GraphProto, context: Context, shapes: Mapping[str, Sequenc
     pinned = input_shapes([v for v in inputs if v.type.HasField("tensor_type")], shapes)
     scope = Scope(context, graph)
     for value in inputs:
-        if value.name in shapes:  # nobody could feed it, and what becomes of it is no smaller
+        # Nobody could feed such an input, and what is computed of it is no smaller.
+        if value.name in shapes:
             expect_memory(math.prod(shapes[value.name]), "an input", f"input '{value.name}'")
         scope.add_argument(value.name, _input_type(value, pinned.get(value.name)))
     defaults = _defaults({n: own[n] for n in (v.name for v in inputs) if n in own}, scope, pinned)
@@ -115,7 +116,7 @@ def _defaults(
     found: dict[str, ArrayValue] = {}
     for name, own in tensors.items():
         value = scope.constant_of(own)
-        if not isinstance(value, Array):  # of strings
+        if not isinstance(value, Array):  # a default value of strings
             continue
         if [*value.shape] != shapes[name]:
             sizes = ",".join(map(str, value.shape))

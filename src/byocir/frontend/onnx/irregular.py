@@ -33,7 +33,7 @@ def read_dropout(node: NodeReader) -> Value:
     mode.
     """
     node.ignore("seed")
-    node.source(1)  # the ratio
+    node.source(1)  # reads the ratio, which has no effect in inference
     training = node.known(2)
     if training is not None and training.any():
         raise Unsupported("expected training_mode false, found true")
@@ -288,7 +288,7 @@ def read_clip(node: NodeReader) -> Value:
 
 def element(node: NodeReader) -> Attribute:
     """Reads the element type that the attribute `to` asks for."""
-    node.ignore("saturate", "round_mode")  # of 8-bit floats
+    node.ignore("saturate", "round_mode")  # they concern 8-bit floats only
     return p.element_named(node, "to", i1)
 
 

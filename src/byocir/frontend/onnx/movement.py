@@ -69,7 +69,7 @@ def read_slice(node: NodeReader) -> Value:
     given_steps = integers(node, 4)
     given_steps = [1] * len(axes) if given_steps is None else given_steps
     starts, sizes, steps = [0] * len(x), list(x), [1] * len(x)
-    p.normal_axes(axes, len(x))  # refuses doubles
+    p.normal_axes(axes, len(x))  # raises where an axis is named twice
     for axis, start, end, step in zip(axes, given_starts, given_ends, given_steps, strict=True):
         axis = p.from_front(axis, len(x))
         if step == 0:

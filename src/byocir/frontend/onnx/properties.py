@@ -194,7 +194,7 @@ def conv_transpose_pads(node: NodeReader) -> Sequence[int]:
         raise Unsupported(f"expected kernel, strides and shapes of {rank} dimensions")
     for size, extent, stride, dilation, extra, out in zip(*rows, strict=True):
         total = (size - 1) * stride + extra + (extent - 1) * dilation + 1 - out
-        if is_same:  # as onnx's inference and ONNX Runtime have it
+        if is_same:  # onnx's inference and ONNX Runtime compute it in this way
             total = max(total, 0)
         if total < 0:
             raise Unsupported(f"expected an output_shape of at most {out + total}, found {out}")

@@ -79,7 +79,7 @@ class _Reader:
             graph = self._graph(self._at + field.size)
             parts += [field.head, _varint(len(graph)), graph]
             graphs += 1
-        if graphs != 1:  # protobuf would merge several
+        if graphs != 1:  # protobuf would merge several graphs
             raise Unusual
         return SplitModel(b"".join(parts), self.raw)
 

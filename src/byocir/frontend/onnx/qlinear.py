@@ -1,7 +1,7 @@
 """Imports operators on quantised tensors, of ONNX and of ONNX Runtime (domain com.microsoft).
 
-Their meaning is that of the float operator between dequantize and quantize, and so they come in:
-what rewrites those sees them in one form. Operators that give 32-bit integers stay integer.
+They mean the float operator between dequantize and quantize, and are imported in that form, so that
+rewrites see only one form. Operators that give 32-bit integers stay integer.
 """
 
 from __future__ import annotations

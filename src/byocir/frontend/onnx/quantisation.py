@@ -158,7 +158,8 @@ def write_sum_pool(op: g.GraphOp, graph: GraphWriter) -> str:
     for axis, count in enumerate(shape(op.result)[2:]):
         reach = (count - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1
         beyond = reach - (x[2 + axis] + pads[axis] + pads[spatial + axis])
-        pads[spatial + axis] += max(beyond, 0)  # ceil_mode, which convolutions do not have
+        # Stands for ceil_mode, which convolutions do not have.
+        pads[spatial + axis] += max(beyond, 0)
     ones = np.ones((x[1], 1, *kernel), dtype_of(element(op.input)))
     return graph.node(
         "ConvInteger",

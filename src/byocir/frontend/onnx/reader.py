@@ -26,8 +26,8 @@ Value = SSAValue | Array
 class NodeReader:
     """One ONNX node: its inputs and attributes by name, and `emit` for the ops it becomes.
 
-    What an entry does not ask for must not be there: `check_all_read` refuses attributes and inputs
-    whose meaning would be lost.
+    A node must not have what the entry does not read: `check_all_read` refuses attributes and
+    inputs whose meaning would be lost.
     """
 
     node: onnx.NodeProto

@@ -74,7 +74,7 @@ def _expect_defaults(node: NodeReader, op: type[g.RecurrentOp], directions: int)
     if names and [name.lower() for name in names] != [name.lower() for name in default]:
         raise Unsupported(f"expected the activations {', '.join(default)}, found {names}")
     for name in ("activation_alpha", "activation_beta"):
-        node.ignore(name)  # the default activations have none
+        node.ignore(name)  # the default activations have no parameters
     if node.attribute("clip", None) is not None:
         raise Unsupported("expected no clip, found one")
     if node.integer("input_forget", 0) != 0:

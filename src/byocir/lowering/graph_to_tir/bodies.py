@@ -1,9 +1,10 @@
 """Lowers graphs of control flow to blocks where that gives a target work.
 
-What stays in an If, Loop or Scan runs best whole and at the graph level: ONNX Runtime has it in one
-piece. As blocks it runs one by one. So a graph goes down only for a second chance that comes to
-something: a hand-off is tried on a copy of the module, with all graphs lowered, and those are
-lowered indeed in which a region was made. For the others the copy tells why there was none.
+Ops that stay in an If, Loop or Scan run fastest at the graph level, where ONNX Runtime runs the
+whole graph in one piece; blocks are run one by one. So a graph is lowered only if a target takes
+some of its blocks: a hand-off is tried on a copy of the module with all graphs lowered, and only
+the graphs in which it made a region are then lowered in the module. For the others the copy tells
+why there was none.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def _difference(
 
 def _reaches_zero(terms: Sequence[_Term], constant: int) -> bool:
     if any(values.size < 1 for _, values in terms):
-        return False  # a loop of one iteration has no later one
+        return False  # a loop of one iteration has no later iteration
     ends = [values.scaled(c) for c, values in terms]
     low, high = constant + sum(e.low for e in ends), constant + sum(e.high for e in ends)
     divisor = gcd(*(c for c, _ in terms))

@@ -112,7 +112,7 @@ class IndexText:
         """
         assert isinstance(term, AffineBinaryOpExpr)
         kind, (lhs, divisor) = term.kind, division_of(term)
-        if kind is AffineBinaryOpKind.CeilDiv:  # the floor of what is almost one more
+        if kind is AffineBinaryOpKind.CeilDiv:  # ceil(a / b) = floor((a + b - 1) / b)
             lhs, kind = canonical(lhs + (divisor - 1)), AffineBinaryOpKind.FloorDiv
         floor = kind is AffineBinaryOpKind.FloorDiv
         text = self.expr(lhs)

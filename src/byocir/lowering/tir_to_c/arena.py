@@ -133,7 +133,7 @@ class _Sweep:
         at = bisect_left(self._gaps, (room, 0))
         if at < len(self._gaps):
             gap, begin = self._gaps[at]
-        else:  # what is free at the end counts, too
+        else:  # the free space at the end can be used, too
             begin = self._ends.get(self.end, self.end)
             gap, self.end = self.end - begin, begin + room
         if gap:

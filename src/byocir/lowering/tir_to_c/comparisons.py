@@ -40,7 +40,7 @@ def compare_integers(op: arith.CmpiOp, operands: list[str]) -> str:
     x, y = operands
     if predicate[0] == "u" and type_ != i1:
         x, y = (f"({unsigned_type(type_)}){value}" for value in operands)
-    elif predicate[0] == "s" and type_ == i1:  # true is -1
+    elif predicate[0] == "s" and type_ == i1:  # as a signed i1, true is -1
         x, y = y, x
     known = decided(op, _COMPARE[predicate[-2:]], signed=predicate[0] != "u")
     if known is not None:

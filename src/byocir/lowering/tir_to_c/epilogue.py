@@ -50,7 +50,8 @@ def epilogue_of(op: BlockOp) -> Epilogue | None:
         return None
     if consumer.bases or consumer.whole:
         return None
-    if list(consumer.body.block.args[-1].uses):  # it must be able to run twice at a point
+    # The epilogue may run twice at a point, so it must not read its old result.
+    if list(consumer.body.block.args[-1].uses):
         return None
     if consumer.parent is not op.parent or consumer.pad_values[uses[0].index] is not None:
         return None

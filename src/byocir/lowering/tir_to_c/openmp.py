@@ -114,7 +114,7 @@ def _stays(step: Step) -> bool:
     match step:
         case Compute():
             return not step.kernel.can_fail
-        case Repeat():  # of other kinds are those that a schedule has shared already
+        case Repeat():  # a schedule has already shared the loops of other kinds
             plain = step.kind is LoopKind.SERIAL and step.condition is None
             return plain and all(map(_stays, step.steps))
         case _:

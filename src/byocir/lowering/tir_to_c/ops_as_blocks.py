@@ -1,8 +1,8 @@
 """Restates ops in buffer form as blocks, which are easier to write in C; the program itself stays
 as it is.
 
-A block that is made here is on the program's buffers and in no program; its bases are sums beside
-it. Whoever has written it erases it.
+A block that is made here accesses the program's buffers but is not part of the program; the sums
+that are its bases stand beside it. Code that has written the block as C erases it.
 """
 
 from __future__ import annotations

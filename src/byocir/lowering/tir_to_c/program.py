@@ -1,10 +1,11 @@
 """Turns a function on tensors into a straight line of steps on buffers.
 
-Region functions in memory, for which there is no code, are part of it as they are scheduled.
-Every array gets a buffer: an input's, an output's, a constant's, or one in the arena. A block that
+Region functions in memory, for which there is no code, are part of it as they are scheduled. Every
+array gets a buffer: an input's, an output's, a constant's, or one in the arena. A block that
 updates a value which nobody needs any more works in place; else it works on a copy. Fills become
 the numbers that reductions start from wherever the reduction writes all of its result. A loop keeps
-each value that it carries in one buffer. What no array holds is kept by what runs the calls.
+each value that it carries in one buffer. Values that are no arrays are kept by the code that runs
+the calls.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ class _Builder:
 
     def _block(self, op: tir.BlockOp) -> None:
         if op in self._early:
-            return  # with its epilogue
+            return  # it was written with its epilogue
         first, epilogue = self._contractions.get(op, (None, None))
         try:
             self._compute(first or op, epilogue)

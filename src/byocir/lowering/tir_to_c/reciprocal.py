@@ -1,10 +1,10 @@
 """Replaces quotients by a constant with products, where they are rounded to integers and clamped.
 
-A division takes as long as ten multiplications. `x / y` is rounded, and `x * (high + low)` with
-`high + low` close to 1 / y, by one fused operation, may round to a neighbour. What both are rounded
-to as integers grows with x, so they are equal everywhere if they step from one integer to the next
-at the same x. There are as many steps as integers between the bounds of the clamp, and all of them
-are looked at.
+A division takes as long as ten multiplications. `x / y` is rounded, and `x * (high + low)`,
+computed by one fused operation with `high + low` close to 1 / y, may round to a neighbour. The
+integers to which both are rounded grow with x, so they are equal everywhere if they step from one
+integer to the next at the same x. There are as many steps as integers between the bounds of the
+clamp, and all of them are compared.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ class Scalars:
         if kind in (arith.MaxSIOp, arith.MinSIOp):
             sign = ">" if kind is arith.MaxSIOp else "<"
             known = decided(op, sign, signed=True)
-            if known is not None:  # compilers warn of what is always so
+            if known is not None:  # compilers warn of conditions that are always true
                 return operands[0 if known else 1]
             return f"{operands[0]} {sign} {operands[1]} ? {operands[0]} : {operands[1]}"
         if kind in (arith.ShLIOp, arith.ShRSIOp):
@@ -321,7 +321,7 @@ class Scalars:
         """
         if target == i1:
             raise NoC("fptosi")
-        source = f64 if source == f64 else f32  # those of 16 bits are held as such
+        source = f64 if source == f64 else f32  # floats of 16 bits are held as f32
         own, kind, width = c_type(target), c_type(source), width_of(target)
         low, high = -(2.0 ** (width - 1)), 2.0 ** (width - 1)
         # Fractions below the least number are cut off, where the float can have them.
@@ -383,7 +383,7 @@ def _same_bits(scalars: Scalars, source: Attribute, target: Attribute, value: st
 def _float(scalars: Scalars, source: Attribute, target: Attribute, value: str) -> str:
     if not (is_float(source) and is_float(target)):
         raise NoC("float")
-    if target in HALVES and source == f64:  # rounded once
+    if target in HALVES and source == f64:  # casts from f64 so that it is rounded only once
         scalars.helpers |= HALF
         return f"{HALVES[target]}_to_float(double_to_{HALVES[target]}({value}))"
     return scalars.rounded(target, f"({c_type(target)}){value}")

@@ -191,7 +191,7 @@ def _spread(free: list[CompositeOp], roles: dict[SSAValue, Role]) -> None:
                         "B320", "expected an array in one layout, found two", composite
                     )
         if len(left) == len(waiting):
-            return  # nothing asks for another layout
+            return  # no neighbour needs another layout
         waiting = left
 
 

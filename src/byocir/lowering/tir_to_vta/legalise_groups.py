@@ -179,7 +179,8 @@ class _Regrouping:
         block.insert_op_before(weights, op)
         reads_past = not self.is_whole and found.groups % self.shared
         pad = op.pad_values[found.x]
-        if reads_past and pad is None:  # what is past the last group meets weights of zero
+        # Channels past the last group are multiplied by weights of zero.
+        if reads_past and pad is None:
             pad = IntegerAttr(0, i8)
         made = BlockOp(
             [

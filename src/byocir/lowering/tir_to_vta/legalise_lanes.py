@@ -165,7 +165,7 @@ def ends_of(lane: Lane) -> Ends:
         return ends_of(lane.operand)
     if not isinstance(lane, Step) or not isinstance(lane.rhs, Constant):
         return np.array(lane.range.low), np.array(lane.range.high)
-    if lane.name != "add" or lane.range == I32_RANGE:  # which may wrap
+    if lane.name != "add" or lane.range == I32_RANGE:  # such a sum may wrap around
         return np.array(lane.range.low), np.array(lane.range.high)
     low, high = ends_of(lane.lhs)
     return low + lane.rhs.values, high + lane.rhs.values

@@ -89,7 +89,8 @@ def with_late_bias(lane: Requantised) -> Lane | None:
     for clamp, bound in late:
         steps.apply(clamp, bound)
     steps.multiply()
-    added = (bias * factors + term).astype(np.int32).astype(np.int64)  # wraps around
+    # I32 wraps around as on the ALU.
+    added = (bias * factors + term).astype(np.int32).astype(np.int64)
     steps.apply("add", Constant(added), known)
     steps.shift(lane.shift, result)
     return steps.clamp_after(result)
@@ -125,7 +126,8 @@ def _expanded(
             return expand(given)
         ways, total = [expand(given, SHIFT_WITH_PRODUCTS)], gathered(lane, uses)
         if total is not None:
-            ways.insert(0, _shifted(_eased(total, uses), expanded))  # products side by side
+            # The products are computed side by side.
+            ways.insert(0, _shifted(_eased(total, uses), expanded))
         elif uses[lane.operand] == 1 and (late := with_late_bias(given)) is not None:
             ways.append(late)
         return min(ways, key=lambda way: cycles(way, points, OPERAND_CYCLES))

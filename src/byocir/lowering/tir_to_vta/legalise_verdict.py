@@ -123,7 +123,7 @@ def _arguments(block: BlockOp, lanes: dict[SSAValue, Lane]) -> dict[SSAValue, Va
 def _value(value: SSAValue, map_: AffineMap, extents: Shape, lanes: dict[SSAValue, Lane]) -> Value:
     owner = value.owner
     if isinstance(owner, ConstantOp):
-        if not owner.value.data.present:  # a rule on shapes alone can still be asked
+        if not owner.value.data.present:  # rules that look at shapes only can still be checked
             return Constant.uniform(1, len(extents))
         return Constant(spread(owner.value.data.values(), map_, extents))
     return lanes.get(value) or Lane(integer_range(element_type_of(value.type)), UNKNOWN_LOC)

@@ -214,7 +214,7 @@ class BlockPacker:
         numbers, index = op.ins[0].owner, op.in_maps[0].results
         points = math.prod(op.extents) // op.extents[self.channel]
         if not isinstance(numbers, ConstantOp) or points < OPERAND_CYCLES:
-            return None  # loading the weights takes as long
+            return None  # nothing is saved, as loading the weights takes as long
         if list(index) != [AffineExpr.dimension(self.channel)]:
             return None
         packed, _ = self._constant(numbers, op.in_maps[0])

@@ -1,10 +1,10 @@
 """Gives back to the host what it computes for less, all in all, than the targets that took it.
 
-The host competes where a module names an objective and its host tells costs. One match alone says
-little: what goes from a target to the host, or back, costs as well. So all matches of a function
-are divided at once, by a minimum cut: each costs what its target asks, or what the host does, and
-each value that crosses between them what a crossing costs. Matches of targets that tell no cost
-stay, and so do those that a user placed.
+The host competes where a module names an objective and its host tells costs. No match can be
+decided alone, as values that cross between a target and the host cost time as well. So all matches
+of a function are divided at once, by a minimum cut: each match costs what its target estimates, or
+what the host does, and each value that crosses between them costs a crossing. Matches of targets
+that give no cost stay, and so do those that a user placed.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class _Network:
             if reader == SINK or self._target(reader) == target or maker == SINK:
                 edges += [(out, reader, always)] if maker != SINK else []
                 edges += [(reader, into, always)] if reader != SINK else []
-            else:  # of another target: between them the host passes it on
+            else:  # the reader has another target, so the value passes through the host
                 edges += [(maker, SINK, price), (reader, SINK, price)]
         return edges
 

@@ -85,7 +85,7 @@ class Offer:
         fits = all(isinstance(value, Real) for value in costs.values())
         expect_given(self.bidder, "cost", fits, "numbers by objective", cast("object", found))
         value = costs.get(objective, 0)
-        if not value >= 0:  # a NaN is not, either
+        if not value >= 0:  # this refuses NaN, too
             raise ByocirError(
                 "B228",
                 f"expected cost of target '{self.target}' to give {objective} of at least 0, found "

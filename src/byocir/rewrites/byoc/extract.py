@@ -104,7 +104,7 @@ def _moved(
         replacements.update(zip(constant.results, clone.results, strict=True))
     for op in ops:
         op.detach()
-        HandPlacement.clear(op)  # it is where it was placed
+        HandPlacement.clear(op)  # the placement has been followed
         body.add_op(op)
         _replace(op, replacements)
     return body

@@ -127,7 +127,7 @@ def components(members: Sequence[int], neighbours: Mapping[int, Sequence[int]]) 
             continue
         inside.discard(start)
         part = [start]
-        for node in part:  # grows on the way
+        for node in part:  # `part` grows while it is walked
             near = [other for other in neighbours.get(node, ()) if other in inside]
             part += dict.fromkeys(near)
             inside.difference_update(near)

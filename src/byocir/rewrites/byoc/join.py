@@ -51,7 +51,8 @@ def join_regions(regions: Sequence[RegionOp], replaced: Replaced) -> RegionOp:
     own = {result for region in regions for result in region.outputs}
     inputs = [value for value in inputs if value not in own]
     body = Block(arg_types=[value.type for value in inputs])
-    inner = dict[SSAValue, SSAValue](zip(inputs, body.args, strict=True))  # stands for it inside
+    # Maps each input to the argument that stands for it inside.
+    inner = dict[SSAValue, SSAValue](zip(inputs, body.args, strict=True))
     for region in regions:
         for arg, value in zip(region.body.block.args, region.inputs, strict=True):
             inner[value].name_hint = inner[value].name_hint or arg.name_hint

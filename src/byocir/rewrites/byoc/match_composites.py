@@ -193,7 +193,7 @@ def match_blocks(
     """
     claims = _Claims()
     for op in (op for block in blocks for op in ops_in(block)):
-        if type(op) is CallOp:  # of an earlier hand-off
+        if type(op) is CallOp:  # an earlier hand-off took this
             claims.hold(op, f"@{op.callee.string_value()}")
     for i in range(len(offers)):
         for block in blocks:

@@ -244,7 +244,8 @@ def _record_cuts(graph: _Graph, quotient: QuotientGraph) -> None:
     colours = [c if c is not None and gathering[c] else None for c in graph.colours]
     for group, cuts in find_cuts(quotient, graph.edges, colours).items():
         regions = graph.regions(quotient.members(group))
-        if not any(region.cuts for region in regions):  # else an earlier run told, of smaller ones
+        # Else an earlier run has said why, for smaller regions.
+        if not any(region.cuts for region in regions):
             regions[0].cuts = ArrayAttr(dict.fromkeys(_cut(cut, graph.ops) for cut in cuts))
 
 

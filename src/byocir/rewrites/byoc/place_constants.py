@@ -69,7 +69,7 @@ def _transform(target: TargetProtocol, composites: Sequence[CompositeOp]) -> Non
                 continue
             fits = _holds_numbers(made)
             expect_given(target, "transform", fits, "an array of numbers or None", made)
-            op.attributes[STORED] = ArrayAttr.of(np.array(made))  # its own copy
+            op.attributes[STORED] = ArrayAttr.of(np.array(made))  # each op gets a copy of its own
 
 
 def _holds_numbers(value: object) -> bool:
@@ -89,7 +89,7 @@ def _bind(region: RegionOp, composites: Sequence[CompositeOp]) -> None:
         if constant_array(value) is not None and isinstance(value.owner, Operation):
             for composite in composites:
                 _bind_in(composite, arg, value.owner)
-            if not arg.uses:  # else the region gives it as a result
+            if not arg.uses:  # an argument that is still used is a result of the region
                 bound.append(arg)
     _drop_inputs(region, bound)
 

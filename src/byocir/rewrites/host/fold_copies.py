@@ -58,7 +58,7 @@ def _fold(op: BlockOp, memory: SharedMemory) -> None:
     type_ = start.results[0].type
     values = memory.zeros(shape_of(type_), dtype_of(element_type_of(type_)))
     update_block(op, [owner.value.data.values()], [values])
-    values.flags.writeable = False  # nobody else has them: no need for a copy
+    values.flags.writeable = False  # nothing else holds this array, so no copy is needed
     made = ConstantOp.of(Array.of(values), location=op.location)
     replace_op(op, made)
     if not list(start.results[0].uses):

@@ -135,7 +135,7 @@ def _of_argument(value: SSAValue) -> Ends | None:
 
 
 def _of_block(op: BlockOp, *, through: bool) -> Ends | None:
-    if op.where is not None:  # what it leaves out is as it was, or not in the sums
+    if op.where is not None:  # points that are left out keep their value, or add nothing to sums
         return None
     known = scalar_ends(op, through=through)
     if not op.reductions:

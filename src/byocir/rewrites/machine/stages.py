@@ -216,7 +216,7 @@ class Chain:
         stage's sums. An operand that is whole is staged for all sums at once.
         """
         stage = self.stages[each.stage]
-        if each.path[-1].fifo:  # what is read leaves it
+        if each.path[-1].fifo:  # reading a row removes it from the FIFO
             return [True] * (len(order) + len(stage.reductions))
         used = {i for form in stage.forms[each.operand] for i, _ in form.terms}
         is_made = stage.made[each.operand] is not None

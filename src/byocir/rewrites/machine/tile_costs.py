@@ -81,7 +81,8 @@ class TileCosts:
         for (s, i), sizes in self.sizes.items():
             found[s][i] = sizes
         for stage, own in zip(stages[::-1], found[::-1], strict=True):
-            whole = _whole_sums(stage, own)  # what is read of others is read of all sums
+            # A stage reads the results of other stages for whole sums.
+            whole = _whole_sums(stage, own)
             for operand, maker in enumerate(stage.made):
                 if maker is None:
                     continue

@@ -64,10 +64,10 @@ class TileSizes:
         extent, step = block.extents[i], self._step(stage, i)
         if i in block.reductions:
             if init_of(self.stages[stage].plan.fit.form) is None:
-                return [extent]  # what begins anew with each call has whole sums
+                return [extent]  # no call can continue a sum, so tiles hold whole sums
             sizes = [n for n in range(extent, 0, -step) if extent % n == 0]
             return _spread(sizes, [n for n in sizes if n % unit == 0])
-        if reads_old(block):  # tiles of it cannot overlap
+        if reads_old(block):  # an update in place cannot be repeated, so tiles must not overlap
             sizes = [n for n in range(extent, 0, -1) if extent % n == 0 and n % step == 0]
             return _spread(sizes or [extent], [n for n in sizes if n % unit == 0])
         parts = [-(-extent // count) for count in range(extent, 0, -1)]

@@ -89,7 +89,7 @@ def _of_block(op: BlockOp) -> Iterator[BoxAccess]:
     old = reads_old(op) or not _reaches_all(op)
     whole = op.whole
     for i, value in enumerate([*op.ins, *op.outs]):
-        if i in whole:  # a body that reads at computed indices
+        if i in whole:  # the body reads this array at computed indices
             yield _whole(op, i, writes=False)
             continue
         writes = i >= len(op.ins)

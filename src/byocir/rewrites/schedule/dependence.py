@@ -80,7 +80,7 @@ def _told(sides: Sequence[Side], outer: ForOp) -> list[SSAValue]:
     told: list[SSAValue] = []
     for atom, step in sorted(first.terms, key=lambda term: abs(term[1])):
         if not any(outer.is_ancestor(loop) for loop in loops_behind(atom)):
-            continue  # the same in all iterations
+            continue  # the index is the same in all iterations
         told = [*told, atom] if abs(step) >= width else []
         found = interval_of(atom)
         if found is None:

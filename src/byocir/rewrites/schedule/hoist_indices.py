@@ -24,7 +24,7 @@ def hoist_indices(body: Block) -> None:
     settled: set[SSAValue] = set()
     for op in _index_ops(body):
         if any(isinstance(v, OpResult) and v not in settled for v in op.operands):
-            continue  # made of what some other op computes
+            continue  # an operand is computed by an op that stays
         loop = innermost(loops_behind(op.results[0]))
         home = body if loop is None else loop.body.block
         number = op.value if isinstance(op, arith.ConstantOp) else None

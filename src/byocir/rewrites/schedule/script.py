@@ -153,7 +153,7 @@ class _Statement:
             return self._call(node)
         if isinstance(node, ast.Name):
             return self.names.get(node.id, node.id)
-        if isinstance(node, ast.Attribute):  # a name with dots in it, as scopes and patterns have
+        if isinstance(node, ast.Attribute):  # names of scopes and patterns have dots
             return ast.unparse(node)
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             return self._element(node, node.slice.value)

@@ -1,1 +1,1 @@
-"""oneDNN as a target: Intel's and Arm's library of primitives for neural nets."""
+"""Makes oneDNN a target: Intel's and Arm's library of primitives for neural nets."""

@@ -1,4 +1,4 @@
-"""The part of the `dnnl` target that builds nets and runs them."""
+"""Builds the nets of the `dnnl` target and runs them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from byocir.targets.c_loader import CLoader
 
 @dataclass(frozen=True)
 class DnnlLoader(CLoader):
-    """Links oneDNN; a region's state is its net."""
+    """Links oneDNN; the state of a region is its net."""
 
     name = "dnnl"
     stateful = True

@@ -49,8 +49,10 @@ NONE = "DNNL_NET_NONE"
 
 
 class Net:
-    """The net of a function. `last_reads`, of a net of the same function that was written before,
-    tells when each value is read last; the one that is written notes them."""
+    """The net of a function. `last_reads` comes from a net of the same function that was written
+    before, and tells which line reads each value last; the net that is written now notes its own in
+    `reads`.
+    """
 
     def __init__(self, function: FuncOp, last_reads: dict[str, int] | None = None) -> None:
         self.lines: list[str] = []
@@ -70,11 +72,13 @@ class Net:
 
     @classmethod
     def of(cls, function: FuncOp) -> Net:
-        """Gives the net of a function that knows when its values are read last."""
+        """Makes the net of a function by writing it twice, so that the second one knows when values
+        are read last.
+        """
         return cls(function, cls(function).reads)
 
     def source(self, name: str, arrays: str, threads: int) -> str:
-        """C that defines the functions of a region."""
+        """Writes the C that defines the functions of a region."""
         lines = "".join(f"    {line}\n" for line in self.lines)
         return f"""static void {name}_build(dnnl_net *n, const unsigned char *data)
 {{
@@ -98,7 +102,7 @@ void {name}_close(void *state)
 """
 
     def data(self) -> bytes:
-        """Gives the numbers of all constants, where the C looks for them."""
+        """Lays out the numbers of all constants where the C looks for them."""
         made = bytearray(self._size)
         for array, offset in self.constants.values():
             data = array.values().tobytes()
@@ -108,7 +112,9 @@ void {name}_close(void *state)
     # -- values
 
     def _add(self, call: str, of: str | None = None) -> str:
-        """Adds a line that makes a value; `of` is the one that it is a view of."""
+        """Adds a line that makes a value, and gives its name; `of` is the value of which it is a
+        view.
+        """
         name = f"v{len(self.lines)}"
         self.lines.append(f"const int {name} = {call};")
         if of is not None:
@@ -116,11 +122,11 @@ void {name}_close(void *state)
         return name
 
     def _read(self, value: SSAValue) -> str:
-        """Gives the name of a value that the next line reads."""
+        """Names a value for the next line, and notes that this line reads it."""
         return self._noted(self._named(value))
 
     def _named(self, value: SSAValue) -> str:
-        """Gives the name of a value, which is written now if nothing read it before."""
+        """Names a value; one that was left for later is written now."""
         if value not in self._names and isinstance(value.owner, ConstantOp):
             self._names[value] = self._stored(stored(value.owner))
         elif value not in self._names:
@@ -134,7 +140,7 @@ void {name}_close(void *state)
         return name
 
     def _shaped(self, value: SSAValue, shape: Shape) -> str:
-        """Gives the name of a value in another shape."""
+        """Names a value in another shape."""
         return self._reshaped(self._read(value), sizes(value), shape)
 
     def _reshaped(self, name: str, found: Shape, shape: Shape) -> str:
@@ -187,8 +193,10 @@ void {name}_close(void *state)
             self._names[result] = self._names[value]
 
     def _fused(self, op: Operation, left: Sequence[Operation]) -> list[Operation]:
-        """Gives the ops that are done with an op, each on the result of the one before: all that
-        keep its shape, but where bytes of another type or shape are added as floats."""
+        """Lists the ops that are computed together with an op, each on the result of the one
+        before: all that follow and keep its shape, except a sum with bytes whose type or shape is
+        another, which is computed in floats.
+        """
         made: list[Operation] = []
         value, smooth = op.results[0], list[Operation]()
         while True:
@@ -206,7 +214,7 @@ void {name}_close(void *state)
             is_sum = names[end : end + 2] == ["graph.dequantize", "graph.add"]
             return made if not is_sum or self._adds_bytes(made[end:]) else made[:end]
         if any(function_of(op, value) is not None for value in op.operands[:2]):
-            return []  # oneDNN's kernels of functions take no others with them
+            return []  # oneDNN's primitives for functions fuse no further ops
         values = [op, *made]
         kept = [
             each.name == "graph.add" or function_of(each, before.results[0]) is not None
@@ -215,8 +223,9 @@ void {name}_close(void *state)
         return made[: kept.index(False)] if False in kept else made + smooth
 
     def _adds_bytes(self, tail: Sequence[Operation]) -> bool:
-        """Tells if what is added, in a sum that is quantised, is of bytes and has the shape of the
-        result, as its place must."""
+        """Tells if a sum that is quantised adds bytes in the shape of the result, so that oneDNN
+        can store the result in their place.
+        """
         other = self._later.get(other_operand(tail[1], tail[0].results[0]))
         if other is None or tail[-1].name != "graph.quantize":
             return False
@@ -224,7 +233,9 @@ void {name}_close(void *state)
         return element_type_of(added.type) in BYTES and sizes(added) == sizes(result)
 
     def _primitive(self, op: Operation, after: Sequence[Operation]) -> str:
-        """Writes an op with what is done with its result; the name of what that gives."""
+        """Writes an op together with the ops on its result, and gives the name of the last
+        result.
+        """
         kind = op.name.removeprefix("graph.")
         if op.name in VIEWS:
             return self._view(op)
@@ -237,8 +248,9 @@ void {name}_close(void *state)
         return getattr(self, f"_{kind}")(op, after)
 
     def _follow(self, op: Operation, after: Sequence[Operation], rows: Shape = ()) -> None:
-        """Writes what is done with each element of a result. `rows` is the shape in which it is
-        computed, if that is another one."""
+        """Writes the ops that are computed on each element of a result. `rows` is the shape in
+        which the result is computed, if that is another one.
+        """
         shape = sizes(op.results[0])
         rows, value, zero = rows or shape, op.results[0], 0
         for i, each in enumerate(after):
@@ -268,7 +280,7 @@ void {name}_close(void *state)
         self.lines.append(f"dnnl_net_then_with(n, dnnl_binary_{kind}, {name});")
 
     def _requantize(self, op: Operation, _: Sequence[Operation]) -> str:
-        """Requantises bytes, perhaps without a zero point before."""
+        """Writes a requantisation of bytes, from which a zero point may be subtracted first."""
         x, factor, shape = op.operands[0], 1.0, sizes(op.results[0])
         whole = self._later.get(x)
         if whole is not None:
@@ -282,7 +294,7 @@ void {name}_close(void *state)
     def _rescale(
         self, op: Operation, rows: Shape, shape: Shape, following: Operation | None
     ) -> int:
-        """Writes a requantisation; the zero point that is not added to what it gives."""
+        """Writes a requantisation; gives the zero point that its result still lacks."""
         zero = attributes(op)["zero_point"]
         self._then_with("mul", op.operands[1], rows, shape)
         if following is not None and following.name == "graph.dequantize":
@@ -290,13 +302,15 @@ void {name}_close(void *state)
             self._then("round")
             self._then("clip_v2", limits.min - zero, limits.max - zero)
             return zero
-        if zero != 0:  # to be added to what was rounded
+        if zero != 0:  # it is added after rounding
             self._then("round")
             self._then("linear", 1.0, zero)
         return 0
 
     def _to_floats(self, op: Operation, zero: int, following: Operation | None) -> None:
-        """Writes a dequantisation; the zero point of what is added next is taken off here."""
+        """Writes a dequantisation; it also subtracts the zero point of the operand that is added
+        next.
+        """
         scale, own = (number_of(v) for v in op.operands[1:])
         less = 0.0
         if following is not None and following.name == "graph.add":
@@ -361,7 +375,7 @@ void {name}_close(void *state)
         return self._shaped(value, along(value, rank, axis))
 
     def _as_floats(self, value: SSAValue) -> str:
-        """Gives a constant of integers as one of floats."""
+        """Converts a constant of integers to one of floats, and names it."""
         return self._stored(Array.of(numbers_of(value).astype(np.float32)))
 
     def _conv(self, op: Operation, after: Sequence[Operation]) -> str:
@@ -383,8 +397,9 @@ void {name}_close(void *state)
         return self._window(op, after, x, self._shaped(w, shape), given, window, zero)
 
     def _bias(self, w: SSAValue, bias: Sequence[SSAValue], zero: int) -> str:
-        """Gives the bias of a convolution, which takes a zero point off all that it reads where
-        pads have that value: what is taken off comes back here."""
+        """Names the bias of a convolution. Where pads have the value of a zero point, oneDNN
+        subtracts that from all that it reads; the bias adds this back.
+        """
         if not zero:
             return self._read(bias[0]) if bias else NONE
         weights = numbers_of(w).astype(np.int32)
@@ -407,7 +422,7 @@ void {name}_close(void *state)
         return self._reshaped(self._add(f"dnnl_net_matmul(n, {call})"), rows, shape)
 
     def _sum_pool(self, op: Operation, after: Sequence[Operation]) -> str:
-        """Computes a sum over windows by a convolution of each channel with ones."""
+        """Writes a sum over windows as a convolution of each channel with ones."""
         attrs, channels = attributes(op), sizes(op.operands[0])[1]
         kernel = attrs["kernel_shape"]
         ones = Array.of(np.ones((channels, 1, 1, *kernel), np.int8))
@@ -485,9 +500,10 @@ void {name}_close(void *state)
 
 
 def _pads_of_windows(op: Operation, attrs: dict[str, Any]) -> list[list[int]]:
-    """Gives the pads at the begin and at the end of each dimension of a pool: at the end as few as
-    its windows need, which may end behind what was asked for, or before; oneDNN takes none that
-    hold a window."""
+    """Computes the pads in front of and behind each dimension of a pool. Those behind are as small
+    as the windows need, which may be more or less than the op asks for, because oneDNN refuses pads
+    that hold a whole window.
+    """
     x, y = sizes(op.operands[0])[2:], sizes(op.results[0])[2:]
     kernel, strides, dilations = (attrs[n] for n in ("kernel_shape", "strides", "dilations"))
     begins = attrs["pads"][: len(x)]

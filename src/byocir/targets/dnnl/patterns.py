@@ -1,5 +1,6 @@
-"""The composites that oneDNN takes: each is one primitive, and what follows it element by
-element."""
+"""Defines the composites that oneDNN takes: each is one primitive, and what follows it element by
+element.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +97,7 @@ CAST = "compute it in f32: cast what goes in and comes out"
 
 
 def _of(sentence: str, *elements: Attribute, fix: str) -> ValueTest:
-    """Gives a test of what an array holds."""
+    """Makes a test of the element type of an array."""
 
     def look(value: SSAValue) -> tuple[bool, str]:
         return element_type_of(value.type) in elements, str(value.type)
@@ -164,7 +165,7 @@ def _dequantized(value: Pattern, name: str) -> Pattern:
 
 
 def _summed(value: Pattern) -> Pattern:
-    """Gives bytes with others added as floats, and quantised again."""
+    """Matches bytes to which others are added as floats, quantised again."""
     other = _dequantized(_bytes("added"), "added")
     total = op("graph.add", _dequantized(value, "result"), other)
     zero = constant("zero_total", where=(OF_BYTES, OF_ONE))
@@ -172,14 +173,14 @@ def _summed(value: Pattern) -> Pattern:
 
 
 def _function(value: Pattern) -> Pattern:
-    """Gives a function of each element: one that oneDNN has, or arithmetic with one number."""
+    """Matches a function of each element: one that oneDNN has, or arithmetic with one number."""
     number = constant(where=per_tensor())
     alone = (op(name, value) for name in FUNCTIONS)
     return either(*alone, *(op(name, value, number) for name in BINARY))
 
 
 def _smooth(v: Pattern) -> Pattern:
-    """Gives functions that models spell out: `v * sigmoid(v)`, mish, gelu by erf, hard swish by
+    """Matches functions that models spell out: `v * sigmoid(v)`, mish, gelu by erf, hard swish by
     clip.
     """
     share = op("graph.add", op("graph.erf", _over(v, 2**0.5)), _close_to(1))
@@ -201,13 +202,15 @@ def _close_to(number: float) -> Pattern:
 
 
 def _over(value: Pattern, number: float) -> Pattern:
-    """Gives a value over a number, or times what one over it is."""
+    """Matches a value divided by a number, or multiplied by the inverse of the number."""
     divided = op("graph.div", value, _close_to(number))
     return divided | op("graph.mul", value, _close_to(1 / number))
 
 
 def _followed(value: Pattern) -> Pattern:
-    """Gives an array, with another one added and functions of each element, as far as there are."""
+    """Matches an array, optionally with another one added, and then with functions of each
+    element.
+    """
     added = optional(value, lambda v: op("graph.add", v, _array("added")))
     return _smooth(added) | repeat(added, _function, most=MOST_AFTER)
 

@@ -45,7 +45,7 @@ they are read again in another order, and come from memory, by one primitive aft
 
 
 def _host_of(op: Operation) -> CHost:
-    """Gives the host of the module that an op is in; one of one thread where it names none."""
+    """Finds the host of the module that an op is in; one of one thread where it names none."""
     while (around := op.parent_op()) is not None:
         op = around
     return c_host_of(op) if isinstance(op, ModuleOp) else CHost("generic")
@@ -95,7 +95,8 @@ class Dnnl(DnnlLoader, CTarget):
         return ["fold-batch-norm"] if point == "before-match" else []
 
     def define(self, function: FuncOp, name: str) -> str:
-        from byocir.targets.dnnl.net import Net  # which listing targets does not need
+        # Imported here, as listing targets does not need it.
+        from byocir.targets.dnnl.net import Net
 
         threads = self.threads or _host_of(function).threads
         return Net.of(function).source(name, ARRAYS, threads)

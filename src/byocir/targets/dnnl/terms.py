@@ -1,4 +1,4 @@
-"""Says in C what a net of oneDNN is made of: sizes, types, numbers, functions of each element."""
+"""Writes in C what a net of oneDNN is made of: sizes, types, numbers, functions of each element."""
 
 from __future__ import annotations
 
@@ -25,17 +25,23 @@ TYPES: dict[Attribute, str] = {
 
 
 def sizes(value: SSAValue) -> Shape:
-    """Gives the shape of a value for oneDNN, which has no arrays without dimensions."""
+    """Gives the shape of a value for oneDNN, which has no arrays of rank 0: those get shape
+    (1,).
+    """
     return shape_of(value.type) or (1,)
 
 
 def aligned(shape: Shape, rank: int) -> Shape:
-    """Gives a shape with as many dimensions as what it is broadcast to."""
+    """Extends a shape by dimensions of size 1 in front to this rank: [3, 4] of rank 4 -> [1, 1, 3,
+    4].
+    """
     return (*[1] * (rank - len(shape)), *shape)
 
 
 def along(value: SSAValue, rank: int, axis: int) -> Shape:
-    """Gives the shape of numbers that go along an axis, as what is broadcast."""
+    """Gives the shape in which numbers along an axis broadcast to an array of this rank: [C] along
+    axis 1 of 4 -> [1, C, 1, 1].
+    """
     shape = [1] * rank
     if shape_of(value.type):
         (shape[axis],) = shape_of(value.type)
@@ -43,23 +49,23 @@ def along(value: SSAValue, rank: int, axis: int) -> Shape:
 
 
 def other_operand(op: Operation, value: SSAValue) -> SSAValue:
-    """Gives the operand of an op on two that is not this one."""
+    """Finds the other operand of an op on two."""
     return op.operands[1 if op.operands[0] is value else 0]
 
 
 def numbers_of(value: SSAValue) -> np.ndarray:
-    """Gives the numbers of a constant."""
+    """Reads the numbers of a constant."""
     assert isinstance(value.owner, ConstantOp)
     return stored(value.owner).values()
 
 
 def number_of(value: SSAValue) -> float:
-    """Gives the one number of a constant."""
+    """Reads the only number of a constant."""
     return float(numbers_of(value).reshape(-1)[0])
 
 
 def is_float(value: SSAValue) -> bool:
-    """Tells if a value is of floats."""
+    """Tells if a value holds floats."""
     return element_type_of(value.type) in FLOATS
 
 
@@ -69,12 +75,16 @@ def is_result_of(value: SSAValue, op: Operation, after: Sequence[Operation]) -> 
 
 
 def fits_rows(added: Shape, shape: Shape) -> bool:
-    """Tells if what is added to a stack of matrices is added alike to one of all rows."""
+    """Tells if an array can be added to a stack of matrices that is computed as one matrix of all
+    rows: it has the same shape, or is one row.
+    """
     return added == shape or prod(added[:-1]) == 1
 
 
 def in_rows(found: Shape, rows: Shape, shape: Shape) -> Shape:
-    """Gives the shape of what is broadcast to a result, where that is computed as so many rows."""
+    """Gives the shape in which an array is broadcast to a result that is computed as this many
+    rows.
+    """
     if found == shape:
         return rows
     return aligned(found, len(rows)) if rows == shape else (1, found[-1])
@@ -86,7 +96,9 @@ def attributes(op: Operation) -> dict[str, Any]:
 
 
 def function_of(op: Operation, value: SSAValue) -> str | None:
-    """oneDNN's function of each element of a value that an op is, with its numbers; or None."""
+    """Finds oneDNN's function of each element that an op computes of a value, with its numbers;
+    None if there is none.
+    """
     if op.name in FUNCTIONS:
         kind, *numbers = FUNCTIONS[op.name](attributes(op))
         return ", ".join([f"dnnl_eltwise_{kind}", *map(c_number, numbers)])
@@ -117,7 +129,7 @@ def function_of(op: Operation, value: SSAValue) -> str | None:
 
 
 def spelled_out(ops: Sequence[Operation]) -> str:
-    """Gives the function of each element that several ops spell out."""
+    """Names oneDNN's function of each element that several ops spell out."""
     names = {op.name for op in ops}
     if "graph.erf" in names:
         return "dnnl_eltwise_gelu_erf, 0.0f, 0.0f"
@@ -129,27 +141,27 @@ def spelled_out(ops: Sequence[Operation]) -> str:
 
 
 def readers(value: SSAValue, ops: Sequence[Operation]) -> list[Operation]:
-    """Gives the ops that read a value, of these."""
+    """Lists those of these ops that read a value."""
     return [op for op in ops if value in op.operands]
 
 
 def c_number(value: float) -> str:
-    """Gives a float in C."""
+    """Writes a float in C."""
     if not np.isfinite(np.float32(value)):
         return "0.0f / 0.0f" if np.isnan(value) else f"{1 if value > 0 else -1}.0f / 0.0f"
     return f"{float(np.float32(value)).hex()}f"
 
 
 def c_sizes(values: Sequence[int]) -> str:
-    """Gives sizes as an array in C."""
+    """Writes sizes as an array in C."""
     return f"(const dnnl_dims_t){{{', '.join(map(str, values))}}}"
 
 
 def c_dims(shape: Shape) -> str:
-    """Gives the two arguments that tell a shape."""
+    """Writes the two arguments of a C call that give a shape."""
     return f"{len(shape)}, {c_sizes(shape)}"
 
 
 def c_type(value: SSAValue) -> str:
-    """Gives the three arguments that tell the type of a value."""
+    """Writes the three arguments of a C call that give the type of a value."""
     return f"{TYPES[element_type_of(value.type)]}, {c_dims(sizes(value))}"

@@ -60,7 +60,7 @@ def json_blobs(module: ModuleOp, symbols: Sequence[str], target: ArgSpec) -> dic
         "constants": {d: _typed(a.shape, element_of(a.dtype)) for d, a in constants.items()},
     }
     for array in constants.values():
-        array.values()  # says which are absent
+        array.values()  # raises for absent numbers, with their digest
     return {PROGRAM: f"{_text(program)}\n".encode(), CONSTANTS: dump_arrays(constants)}
 
 

@@ -142,7 +142,7 @@ class Meaning:
         given = {name: np.array(array) for name, array in self.feeds.items()}
         shake = _Shake(self.tolerance, rng)
         for op in self._in_steps.walk():
-            if isinstance(op, RECURRENT):  # in their sums are terms that no op gives
+            if isinstance(op, RECURRENT):  # their sums have terms that are no results of ops
                 shake(op, [*given.values()])
                 break
         try:

@@ -24,7 +24,7 @@ def _changed(target: Target) -> Iterator[Target]:
         for other in _others(types[option.name], value):
             try:
                 yield replace(target, **{option.name: other})
-            except FAILURES:  # a value that the target refuses
+            except FAILURES:  # the target refuses this value
                 continue
 
 

@@ -262,7 +262,7 @@ class Session:
             return
         rule = composite.name, miss.sentence
         if self.score.found[rule] or self.score.tried[rule] < TURNS:
-            return  # it may be rare that nothing else refuses a program, too
+            return  # programs that no other rule refuses may just be rare
         place = f"[{miss.vary.axis}]" if miss.vary.axis is not None else f".{miss.vary.attribute}"
         text = (
             f"expected rule '{miss.sentence}' to refuse {miss.vary.name}{place} of "
@@ -329,7 +329,7 @@ class Session:
             case = shrink(case, shows, self._redrawn(setting, names, case))
             trial = Trial(case, setting.target, is_exported=problem.code == "B386").run()
             if trial.problem is not None and trial.problem.code == problem.code:
-                problem = trial.problem  # another code says that one trial leaves traces in others
+                problem = trial.problem  # another error code shows that one trial affects others
             names = [*trial.taken] or names
         self._known.update((name, problem.code) for name in names)
         shown = text_of(setting.target)
@@ -359,7 +359,7 @@ def _shows(target: Target, code: str, case: Case, until: float) -> bool:
     is_thorough, is_exported = code in ("B382", "B384", "B385"), code == "B386"
     try:
         problem = Trial(case, target, is_thorough, is_exported, until).run().problem
-    except ByocirError:  # a part that is no program
+    except ByocirError:  # the part is not a valid program
         return False
     return problem is not None and problem.code == code
 

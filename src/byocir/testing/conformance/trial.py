@@ -56,7 +56,7 @@ from byocir.vendor.user_code import given_file
 def quiet() -> Generator[None]:
     """Silences numpy's warnings of overflow and NaN, as cases have such numbers, too."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, in threads, too
+        warnings.simplefilter("ignore", RuntimeWarning)  # hides numpy's warnings in threads, too
         yield
 
 
@@ -342,7 +342,7 @@ def _check_call(load: Callable[[], Runner], call: Call, until: float) -> None:
     turned, begun = [_turned(array) for array in call.inputs], time.monotonic()
     try:
         other = first(call.symbol, turned)
-    except Exception:  # other numbers need not fit, as indices do
+    except Exception:  # other numbers may not be valid, such as indices
         turned, other = call.inputs, call.outputs
     spent = time.monotonic() - begun
     columns = [np.asfortranarray(a) if a.ndim > 1 else a for a in call.inputs]

@@ -1,6 +1,6 @@
 """Lists where byocir, ONNX Runtime and onnx's reference evaluator are known to differ.
 
-One table for all who compare: the page `docs/differences.md`, `byocir run --verify`, `byocir
+All that compare use this one table: the page `docs/differences.md`, `byocir run --verify`, `byocir
 bisect` and the differential fuzzer. A difference that no row explains is a bug, and a row is no
 excuse for a bug of ours: the standard says what byocir gives, or says nothing.
 """

@@ -646,7 +646,7 @@ def has_scales_of_channels(call: OperatorCall) -> bool:
 def joins_dimensions(call: OperatorCall) -> bool:
     """The operator treats all dimensions from `axis` on as one, and there are several."""
     x, along = call.array(0), call.attribute("axis", -1)
-    begin = call.attribute("axis", 1)  # which was the default then
+    begin = call.attribute("axis", 1)  # 1 was the default at these opsets
     return call.opset < 13 and x is not None and int(np.prod(x.shape[begin:])) != x.shape[along]
 
 

@@ -52,7 +52,7 @@ class ConvertBoundedToTirPass(ModulePass):
                 if TARGET not in function.attributes:
                     for block in function.body.blocks:
                         _Conversion().convert(block)
-            OutlineBranchesPass().apply(ctx, op)  # of an If that lay in a loop
+            OutlineBranchesPass().apply(ctx, op)  # for an If that was inside a loop
 
 
 class _Conversion:

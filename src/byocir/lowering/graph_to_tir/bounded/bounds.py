@@ -1,10 +1,10 @@
 """Tracks arrays whose shape only a run tells, and of which the largest is known, in the two forms
 that C has for them.
 
-*Packed* an array is of open shape and lies at the start of memory that holds the largest; routines
-make and take it so. *Held* it is the part at the start of an array of the largest shape, which
-graph ops can compute with: what lies beside the part is any number, and is replaced by one that
-does no harm where an op would let it into the part.
+A *packed* array has its open shape and lies at the start of memory that holds its largest shape;
+routines make and take it in this form. A *held* array is the part at the start of an array of the
+largest shape, with which graph ops can compute: elements beside the part are arbitrary, and are
+replaced by a neutral number where an op would let them into the part.
 
 Numbers that operators are given, as attributes or as constants, are read here, too.
 """

@@ -2,7 +2,7 @@
 
 Each operator is read again as the frontend reads it, now of static shapes. The graph ops that it
 becomes say which sizes their results have in a run (`GraphOp.open_dims`), and which numbers they
-need beside an array, where what lies there would come into the result (`GraphOp.masks`).
+need beside an array, where elements from there would come into the result (`GraphOp.masks`).
 """
 
 from __future__ import annotations
