@@ -64,9 +64,9 @@ from byocir.targets.hand_off_passes import (
 from byocir.targets.resolve_targets import (
     Targets,
     listed,
+    notes_on_options,
     of_saved,
     operators_of,
-    told,
     with_options,
 )
 from byocir.targets.tuned import follow_tuned
@@ -278,7 +278,7 @@ def hand_over(module: ModuleOp, request: Request, runner: PassRunner | None = No
         request = replace(request, levels=levels_left(module) or request.levels)
     report = _partition(module, chosen, request, runner)
     if request.targets is not None:
-        report.notes = [*told(targets_of(module), saved), *report.notes]
+        report.notes = [*notes_on_options(targets_of(module), saved), *report.notes]
     return report
 
 

@@ -46,15 +46,15 @@ def guarded(tool: Callable[[], int], command: Sequence[str], max_bytes: str | No
         _drop(sys.stdout)
         return OK
     except Exception as error:
-        return _told(error, command)
+        return _reported(error, command)
 
 
-def _told(error: Exception, command: Sequence[str]) -> int:
+def _reported(error: Exception, command: Sequence[str]) -> int:
     """Reports an error; gives the exit code. Modules that know the errors are imported only here: a
     tool without an error starts sooner.
     """
     if isinstance(error, ByocirError) and not isinstance(error, OwnMistake):
-        return _told_to_user(error)
+        return _reported_to_user(error)
     from byocir.rewrites.reproducer import ByocirInternalError
     from byocir.vta_sim.errors import CODES, VTAError
 
@@ -72,7 +72,7 @@ def _told(error: Exception, command: Sequence[str]) -> int:
     return INTERNAL
 
 
-def _told_to_user(error: ByocirError) -> int:
+def _reported_to_user(error: ByocirError) -> int:
     from byocir.vendor.hooks import DEBUG
 
     if isinstance(error, CheckFailed):

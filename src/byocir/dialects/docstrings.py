@@ -78,16 +78,16 @@ def fields_of_module(module: ModuleType) -> dict[str, str]:
     """Gives the sentences below the names that a module defines, other than functions and
     classes.
     """
-    return _told(ast.parse(getsource(module)).body)
+    return _field_docs(ast.parse(getsource(module)).body)
 
 
 @cache
 def _by_class(module: ModuleType) -> dict[str, dict[str, str]]:
     body = ast.parse(getsource(module)).body
-    return {each.name: _told(each.body) for each in body if isinstance(each, ast.ClassDef)}
+    return {each.name: _field_docs(each.body) for each in body if isinstance(each, ast.ClassDef)}
 
 
-def _told(body: list[ast.stmt]) -> dict[str, str]:
+def _field_docs(body: list[ast.stmt]) -> dict[str, str]:
     found: dict[str, str] = {}
     for field, text in pairwise(body):
         target = field.target if isinstance(field, ast.AnnAssign) else None

@@ -1,4 +1,4 @@
-"""clean-up: erases what is unused, merges what is equal, and drops what does nothing.
+"""clean-up: erases unused ops, merges equal ones, and drops those that do nothing.
 
 Does: erases pure ops that nothing uses; merges equal pure ops of a block (constants are equal if
 their contents are); drops ops that return their input, requantize ops that take off again what one
@@ -67,7 +67,7 @@ _RESHAPES = (ReshapeOp, FlattenOp, SqueezeOp, UnsqueezeOp)
 
 @dataclass(frozen=True)
 class CleanUpPass(ModulePass):
-    """Erases what is unused, merges what is equal, drops what does nothing."""
+    """Erases unused ops, merges equal ones, and drops those that do nothing."""
 
     name = "clean-up"
 

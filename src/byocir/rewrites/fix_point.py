@@ -87,8 +87,9 @@ _ROUNDINGS: dict[str, Rounding | FloatScale] = {
 
 @dataclass(frozen=True)
 class FixPointPass(ModulePass):
-    """Makes requantize, sums and products of two arrays, average pools and transposed convolutions
-    integer arithmetic; may change a value by one step."""
+    """Turns requantize, sums and products of two arrays, average pools and transposed convolutions
+    into integer arithmetic; may change a value by one step.
+    """
 
     name = "fix-point"
 

@@ -131,7 +131,7 @@ def there_is_a_spread(variance: Bound, norm: Bound) -> tuple[bool, object]:
 
 @dataclass(frozen=True)
 class FoldBatchNormPass(RewritePass):
-    """Takes batch norms into the weights and biases of what comes before them."""
+    """Folds batch norms into the weights and biases of the ops before them."""
 
     name = "fold-batch-norm"
     rewrites = (fold_batch_norm_into_conv, fold_batch_norm_into_matmul)

@@ -49,7 +49,9 @@ _BOUNDS = (ReluOp, ClipOp)
 
 @dataclass(frozen=True)
 class TabulateBytesPass(ModulePass):
-    """Makes functions of one byte between dequantize and quantize tables of 256 entries; exact."""
+    """Turns functions of one byte between dequantize and quantize into tables of 256 entries;
+    exact.
+    """
 
     name = "tabulate-bytes"
 

@@ -52,10 +52,10 @@ def report_of(module: ModuleOp) -> Report:
     """Makes the report of a module whose regions were outlined."""
     source = next((op for op in module.body.block.ops if isinstance(op, byoc.SourceOp)), None)
     nodes = source.entries() if source is not None else []
-    told = cache(_told)  # a module has few different types
+    type_of_crossing = cache(_crossing_type)  # a module has few different types
     ops = ops_of(module)
     calls = [op for op in ops if type(op) is byoc.CallOp]
-    regions = [_region(call, told) for call in calls if call.handed_off]
+    regions = [_region(call, type_of_crossing) for call in calls if call.handed_off]
     taken = {name for region in regions for name in region.nodes}
     host_ops = _host_ops(module)
     with_host_ops = {name for op in host_ops for name in names(op.location)}
@@ -91,7 +91,7 @@ def recount(report: Report, module: ModuleOp) -> None:
     calls = [
         op for op in ops_of(module) if isinstance(op, byoc.CallOp) and op.handed_off and op.notes
     ]
-    found = {region.symbol: region for region in (_region(call, _told) for call in calls)}
+    found = {region.symbol: region for region in (_region(call, _crossing_type) for call in calls)}
     now = [found.get(region.symbol, region) for region in report.regions]
     kept = {
         function.sym_name.data: number.value.data
@@ -106,24 +106,24 @@ def recount(report: Report, module: ModuleOp) -> None:
     report.notes += notes_of_calls(calls)
 
 
-class _Told(NamedTuple):
+class _CrossingType(NamedTuple):
     """The type of a value that crosses to or from a target, as the report shows it."""
 
     text: str
     size: int | None
 
 
-def _told(type_: Attribute) -> _Told:
-    return _Told(str(type_), size_of(type_))
+def _crossing_type(type_: Attribute) -> _CrossingType:
+    return _CrossingType(str(type_), size_of(type_))
 
 
-def _region(call: byoc.CallOp, told: Callable[[Attribute], _Told]) -> Region:
+def _region(call: byoc.CallOp, shown: Callable[[Attribute], _CrossingType]) -> Region:
     record = call.handed_off
     assert record is not None
     scripts = [script.data for script in call.schedules or ()] or [""] * len(record.composites)
     composites = [t.plain(script) for t, script in zip(record.composites, scripts, strict=False)]
     levels = {composite.level for composite in composites}
-    inputs, outputs = [*map(told, record.inputs)], [*map(told, record.outputs)]
+    inputs, outputs = [*map(shown, record.inputs)], [*map(shown, record.outputs)]
     sizes = [each.size for each in (*inputs, *outputs)]
     return Region(
         symbol=call.callee.root_reference.data,

@@ -130,7 +130,7 @@ def of_saved(targets: Targets | None, saved: Sequence[TargetAttr]) -> Targets:
     return kept
 
 
-def told(targets: Sequence[TargetAttr], saved: Sequence[TargetAttr]) -> list[str]:
+def notes_on_options(targets: Sequence[TargetAttr], saved: Sequence[TargetAttr]) -> list[str]:
     """Words the notes for targets given for a module that names those in `saved`: options that
     differ from the module's, and those of the module that differ from the defaults.
     """

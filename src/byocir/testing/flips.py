@@ -66,7 +66,7 @@ class Flip:
         """Draws the changed pattern; raises Unfit where a draw failed."""
         part, told = self.change(choose)
         whole = Rebuilt(self.part, part, None).pattern(self.whole)
-        return whole, partial(_told, part, told)
+        return whole, partial(_reason_of, part, told)
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,12 @@ class OtherNode:
         twin = changed(part, label=None)
         place = choose(1, uses - 1)
         told = f"expected {_same(part)} as before"
-        return Rebuilt(part, twin, place).pattern(whole), partial(_told, twin, lambda value: told)
+        return Rebuilt(part, twin, place).pattern(whole), partial(
+            _reason_of, twin, lambda value: told
+        )
 
 
-def _told(part: Pattern, told: Told, drawn: Drawn) -> str:
+def _reason_of(part: Pattern, told: Told, drawn: Drawn) -> str:
     value = drawn.nodes.get(part)
     return "" if value is None else told(value)
 

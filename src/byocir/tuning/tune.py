@@ -142,7 +142,7 @@ class _Run:
                 self.tell(f"[{i + 1}/{len(times)}] {reasons[-1]}")
                 continue
             entries[key] = found
-            self.tell(f"[{i + 1}/{len(times)}] {_told(first[key], times[key], found)}")
+            self.tell(f"[{i + 1}/{len(times)}] {_summary(first[key], times[key], found)}")
         if not entries and not self.work.is_over:
             raise ByocirError(
                 "B265",
@@ -234,7 +234,7 @@ class _Run:
         return [self.journal.get(digest) for digest in digests]
 
 
-def _told(place: TakenComposite, times: int, found: Tuned) -> str:
+def _summary(place: TakenComposite, times: int, found: Tuned) -> str:
     nodes = shortened(", ".join(names(place.composite.location)), 60) or "a composite"
     often = f", {times} times" if times > 1 else ""
     costs = _costs(found.default, found.cost, found.unit)

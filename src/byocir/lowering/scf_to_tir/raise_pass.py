@@ -54,7 +54,7 @@ _RAISED = (scf.ForOp, scf.IfOp, affine.ForOp, tir.ForOp, memref.StoreOp, affine.
 
 @dataclass(frozen=True)
 class RaiseScfToTirPass(ModulePass):
-    """Makes blocks of loops."""
+    """Turns loops into blocks."""
 
     name = "raise-scf-to-tir"
 

@@ -33,14 +33,14 @@ def repeated(step: Repeat, inner: Nodes, condition: str = "") -> Nodes:
     # Loops that a condition ends have an extent beyond what pointers of 32 bits can tell apart.
     kind = "ptrdiff_t" if step.extent < 2**31 else "int64_t"
     own = [Declare("ptrdiff_t", "thread", "THREAD")] if step.threads > 1 else []
-    return [*_told(step), For(step.name, stop, [*own, *inner], kind=kind)]
+    return [*_pragmas(step), For(step.name, stop, [*own, *inner], kind=kind)]
 
 
 def _written_out(step: Repeat, inner: Nodes) -> Nodes:
     return [Block([Declare("ptrdiff_t", step.name, str(i)), *inner]) for i in range(step.extent)]
 
 
-def _told(step: Repeat) -> list[Node]:
+def _pragmas(step: Repeat) -> list[Node]:
     """Writes the pragmas before a loop."""
     if step.threads > 1:
         return [f"OMP(parallel for num_threads({step.threads}) schedule(dynamic))"]

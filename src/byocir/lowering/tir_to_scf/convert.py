@@ -69,7 +69,7 @@ _OWN = "byoc."
 
 @dataclass(frozen=True)
 class ConvertTirToScfPass(ModulePass):
-    """Makes loops of blocks."""
+    """Turns blocks into loops."""
 
     name = "convert-tir-to-scf"
 

@@ -39,7 +39,7 @@ from byocir.rewrites.byoc.join import Replaced
 
 @dataclass(frozen=True)
 class OutlineRegionsPass(ModulePass):
-    """Makes a function of every region."""
+    """Turns every region into a function."""
 
     name = "outline-regions"
 

@@ -98,7 +98,7 @@ def is_placed(module: ModuleOp) -> bool:
 
 @dataclass(frozen=True)
 class PlaceNodesPass(ModulePass):
-    """Says on each op where it is placed by hand."""
+    """Notes on each op where the user placed it."""
 
     name = "place-nodes"
 
@@ -171,7 +171,9 @@ def _matcher(nodes: str) -> Callable[[str], bool]:
 
 @dataclass(frozen=True)
 class CheckPlacementPass(ModulePass):
-    """Demands that what is placed on a target by hand is no longer on the host."""
+    """Raises ByocirError B244 for an op that the user placed on a target and that is still on the
+    host.
+    """
 
     name = "check-placement"
 

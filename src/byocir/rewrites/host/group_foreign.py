@@ -1,4 +1,4 @@
-"""group-foreign: makes one call of foreign ops that can run one after the other.
+"""group-foreign: gathers foreign ops that can run one after the other into one call.
 
 Does: moves ops so that as many foreign ones as possible follow each other, and each such group into
 a private function marked `byoc.whole`, with the constants that it uses. What runs foreign ops then
@@ -37,7 +37,7 @@ Constant = ConstantOp | TirConstantOp
 
 @dataclass(frozen=True)
 class GroupForeignPass(ModulePass):
-    """Makes one call of foreign ops that follow each other."""
+    """Gathers foreign ops that follow each other into one call."""
 
     name = "group-foreign"
 

@@ -1,4 +1,4 @@
-"""fuse-epilogues: fuses what follows the sums of composites into as few blocks as possible.
+"""fuse-epilogues: fuses the ops after the sums of composites into as few blocks as possible.
 
 Does: sums to which another array is added begin with that array in place of zero, and blocks that
 compute element by element become one. So a convolution with bias, relu and requantisation is three
@@ -42,7 +42,7 @@ from byocir.rewrites.machine.split_bodies import split_bodies
 
 @dataclass(frozen=True)
 class FuseEpiloguesPass(ModulePass):
-    """Brings what follows sums into the form that instructions have."""
+    """Brings the ops after sums into the form that instructions have."""
 
     name = "fuse-epilogues"
 

@@ -1,4 +1,4 @@
-"""keep-on-chip: keeps what one composite hands to the next in a machine's memory.
+"""keep-on-chip: keeps arrays that one composite hands to the next in a machine's memory.
 
 Does: an array in main memory that is written by some blocks of a function, and read by nothing but
 loads into one memory of the machine, becomes a buffer of that memory. It takes the place of the
@@ -47,7 +47,7 @@ from byocir.rewrites.schedule.blocks import Parts, reads_old
 
 @dataclass(frozen=True)
 class KeepOnChipPass(ModulePass):
-    """Keeps what passes between composites in a machine's memories."""
+    """Keeps arrays that pass between composites in a machine's memories."""
 
     name = "keep-on-chip"
 

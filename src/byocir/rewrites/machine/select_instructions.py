@@ -48,7 +48,7 @@ from byocir.rewrites.schedule.write_out import PaddedBox
 
 @dataclass(frozen=True)
 class SelectInstructionsPass(ModulePass):
-    """Makes blocks the instructions of a machine."""
+    """Turns blocks into instructions of a machine."""
 
     name = "select-instructions"
 

@@ -34,7 +34,7 @@ from byocir.rewrites.unit_order import Ordering, UnorderedError
 
 @dataclass(frozen=True)
 class SynchronisePass(ModulePass):
-    """Says what instructions of a machine wait for."""
+    """Notes on the instructions of a machine what they wait for."""
 
     name = "synchronise"
 

@@ -71,7 +71,7 @@ class ChooseSchedulesPass(ModulePass):
 
 @dataclass(frozen=True)
 class ApplySchedulesPass(ModulePass):
-    """Schedules the composites of targets as was chosen, in memory."""
+    """Puts the composites of targets into memory and applies the schedules that were chosen."""
 
     name = "apply-schedules"
 

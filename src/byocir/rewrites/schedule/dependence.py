@@ -2,7 +2,7 @@
 
 They do not when each buffer that is written is split between them: an element's index tells the
 iteration. For each dimension of a buffer, all accesses have the index `sum(step * index) + window`;
-an index is told by the element when its step is at least as long as everything finer is wide.
+an index follows from the element when its step is at least as long as everything finer is wide.
 Memrefs are taken not to overlap, as those of a call may not.
 """
 
@@ -56,8 +56,8 @@ def conflicts(loop: ForOp, band: Sequence[ForOp] = ()) -> Iterator[Conflict]:
         if writer is None or is_inside(buffer, inner):
             continue
         boxes = [[folded(side, inner) for side in access.box] for access in accesses]
-        told = {atom for sides in zip(*boxes, strict=True) for atom in _told(sides, outer)}
-        if not _is_told(loop.index, told):
+        atoms = {atom for sides in zip(*boxes, strict=True) for atom in _determined(sides, outer)}
+        if not _is_determined(loop.index, atoms):
             yield Conflict(buffer, writer)
 
 
@@ -68,7 +68,7 @@ def _depth(op: Operation) -> int:
     return depth
 
 
-def _told(sides: Sequence[Side], outer: ForOp) -> list[SSAValue]:
+def _determined(sides: Sequence[Side], outer: ForOp) -> list[SSAValue]:
     """Lists the atoms whose values follow from an element's index in one dimension: those with
     steps at least as long as all finer ones together reach.
     """
@@ -77,23 +77,23 @@ def _told(sides: Sequence[Side], outer: ForOp) -> list[SSAValue]:
         return []
     low = min(side.start.constant for side in sides)
     width = max(side.start.constant + side.size for side in sides) - low
-    told: list[SSAValue] = []
+    atoms: list[SSAValue] = []
     for atom, step in sorted(first.terms, key=lambda term: abs(term[1])):
         if not any(outer.is_ancestor(loop) for loop in loops_behind(atom)):
             continue  # the index is the same in all iterations
-        told = [*told, atom] if abs(step) >= width else []
+        atoms = [*atoms, atom] if abs(step) >= width else []
         found = interval_of(atom)
         if found is None:
             return []
         width += abs(step) * (found.size - 1)
-    return told
+    return atoms
 
 
-def _is_told(index: SSAValue, told: set[SSAValue]) -> bool:
+def _is_determined(index: SSAValue, atoms: set[SSAValue]) -> bool:
     """Tells if the atoms determine an index: it is one of them, or its quotient and remainder by
     one number are determined.
     """
-    if index in told:
+    if index in atoms:
         return True
     quotients: dict[int, SSAValue] = {}
     remainders: dict[int, SSAValue] = {}
@@ -103,7 +103,9 @@ def _is_told(index: SSAValue, told: set[SSAValue]) -> bool:
             found = quotients if isinstance(op, arith.DivUIOp) else remainders
             found[sum_of(op.rhs).constant] = op.result
     return any(
-        number in remainders and _is_told(quotient, told) and _is_told(remainders[number], told)
+        number in remainders
+        and _is_determined(quotient, atoms)
+        and _is_determined(remainders[number], atoms)
         for number, quotient in quotients.items()
     )
 
