@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType, TensorType, UnrankedTensorType
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType, UnrankedTensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
@@ -28,8 +28,6 @@ from byocir.dialects.graph import ForeignOp, GraphOp, YieldOp
 from byocir.dialects.graph.values import StringType, UnknownType
 from byocir.dialects.locations import place
 from byocir.dialects.types import (
-    DYNAMIC,
-    Shape,
     dtype_of,
     element_of,
     has_dtype,
@@ -41,6 +39,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.control_flow import may_outgrow, run_control_flow
 from byocir.evaluate.interpreter import Interpreter, ModelRunner, Value, Values
 from byocir.evaluate.memory_needs import ask_for_outputs, kind_of, told_of
+from byocir.evaluate.mismatch import mismatch
 from byocir.evaluate.suppression import non_max_suppression
 from byocir.frontend.onnx.exporter import export_onnx
 from byocir.frontend.onnx.reference import Reference
@@ -321,33 +320,4 @@ def _type_of_value(value: Value) -> Attribute:
         TensorType(element_of(array.dtype), array.shape)
         if has_dtype(array.dtype)
         else (UnknownType())
-    )
-
-
-def mismatch(value: Value, type_: Attribute) -> str:
-    """Describes a value that is not of a type; empty if it is, as far as the type is known."""
-    if not isinstance(type_, TensorType | UnrankedTensorType | MemRefType):
-        return ""
-    element = cast("TensorType", type_).element_type
-    if not isinstance(value, np.ndarray):
-        return type(value).__name__
-    array = cast("np.ndarray[Any, Any]", value)
-    found = f"{'x'.join(map(str, array.shape)) or 'scalar'} of {array.dtype}"
-    is_text = array.dtype.kind in "OUS"
-    if isinstance(element, StringType) != is_text or (
-        not is_text and array.dtype != dtype_of(element)
-    ):
-        return found
-    shape: Shape | None = None
-    if isinstance(type_, TensorType | MemRefType):
-        shape = cast("TensorType", type_).get_shape()
-    return "" if fits(array.shape, shape) else found
-
-
-def fits(found: Shape, shape: Shape | None) -> bool:
-    """Tells if a shape is one that this type has; None is any shape."""
-    if shape is None:
-        return True
-    return len(found) == len(shape) and all(
-        size in (DYNAMIC, given) for size, given in zip(shape, found, strict=True)
     )

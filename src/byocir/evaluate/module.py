@@ -35,8 +35,8 @@ from byocir.dialects.types import (
     static_shape,
 )
 from byocir.errors import ByocirError, did_you_mean
-from byocir.evaluate.foreign import mismatch
 from byocir.evaluate.interpreter import Interpreter, Value, Values
+from byocir.evaluate.mismatch import mismatch
 from byocir.evaluate.ports import names_of, port_names
 from byocir.evaluate.structure import call_on_tensors
 from byocir.memory import expect_memory, refused

@@ -16,9 +16,10 @@ from byocir.dialects import byoc
 from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp
 from byocir.dialects.tir import ExternOp
 from byocir.dialects.types import DYNAMIC, dtype_of, element_type_of, shape_of
-from byocir.evaluate.foreign import evaluate_foreign, mismatch, run_as_model, run_whole
+from byocir.evaluate.foreign import evaluate_foreign, run_as_model, run_whole
 from byocir.evaluate.graph_ops import evaluate_graph_op
 from byocir.evaluate.interpreter import Interpreter, Values, evaluates, rule_of
+from byocir.evaluate.mismatch import mismatch
 from byocir.evaluate.numpy_rules import NUMPY_RULES
 from byocir.evaluate.region_results import unexpected_results
 from byocir.evaluate.routines import routine_of

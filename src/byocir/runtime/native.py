@@ -23,9 +23,9 @@ from byocir.dialects.graph import YieldOp
 from byocir.dialects.open_values import read_by
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
-from byocir.evaluate.foreign import mismatch
 from byocir.evaluate.interpreter import Interpreter, Value, rule_of
 from byocir.evaluate.memory_needs import ask_for_results, nbytes_of
+from byocir.evaluate.mismatch import mismatch
 from byocir.evaluate.module import MAIN
 from byocir.lowering.tir_to_c import HostCode, emit_host
 from byocir.lowering.tir_to_c.literals import NoC

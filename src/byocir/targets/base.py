@@ -286,11 +286,12 @@ class Target(Loader, ArgSpecConvertible):
         return None
 
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
-        """Generates code for all of the target's functions together: named blobs. The functions'
-        bodies leave the module once there are blobs. The default gives none: the functions stay
-        and run through the evaluator. For a described machine it gives its programs, to be
-        simulated. The command line calls one of a target from a file in a process of its own, and
-        `byocir.isolate` does: of what it does, what it gives alone remains."""
+        """Generates code for all of the target's functions together: named blobs. A value that a
+        function reads twice is one input, and what nothing outside reads is no output. The
+        functions' bodies leave the module once there are blobs. The default gives none: the
+        functions stay and run through the evaluator. For a described machine it gives its programs,
+        to be simulated. The command line calls one of a target from a file in a process of its own,
+        and `byocir.isolate` does: of what it does, what it gives alone remains."""
         machine = _described(self)
         if machine is None:
             return {}

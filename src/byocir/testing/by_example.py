@@ -7,7 +7,7 @@ it: sizes and element types are replaced, the same everywhere, and numbers of at
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
@@ -77,6 +77,13 @@ def example_of(name: str) -> OpExample | None:
     op = function.body.block.first_op
     assert op is not None
     return OpExample(tuple(cast(TensorType, v.type) for v in op.operands), dict(op.properties))
+
+
+def without_example(names: Iterable[str]) -> list[str]:
+    """Gives those of these ops that are in the dialect of a target and have no example in their
+    descriptions, from which to make others."""
+    own = [name for name in names if name not in graph_ops() and op_named(name) is not None]
+    return [name for name in own if example_of(name) is None]
 
 
 @cache

@@ -15,6 +15,7 @@ import numpy as np
 from xdsl.dialects.builtin import LocationAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import OptPropertyDef
 from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects import tir
@@ -324,6 +325,8 @@ def _made(
             kind = op_named(name)
             if kind is None:
                 raise Unfit
+            if _lacks(kind, properties):
+                raise Unfit
             made = kind.make(*values, location=location, **properties)
             made.expect_core()
     except (VerifyException, ValueError, IndexError, KeyError) as error:
@@ -331,6 +334,15 @@ def _made(
     if any(np.prod(shape_of(r.type), dtype=np.int64) > MOST_ELEMENTS for r in made.results):
         raise Unfit
     return made
+
+
+def _lacks(kind: type[GraphOp], properties: Mapping[str, Any]) -> bool:
+    """Tells if an op of this class needs another property, without a value of its own."""
+    return any(
+        not isinstance(each, OptPropertyDef) and each.default_value is None
+        for name, each in kind.get_irdl_definition().properties.items()
+        if name not in properties
+    )
 
 
 def _foreign(

@@ -43,8 +43,8 @@ def blame(
             ours = below = f"{module}:{line}"
         elif package not in LIBRARIES and package not in sys.stdlib_module_names:
             users, below = f"{frame.f_code.co_filename}:{line}", ""
-    own = None if function is None or _is_ours(_inner(function)) else function
-    if not users and (_is_ours(kind) or not (own or is_known)):
+    own = None if function is None or is_ours(_inner(function)) else function
+    if not users and (is_ours(kind) or not (own or is_known)):
         return Blame(False, ours)
     where = _place_in(kind, own, error)
     return Blame(True, where or users or _begin_of(kind), below if users else "")
@@ -70,7 +70,8 @@ def _package(module: str) -> str:
     return module.partition(".")[0]
 
 
-def _is_ours(thing: object) -> bool:
+def is_ours(thing: object) -> bool:
+    """Tells if a class or function is part of byocir."""
     return _package(getattr(thing, "__module__", None) or "") == OURS
 
 
@@ -80,7 +81,7 @@ def _place_in(kind: type, function: Callable[..., Any] | None, error: BaseExcept
     """
     if function is not None:
         return place_of(function, error)
-    own = [sys.modules.get(each.__module__) for each in kind.__mro__ if not _is_ours(each)]
+    own = [sys.modules.get(each.__module__) for each in kind.__mro__ if not is_ours(each)]
     files = {getattr(module, "__file__", None) for module in own} - {None}
     lines = [(frame.f_code.co_filename, line) for frame, line in _lines(error)]
     return next((f"{file}:{line}" for file, line in reversed(lines) if file in files), "")

@@ -63,6 +63,8 @@ class Score:
     """The times that programs were looked for: by pattern and "", or a rule's sentence."""
     found: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """The programs that were found then."""
+    unknown: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """The ops, by pattern, of which nothing tells how to make one."""
     cases: int = 0
     wrong: int = 0
     failures: list[Failure] = field(default_factory=list[Failure])
@@ -95,7 +97,9 @@ class Score:
         if found:
             return f"of {_counted(found, 'program')} made for it none was handed over as such"
         wanted = "that it alone refuses" if rule else "that it takes"
-        return f"no program {wanted} was found in {_counted(tried, 'search', 'es')}"
+        unknown = ", ".join(self.unknown.get(pattern, ()))
+        fix = f"; show an example of {unknown} in the docstring of its class" if unknown else ""
+        return f"no program {wanted} was found in {_counted(tried, 'search', 'es')}{fix}"
 
     def text(self) -> str:
         """Writes everything: failures, what was never reached, and the sentence of the score."""

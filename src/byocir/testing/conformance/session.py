@@ -21,6 +21,7 @@ from byocir.patterns import Composite
 from byocir.patterns.rules import Rule
 from byocir.rewrites.byoc.count_work import macs_of
 from byocir.targets.base import Target
+from byocir.testing.by_example import without_example
 from byocir.testing.choose import pick, seeded
 from byocir.testing.conformance.cases import Case, draw_feeds
 from byocir.testing.conformance.exported import has_device
@@ -109,7 +110,12 @@ class Session:
             for each in setting.composites:
                 if self._home.setdefault(each.name, setting) is setting:
                     rules.update(((each.name, rule.sentence), None) for rule in each.rules)
-        self.score = Score(str(self.target.spec()), [*self._home], [*rules])
+        unknown = {
+            each.name: without_example(sorted({n for p in each.walk() for n in p.root_names()}))
+            for setting in self.settings
+            for each in setting.composites
+        }
+        self.score = Score(str(self.target.spec()), [*self._home], [*rules], unknown=unknown)
 
     def _is_at_home(self, setting: Setting, composite: Composite) -> bool:
         return self._home.get(composite.name) is setting
