@@ -2,6 +2,7 @@
 that needs it. Read from the sources."""
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -87,6 +88,12 @@ def test_every_room_has_its_place():
     assert {room(path) for path in FILES} <= set(LAYERS)
 
 
+def test_the_table_of_contributing_has_every_room_in_order():
+    page = (ROOT.parents[1] / "CONTRIBUTING.md").read_text()
+    rows = re.findall(r"^\| `(\w+)(?:\.py|/)`(?: \||, and)?", page, re.MULTILINE)
+    assert tuple(rows) == LAYERS
+
+
 @pytest.mark.parametrize("own", LAYERS)
 def test_a_room_imports_from_rooms_below_only(own):
     here = LAYERS.index(own)
@@ -97,7 +104,10 @@ def test_a_room_imports_from_rooms_below_only(own):
             # The public API is as high as the highest of what it offers.
             other = module.split(".")[1] if "." in module else "compiler"
             assert other in LAYERS, f"{path}:{line}: {module} has no place in the order"
-            assert LAYERS.index(other) <= here, f"{path}:{line}: {own} imports {other}, above it"
+            assert LAYERS.index(other) <= here, (
+                f"{path}:{line}: {own} imports {module}, of a room after it in the table of "
+                f"CONTRIBUTING.md ({other})"
+            )
 
 
 def test_no_files_import_each_other():

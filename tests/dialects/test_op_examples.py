@@ -19,8 +19,11 @@ def text_of(dialect: str, *, invalid: bool) -> str:
 
 @pytest.mark.parametrize("op", OPS)
 def test_each_op_has_a_round_trip(op: type[Operation]):
-    text = text_of(op.name.partition(".")[0], invalid=False)
-    assert re.search(rf"CHECK.*(?<![\w.]){re.escape(op.name)}(?![.\w])", text)
+    dialect = op.name.partition(".")[0]
+    text = text_of(dialect, invalid=False)
+    assert re.search(rf"CHECK.*(?<![\w.]){re.escape(op.name)}(?![.\w])", text), (
+        f"no CHECK line of a file in {FOLDER / dialect} has {op.name}"
+    )
 
 
 @pytest.mark.parametrize("op", [op for op in OPS if not op.name.startswith("graph.")])

@@ -213,9 +213,10 @@ def test_each_way_is_what_it_says():
         assert not [inner for inner in module.walk() if isinstance(inner, graph.GraphOp)], op.name
         found = {type(inner) for inner in module.walk()} & {tir.ForOp, tir.ExternOp}
         allowed = {Way.BLOCKS: set(), Way.LOOP: {tir.ForOp}, Way.EXTERN: {tir.ExternOp}}[op.WAY]
-        assert found <= allowed, op.name
+        said = f"{op.name} says WAY = Way.{op.WAY.name}, found {found or 'blocks alone'}"
+        assert found <= allowed, said
         if op is not graph.ModOp:  # of floats only
-            assert found == allowed, op.name
+            assert found == allowed, said
 
 
 INSIDE = """

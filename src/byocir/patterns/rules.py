@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from byocir.dialects.decisions import RuleResult
 from byocir.errors import FAILURES, ByocirError, did_you_mean
@@ -54,7 +54,13 @@ class Vary:
                 help=did_you_mean(found["name"], sorted(known)),
             )
         axis = None if found["axis"] is None else int(found["axis"])
-        return Vary(found["name"], axis, found["attribute"] or "", tuple(holds), tuple(fails))
+        given = [tuple(map(_hashable, values)) for values in (holds, fails)]
+        return Vary(found["name"], axis, found["attribute"] or "", *given)
+
+
+def _hashable(value: Any) -> Any:
+    """Makes a list of numbers, such as a kernel's shape, a tuple."""
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
 _VARY = re.compile(r"(?P<name>\w+)\.(?:shape\[(?P<axis>-?\d+)\]|(?P<attribute>\w+))")
