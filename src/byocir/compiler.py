@@ -32,6 +32,7 @@ from byocir.dialects.gc_pause import gc_paused
 from byocir.errors import ByocirError, did_you_mean
 from byocir.evaluate.memory_needs import ask_for_program
 from byocir.evaluate.module import MAIN
+from byocir.evaluate.ports import INPUTS
 from byocir.lowering.tir_to_c import HostCode
 from byocir.lowering.tir_to_c.literals import NoC
 from byocir.patterns.targets import targets_of
@@ -394,6 +395,8 @@ def _declare(module: ModuleOp, symbols: Sequence[str]) -> None:
             declaration = FuncOp.external(symbol, inputs, outputs)
             declaration.attributes[TARGET] = _target_attr(module, call)
             declaration.location = op.location
+            if INPUTS in op.attributes:
+                declaration.attributes[INPUTS] = op.attributes[INPUTS]
             module.body.block.insert_op_before(declaration, op)
             op.detach()
             op.erase()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from byocir.dialects.text import parse_module
 from byocir.dialects.tir import CopyOp
 from byocir.patterns import Composite, block, composite, op, supports, wildcard
 from byocir.rewrites.pipeline import run_passes
+from byocir.targets.c import CTarget
 
 A = np.random.default_rng(0).integers(-128, 128, (4, 6), dtype=np.int8)
 B = np.random.default_rng(1).integers(-128, 128, (6, 4), dtype=np.int8)
@@ -121,6 +123,19 @@ class Whole(byocir.Target):
     name, patterns = "whole", (staged_gemm,)
 
 
+@composite("sum")
+def added():
+    return block("i", wildcard("x")["i"], lambda acc, x: acc + x, init=wildcard("y"))
+
+
+@dataclass(frozen=True)
+class Engine(CTarget):
+    """Its code is the C that byocir writes of the functions in memory."""
+
+    name, patterns = "engine", (staged_gemm, added)
+    codegen_level = "tensor"
+
+
 def taken(package: byocir.Package) -> list[tuple[str, list[str]]]:
     found = [c for region in package.report.regions for c in region.composites]
     assert {c.level for c in found} <= {"tensor"}
@@ -142,6 +157,38 @@ def test_copies_of_a_product_are_taken_and_run(host: str):
         ("dma.copy", ["store"]),
     ]
     check(package)
+
+
+@pytest.mark.parametrize("host", ["reference", "c"])
+def test_code_of_a_region_in_memory_writes_what_is_handed_to_it(host: str, tmp_path: Path):
+    package = byocir.compile(parse_module(BY_HAND), targets=Engine(), host=host)
+    assert taken(package) == [
+        ("engine.staged_gemm", ["load a", "load b", "zero", "product", "store"])
+    ]
+    assert package.has_code("engine_0")
+    check(package)
+    package.save(tmp_path / "model.bpkg")
+    with byocir.isolate():
+        check(byocir.load(tmp_path / "model.bpkg", targets=[Engine()]))
+
+
+def test_code_of_a_region_in_memory_is_given_what_was_there():
+    type_ = "memref<4xi32>"
+    text = f"""
+    func.func @main(%x: {type_}, %y: {type_}) {{
+      tir.fill 5 : i32 into %y : {type_}
+      tir.block [i: 4] ins(%x[i] : {type_}) outs(%y[i] : {type_}) {{
+      ^bb0(%a: i32, %acc: i32):
+        %s = arith.addi %acc, %a : i32
+        tir.yield %s : i32
+      }} loc("sum")
+      func.return
+    }}
+    """
+    package = byocir.compile(parse_module(text), targets=Engine())
+    assert taken(package) == [("engine.sum", ["sum"])]
+    (result,) = package.run({"arg0": np.arange(4, dtype=np.int32)}).values()
+    np.testing.assert_array_equal(result, [5, 6, 7, 8])
 
 
 def test_a_product_with_its_copies_is_one_pattern():

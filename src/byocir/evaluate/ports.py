@@ -24,6 +24,10 @@ from byocir.dialects.byoc import NAME
 from byocir.dialects.tir import BlockOp, CopyOp, FillOp
 from byocir.errors import ByocirError
 
+INPUTS = "inputs"
+"""The attribute of a function in memory that counts its inputs. Behind them come arrays of its
+callers, which it writes."""
+
 
 def is_in_memory(function: FuncOp) -> bool:
     """Tells if a function takes memrefs and has no results."""
@@ -76,11 +80,11 @@ def names_of(function: FuncOp) -> tuple[list[str], list[str]]:
     )
 
 
-def written_in(function: FuncOp) -> set[SSAValue]:
-    """Lists the memrefs that a function writes."""
+def written_in(around: Operation) -> set[SSAValue]:
+    """Lists the memrefs that a function, or another op with ops inside, writes."""
     same: dict[SSAValue, SSAValue] = {}
     written: set[SSAValue] = set()
-    for op in function.walk():
+    for op in around.walk():
         if isinstance(op, byoc.CompositeOp | byoc.RegionOp):
             same.update(zip(op.body.block.args, op.operands, strict=False))
         written.update(_written(op))
@@ -100,11 +104,11 @@ def _written(op: Operation) -> Iterator[SSAValue]:
         yield op.destination
     elif isinstance(op, memref.StoreOp):
         yield op.memref
-    elif isinstance(op, func.CallOp):
+    elif isinstance(op, func.CallOp | byoc.CallOp):
         yield from _written_by_call(op)
 
 
-def _written_by_call(op: func.CallOp) -> Sequence[SSAValue]:
+def _written_by_call(op: func.CallOp | byoc.CallOp) -> Sequence[SSAValue]:
     top: Operation = op
     while (parent := top.parent_op()) is not None:
         top = parent
@@ -112,8 +116,8 @@ def _written_by_call(op: func.CallOp) -> Sequence[SSAValue]:
     callee = next((f for f in functions if f.sym_name.data == op.callee.string_value()), None)
     if callee is None:
         return op.operands
-    count = callee.attributes.get("inputs")
-    if isinstance(count, IntegerAttr):  # a routine says how many inputs it has
+    count = callee.attributes.get(INPUTS)
+    if isinstance(count, IntegerAttr):  # a routine, or code
         return op.operands[count.value.data :]
     if callee.is_declaration:
         return op.operands

@@ -15,12 +15,13 @@ from xdsl.ir import Attribute, Operation
 from byocir.dialects import byoc
 from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp
 from byocir.dialects.tir import ExternOp
-from byocir.dialects.types import DYNAMIC, dtype_of, element_type_of, shape_of
+from byocir.dialects.types import DYNAMIC, dtype_of, element_type_of, shape_of, tensor
 from byocir.evaluate.foreign import evaluate_foreign, run_as_model, run_whole
 from byocir.evaluate.graph_ops import evaluate_graph_op
-from byocir.evaluate.interpreter import Interpreter, Values, evaluates, rule_of
+from byocir.evaluate.interpreter import External, Interpreter, Values, evaluates, rule_of
 from byocir.evaluate.mismatch import mismatch
 from byocir.evaluate.numpy_rules import NUMPY_RULES
+from byocir.evaluate.ports import INPUTS
 from byocir.evaluate.region_results import unexpected_results
 from byocir.evaluate.routines import routine_of
 from byocir.evaluate.scalar import BINARY, CONVERSIONS, OTHERS, UNARY, function_of
@@ -91,18 +92,36 @@ def _routine(declared: func.FuncOp, arrays: Sequence[np.ndarray]) -> Sequence[np
 def _call_region(interpreter: Interpreter, op: byoc.CallOp, arguments: Values) -> Values:
     symbol = op.callee.string_value()
     external = interpreter.externals.get(symbol)
+    if external is not None and op.outputs:
+        return _checked(external(arguments), op.result_types, symbol)
     if external is not None:
-        return _checked(external(arguments), op, symbol)
+        return _call_in_memory(interpreter, op, external, arguments)
     program = interpreter.program(symbol)
     if program is not None:
         return rule_of(program)(interpreter, program, arguments)
     return call_on_tensors(interpreter, interpreter.function(symbol), arguments)
 
 
-def _checked(results: object, op: byoc.CallOp, symbol: str) -> Values:
-    """Checks that the arrays a target's code returned are those that the call promises."""
+def _call_in_memory(
+    interpreter: Interpreter, op: byoc.CallOp, code: External, arguments: Values
+) -> Values:
+    """Runs a target's code of a region in memory, which gets the arrays that it writes as they
+    were, behind its inputs, and gives them as they are then.
+    """
+    symbol = op.callee.string_value()
+    declared = interpreter.declaration(symbol)
+    assert declared is not None
+    count = cast(IntegerAttr, declared.attributes[INPUTS]).value.data
+    types = [tensor(element_type_of(v.type), shape_of(v.type)) for v in op.inputs[count:]]
+    made = _checked(code(arguments), types, symbol)
+    for target, array in zip(arguments[count:], made, strict=True):
+        target[...] = array
+    return ()
+
+
+def _checked(results: object, types: Sequence[Attribute], symbol: str) -> Values:
+    """Checks that the arrays a target's code returned are of the types that a call promises."""
     arrays: list[Any] = [*cast(Any, results)] if isinstance(results, list | tuple) else [results]
-    types = list(op.result_types)
     if len(arrays) != len(types) or any(map(mismatch, arrays, types)):
         wanted = [(_sizes(t), dtype_of(cast(TensorType, t).element_type)) for t in types]
         raise unexpected_results(symbol, wanted, arrays)

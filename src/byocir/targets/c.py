@@ -32,7 +32,7 @@ from xdsl.traits import SymbolTable
 
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.tir import IntrinsicOp
-from byocir.dialects.types import dtype_of, element_type_of, static_shape
+from byocir.dialects.types import dtype_of, element_type_of, shape_of, static_shape
 from byocir.errors import ByocirError
 from byocir.isolation import go_on
 from byocir.targets.base import Target
@@ -145,14 +145,25 @@ def _is_text(found: object) -> bool:
     return isinstance(found, str)
 
 
-def _outputs(module: ModuleOp, symbol: str) -> list[tuple[list[int], str]]:
-    """Lists the shapes and dtypes of the results of a call of a function."""
+def _outputs(
+    module: ModuleOp, symbol: str
+) -> list[tuple[list[int], str] | tuple[list[int], str, bool]]:
+    """Lists the shapes and dtypes of the results of a call of a function; of what one in memory
+    writes with True, for the code gets it as it was.
+    """
+    from byocir.evaluate.ports import ports_of
+
     call = next(
         op
         for op in module.walk()
         if isinstance(op, CallOp) and op.callee.root_reference.data == symbol
     )
-    found: list[tuple[list[int], str]] = []
+    found: list[tuple[list[int], str] | tuple[list[int], str, bool]] = []
+    if not call.outputs:
+        function = SymbolTable.lookup_symbol(module, symbol)
+        assert isinstance(function, FuncOp)
+        written = ports_of(function)[1]
+        return [([*shape_of(t)], dtype_of(element_type_of(t)).name, True) for t in written]
     for result in call.outputs:
         shape = static_shape(result.type)
         if shape is None:

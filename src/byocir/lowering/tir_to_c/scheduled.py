@@ -23,6 +23,7 @@ from byocir.dialects import byoc, tir
 from byocir.dialects.locations import names
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import element_type_of, shape_of
+from byocir.evaluate.ports import INPUTS
 from byocir.evaluate.routines import routine_of
 from byocir.lowering.tir_to_c.accesses import IndexText, offset_of
 from byocir.lowering.tir_to_c.contractions import kernel_of
@@ -69,13 +70,14 @@ def steps_in_memory(
 ) -> list[Step]:
     """Makes the steps of a function on memrefs, given the buffers of its arguments; those behind
     the inputs are written. Outputs whose former content the function may see are set to zeros
-    first. `text_of` gives the C of its instructions. Raises NoC for what has no form in C.
+    first, unless the function says how many its inputs are: then its callers have arrays there.
+    `text_of` gives the C of its instructions. Raises NoC for what has no form in C.
     """
     block = function.body.block
     writer = _Writer(program, host, text_of)
     writer.buffers = dict(zip(block.args, buffers, strict=True))
     for output in block.args[inputs:]:
-        if not _is_set_first(output, block):
+        if INPUTS not in function.attributes and not _is_set_first(output, block):
             writer.steps.append(Fill(writer.buffers[output], "0", all_of(writer.buffers[output])))
     writer.add_all(block)
     return writer.steps

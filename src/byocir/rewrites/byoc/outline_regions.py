@@ -4,7 +4,7 @@ Requires: `byoc.region`s. Guarantees: each is a private function `@<target>_<n>`
 and, if it has one, its `byoc.group`, and a `byoc.call` in its place, which records the composites
 taken, their group, the types that cross and what kept it apart from earlier calls. Regions of one
 group that compute the same with the same constants share one function; its ops have the locations
-of all of them.
+of all of them. A function in memory takes what it writes last, and `inputs` counts what is before.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -31,8 +31,9 @@ from byocir.dialects.byoc import (
 )
 from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.locations import fuse, named, names
-from byocir.dialects.uses import replace_op
+from byocir.dialects.uses import replace_op, replace_uses
 from byocir.dialects.walk import ops_of_class
+from byocir.evaluate.ports import INPUTS, is_in_memory, ports_of, written_in
 from byocir.rewrites.byoc.host_blocks import host_functions
 from byocir.rewrites.byoc.join import Replaced
 
@@ -52,6 +53,7 @@ class OutlineRegionsPass(ModulePass):
             same: dict[Hashable, list[RegionOp]] = {}
             caller: dict[RegionOp, Operation] = {}
             for function, region in _regions(op):
+                _put_outputs_last(region)
                 caller[region] = function
                 same.setdefault(content(region), []).append(region)
             replaced = Replaced()
@@ -70,6 +72,26 @@ def _regions(module: ModuleOp) -> Iterator[tuple[FuncOp, RegionOp]]:
     for function in host_functions(module):
         for region in ops_of_class(function, RegionOp):
             yield function, region
+
+
+def _put_outputs_last(region: RegionOp) -> None:
+    """Orders what a region takes as functions in memory have it: `(a, c, b)`, of which c is
+    written → `(a, b, c)`.
+    """
+    body, old = region.body.block, list(region.body.block.args)
+    if not any(isinstance(arg.type, MemRefType) for arg in old):
+        return
+    written = written_in(region)
+    order = sorted(range(len(old)), key=lambda i: old[i] in written)
+    if order == sorted(order):
+        return
+    region.operands = [region.operands[i] for i in order]
+    for i in order:
+        new = body.insert_arg(old[i].type, len(body.args))
+        new.name_hint, new.location = old[i].name_hint, old[i].location
+        replace_uses(old[i], new)
+    for arg in old:
+        body.erase_arg(arg)
 
 
 def _fuse_locations(regions: Sequence[RegionOp]) -> None:
@@ -148,6 +170,8 @@ def _outline(regions: Sequence[RegionOp], symbol: str, replaced: Replaced) -> Fu
     function.attributes[TARGET] = first.target
     if first.group is not None:
         function.attributes[GROUP] = first.group
+    if is_in_memory(function):
+        function.attributes[INPUTS] = IntegerAttr(len(ports_of(function)[0]), 64)
     function.location = fuse(*regions)
     for region, call in zip(regions, calls, strict=True):
         block = region.parent
