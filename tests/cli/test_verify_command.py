@@ -17,6 +17,7 @@ import byocir
 from byocir.cli.main import main
 from byocir.dialects.graph import NegOp
 from byocir.evaluate.numpy_rules import NUMPY_RULES
+from byocir.targets import ort_session
 
 
 @pytest.fixture
@@ -152,3 +153,19 @@ def test_few_single_steps_are_a_note(ties: int, code: int, tmp_path: Path, capsy
     assert last.startswith("FAIL y:" if code else "note y:")
     told = f"given the same inputs, {ties} of 160 quantised values are one step off, none more"
     assert (told in last) == (code == 0)
+
+
+def test_without_onnx_runtime_the_evaluator_verifies_alone(
+    tmp_path: Path, moved, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def missing(name: str) -> None:
+        raise ImportError(f"No module named '{name}'")
+
+    monkeypatch.setattr(ort_session, "import_module", missing)
+    path = model(tmp_path, "Sigmoid", 4)
+    assert main(["run", path, "--verify"]) == 0
+    assert "note not compared with ONNX Runtime, onnxruntime is not installed" in (
+        capsys.readouterr().out
+    )
+    moved(0.1)
+    assert main(["run", path, "--verify"]) == 3

@@ -356,6 +356,14 @@ def test_pads_around_what_a_pool_reads_fit_into_the_accumulator() -> None:
     expect_on_the_isa(byocir.import_onnx(model), {"gemmini.pooled_conv": 1})
 
 
+def test_columns_that_a_pool_reads_may_begin_in_its_pads_and_end_before_the_last() -> None:
+    net = Net((1, 1, 5, 9), per_channel=False)
+    made = net.conv(net.value, (1, 16), 2, relu=True, pads=[1, 1, 0, 0])
+    made = net.node("MaxPool", [made], kernel_shape=[2, 2], strides=[3, 3], pads=[0, 1, 0, 0])
+    model = net.of(net.requantize(made, net.scale), (1, 16, 2, 3))
+    expect_on_the_isa(byocir.import_onnx(model), {"gemmini.pooled_conv": 1})
+
+
 def random_layer(draw: Callable[..., Any], size: st.SearchStrategy[int]) -> onnx.ModelProto:
     """A convolution or product of any sizes with what may follow it, or a residual sum."""
     channels, out, kernel = draw(size), draw(size), draw(st.integers(1, 3))

@@ -111,6 +111,14 @@ def test_the_same_seed_gives_the_same_score(capsys):
     assert json.loads(capsys.readouterr().out) == scores[0]
 
 
+def test_a_target_without_patterns(tmp_path, capsys):
+    file = tmp_path / "bare.py"
+    file.write_text("import byocir\n\nclass Bare(byocir.Target):\n    name = 'bare'\n")
+    assert main(["conform", str(file), "--seconds", "60"]) == 1
+    assert "B388" in (found := capsys.readouterr().err)
+    assert "expected a target with patterns, found none in bare" in found
+
+
 def test_a_pattern_that_there_is_not(capsys):
     assert main(["conform", str(TOY), "--pattern", "npu.con"]) == 1
     assert "error[B388]: expected a pattern of target 'npu', found 'npu.con'" in (

@@ -238,8 +238,11 @@ def _overwritten(found: Sequence[BoxAccess], box: Sequence[Side], inside: Block)
     ]
     if len(set(atoms)) < len(atoms):
         return False
+    # What guards leave out is outside of the buffer, or the side would not be dense.
     sides = zip(first.box, box, shape_of(first.buffer.type), strict=True)
-    return all(_covers(folded(side, inside), _clipped(whole, n)) for side, whole, n in sides)
+    return all(
+        _covers(_clipped(folded(side, inside), n), _clipped(whole, n)) for side, whole, n in sides
+    )
 
 
 def _covers(side: Side, whole: Side) -> bool:

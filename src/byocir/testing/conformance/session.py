@@ -97,6 +97,12 @@ class Session:
             Setting(each, _chosen(each, self.patterns)) for each in settings_of(self.target)
         ]
         _check_names(self.settings, self.patterns)
+        if not any(setting.composites for setting in self.settings):
+            raise ByocirError(
+                "B388",
+                f"expected a target with patterns, found none in {self.target.name}",
+                help="list its composites in `patterns`",
+            )
         self._matches = Counter[str]()
         self._known: set[tuple[str, str]] = set()
         self._end = inf
