@@ -209,6 +209,8 @@ class Dsp(CTarget):
         if self.mistake == "define raises":
             raise KeyError("kernel")
         texts = {"nothing": None, "fails": "return 7;", "is no C": "retrn 0;"}
+        if self.mistake == "calls nothing":
+            return f"int gone(void); int {name}({ARRAYS}) {{ return gone(); }}"
         if self.mistake == "is another":
             name = "another"
         text = texts.get(self.mistake, "return 0;")
@@ -244,6 +246,7 @@ class OneHeader(Dsp):
         (Dsp("nothing"), r"B228.*define of target 'dsp' to give C as text, found NoneType"),
         (Dsp("fails"), r"B219.*failed in run with CodeFailed: the code of dsp_0 gave 7"),
         (Dsp("is no C"), r"B403(.|\n)*regions.c:\d+(.|\n)*retrn"),
+        (Dsp("calls nothing"), r"B404.*undefined symbol: gone"),
         (Dsp("is another"), r"B219.*CodeFailed: the code of dsp_0 defines no function dsp_0"),
         (OneFile(), r"B228.*library of target 'dsp' to give C files by name, found str"),
         (OneHeader(), r"B228.*headers of target 'dsp' to give a tuple of texts, found str"),

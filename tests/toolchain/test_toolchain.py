@@ -356,3 +356,10 @@ def test_a_library_that_cannot_be_loaded(tmp_path: Path) -> None:
     with pytest.raises(ByocirError, match="B404") as caught:
         load_shared(tmp_path / "library.so")
     assert caught.value.where == str(tmp_path / "library.so")
+
+
+def test_a_library_with_an_undefined_symbol(cache_folder: Path) -> None:
+    path = build_shared("lost", {"lost.c": "int gone(void); int f(void) { return gone(); }"}, [])
+    with pytest.raises(ByocirError, match=r"B404.*undefined symbol: gone") as caught:
+        load_shared(path)
+    assert caught.value.help == "define it, or name the library that has it"

@@ -60,14 +60,17 @@ class CLoader(Loader):
             raise self._blamed(error, (SOURCE, *made.files)) from error
 
     def _blamed(self, error: ByocirError, files: Sequence[str]) -> ByocirError:
-        """Adds to a compiler's error where the C came from, if that is not part of byocir."""
+        """Adds to an error of compiler or loader where the C came from, if not from byocir."""
         kind = cast("type[Any]", type(self))
         found = blame(kind, getattr(kind, "define", None), error, is_known=True)
         refused = error.code == "B403" and any(f"{file}:" in error.message for file in files)
-        if not refused or not found.is_users:
+        undefined = error.code == "B404" and "undefined symbol" in error.message
+        if not (refused or undefined) or not found.is_users:
             return error
         help_ = f"this is the C of target '{self.name}': what `define` gives, preamble and library"
-        return ByocirError("B403", Lines(error.message), where=found.where, help=help_)
+        if undefined:
+            help_ += "; a function of an installed library needs its name in `libraries`"
+        return ByocirError(error.code, Lines(error.message), where=found.where, help=help_)
 
     def device(self, blobs: Mapping[str, bytes]) -> CFunctions:
         from byocir.toolchain import Libraries

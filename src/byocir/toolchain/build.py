@@ -173,11 +173,14 @@ def load_shared(path: Path) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
+        missing = "undefined symbol" in str(error)
         raise ByocirError(
             "B404",
             f"expected a library that can be loaded, found {error}",
             where=str(path),
-            help="set BYOCIR_CACHE to a folder from which programs may run",
+            help="define it, or name the library that has it"
+            if missing
+            else "set BYOCIR_CACHE to a folder from which programs may run",
         ) from None
 
 
