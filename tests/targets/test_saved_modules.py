@@ -362,3 +362,24 @@ def test_functions_that_call_themselves(main_calls: str, f_calls: str, named: st
     module = parse_module(function("main", main_calls) + function("f", f_calls))
     with pytest.raises(ByocirError, match=rf"B302.*@{named} in a circle of calls"):
         byocir.compile(module, targets="json")
+
+
+@pytest.mark.parametrize("depth", [12, 13, 300])
+def test_functions_that_double_with_each_call(depth: int):
+    type_ = "tensor<4xf32>"
+
+    def function(name: str, callee: str) -> str:
+        call = f"func.call @{callee}(%x) : ({type_}) -> {type_}"
+        twice = f"%a = {call}\n%b = {call}\n%c = graph.add %a, %b : ({type_}, {type_}) -> {type_}"
+        one = f"%c = graph.relu %x : ({type_}) -> {type_}"
+        head = f"func.func @{name}(%x: {type_}) -> {type_}"
+        return f"{head} {{\n{twice if callee else one}\nfunc.return %c : {type_}\n}}\n"
+
+    names = ["main", *(f"f{i}" for i in range(depth))]
+    pairs = zip(names, [*names[1:], ""], strict=True)
+    module = parse_module("".join(function(name, callee) for name, callee in pairs))
+    if 2 * (2**depth - 1) <= 10_000:
+        byocir.compile(module, targets="json")
+        return
+    with pytest.raises(ByocirError, match=r"B302.*at most 10,000 calls.*more from @main"):
+        byocir.compile(module, targets="json")

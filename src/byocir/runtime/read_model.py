@@ -12,7 +12,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,6 +127,10 @@ def _refused(name: str, what: str, where: str = "") -> ByocirError:
     )
 
 
+MOST_CALLS = 10_000
+"""The calls of functions that a module may make outside of loops."""
+
+
 def _check_functions(module: ModuleOp, where: str) -> None:
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
     if not any(f.sym_name.data == MAIN and not f.is_declaration for f in functions):
@@ -145,11 +151,16 @@ def _check_functions(module: ModuleOp, where: str) -> None:
 
 
 def _check_calls(functions: Sequence[FuncOp], where: str) -> None:
-    """Raises ByocirError B302 for functions that call themselves: no value would end that."""
-    calls = {
-        f.sym_name.data: {c.callee.string_value() for c in f.walk() if isinstance(c, func.CallOp)}
+    """Raises ByocirError B302 for functions that call themselves: no value would end that. So
+    does each that calls the next one twice, before long: of calls there may be `MOST_CALLS`.
+    """
+    made = {
+        f.sym_name.data: Counter(
+            c.callee.string_value() for c in f.walk() if isinstance(c, func.CallOp)
+        )
         for f in functions
     }
+    calls = {name: set(callees) for name, callees in made.items()}
     left = set(calls)
     while left != (inside := {n for n in left if calls[n] & left} & _all(calls, left)):
         left = inside
@@ -158,6 +169,18 @@ def _check_calls(functions: Sequence[FuncOp], where: str) -> None:
             "B302",
             f"expected calls that end, found @{min(left)} in a circle of calls",
             where=where,
+        )
+    count = dict.fromkeys(calls, 0)
+    for name in TopologicalSorter(calls).static_order():
+        called = made.get(name, Counter[str]())
+        found = sum(n * (1 + count.get(callee, 0)) for callee, n in called.items())
+        count[name] = min(found, MOST_CALLS + 1)
+    if count[MAIN] > MOST_CALLS:
+        raise ByocirError(
+            "B302",
+            f"expected at most {MOST_CALLS:,} calls of functions, found more from @{MAIN}",
+            where=where,
+            help="a loop repeats work without functions that call others twice",
         )
 
 
