@@ -23,14 +23,13 @@ from time import perf_counter
 
 import numpy as np
 import onnxruntime
-import partition
 from nets.classic_nets import FULL, NETS
+from nets.growing_graphs import Npu, growing
 
 import byocir
-from byocir.compiler import partition as partition_module
+from byocir.compiler import partition
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
-from byocir.patterns.target_classes import register
 from byocir.targets.load_code import load_code
 
 NEG = """func.func @main(%0: tensor<?xf32>) -> tensor<?xf32> {
@@ -123,11 +122,9 @@ def in_new_process(code: str, package: Path) -> float:
 
 def chain(nodes: int) -> None:
     """Prints how long the whole pipeline takes on a chain."""
-    register(partition.Npu.name, partition.Npu)
-    graph = partition.Graph()
-    module = graph.module(partition.chain(graph, nodes))
+    module = byocir.import_onnx(growing("chain", nodes))
     began = now()
-    partition_module(module, partition.Npu())
+    partition(module, Npu())
     whole = now() - began
     print(f"chain of {nodes} nodes, whole pipeline: {whole:.2f} s")
 
