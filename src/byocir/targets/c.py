@@ -145,11 +145,9 @@ def _is_text(found: object) -> bool:
     return isinstance(found, str)
 
 
-def _outputs(
-    module: ModuleOp, symbol: str
-) -> list[tuple[list[int], str] | tuple[list[int], str, bool]]:
-    """Lists the shapes and dtypes of the results of a call of a function; of what one in memory
-    writes with True, for the code gets it as it was.
+def _outputs(module: ModuleOp, symbol: str) -> list[tuple[list[int], str]]:
+    """Lists the shapes and dtypes of the results of a call of a function, or of what one in memory
+    writes.
     """
     from byocir.evaluate.ports import ports_of
 
@@ -158,12 +156,12 @@ def _outputs(
         for op in module.walk()
         if isinstance(op, CallOp) and op.callee.root_reference.data == symbol
     )
-    found: list[tuple[list[int], str] | tuple[list[int], str, bool]] = []
+    found: list[tuple[list[int], str]] = []
     if not call.outputs:
         function = SymbolTable.lookup_symbol(module, symbol)
         assert isinstance(function, FuncOp)
         written = ports_of(function)[1]
-        return [([*shape_of(t)], dtype_of(element_type_of(t)).name, True) for t in written]
+        return [([*shape_of(t)], dtype_of(element_type_of(t)).name) for t in written]
     for result in call.outputs:
         shape = static_shape(result.type)
         if shape is None:

@@ -107,12 +107,8 @@ class CCode:
         finalize(self, _close, self._library, made.functions, self._states, made.data)
 
     def __call__(self, symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        promised = self._outputs[symbol]
-        outputs = [np.empty(shape, _dtype(dtype)) for shape, dtype, *_ in promised]
+        outputs = [np.empty(shape, _dtype(dtype)) for shape, dtype in self._outputs[symbol]]
         given = [np.ascontiguousarray(array) for array in inputs]
-        if any(rest for _, _, *rest in promised):  # in memory: behind inputs is what outputs held
-            outputs = [array.copy() for array in given[-len(promised) :]]
-            given = given[: -len(promised)]
         function = self._function(symbol)
         code = function(*self._state_of(symbol), _pointers(given), _pointers(outputs))
         self._check(code, symbol, f"the code of {symbol}")

@@ -27,7 +27,7 @@ from byocir.dialects.graph import YieldOp as GraphYieldOp
 from byocir.dialects.locations import names
 from byocir.dialects.open_values import is_open, read_by
 from byocir.dialects.types import element_type_of, i64, shape_of, static_shape, tensor
-from byocir.evaluate.ports import is_in_memory, ports_of
+from byocir.evaluate.ports import INPUTS, is_in_memory, ports_of
 from byocir.evaluate.routines import routine_of
 from byocir.lowering.tir_to_c.contractions import kernel_of
 from byocir.lowering.tir_to_c.epilogue import Epilogue, epilogue_of, writes_each_once
@@ -81,9 +81,12 @@ def in_memory(function: FuncOp, host: CHost, text_of: TextOf = lambda op: None) 
     program = CProgram()
     program.arguments = [Buffer(type_, INPUT, i) for i, type_ in enumerate(inputs)]
     program.results = [Buffer(type_, OUTPUT, i) for i, type_ in enumerate(outputs)]
-    program.steps += steps_in_memory(
-        function, [*program.arguments, *program.results], len(inputs), program, host, text_of
-    )
+    buffers = [*program.arguments, *program.results]
+    if INPUTS in function.attributes:  # behind the inputs comes what the outputs held
+        held = [Buffer(type_, INPUT, len(inputs) + i) for i, type_ in enumerate(outputs)]
+        program.arguments += held
+        program.steps += [Copy(*pair) for pair in zip(held, program.results, strict=True)]
+    program.steps += steps_in_memory(function, buffers, len(inputs), program, host, text_of)
     program.arena = arena_of(program.steps)
     return program
 
