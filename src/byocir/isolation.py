@@ -41,7 +41,7 @@ ALIGNMENT = 64
 DIED = "B314"
 """The code of errors that tell how a child process ended."""
 HERE = "it ran in a process of its own; --no-isolate runs it in this one, for a debugger"
-"""What to do about code that a child process ended, unless more is known."""
+"""The help of errors about code that a child process ended, unless more is known."""
 
 Answer = Callable[[Any, list[np.ndarray]], tuple[Any, list[np.ndarray]]]
 """The work of a child: plain data and arrays give plain data and arrays."""
