@@ -4,6 +4,10 @@
 BIN := .venv/bin
 FUZZ_SECONDS ?= 300
 
+# pip compiles what it installs, but not what is editable. With PYTHONDONTWRITEBYTECODE set, each
+# process would compile byocir again: a third of the time that short commands take.
+BYTECODE := $(BIN)/python -m compileall -q src
+
 # The first of these that runs and is new enough; set PYTHON to choose another.
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -22,10 +26,12 @@ help: ## list the targets
 
 .venv/dev: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BYTECODE)
 	@touch $@ .venv/run
 
 .venv/run: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[ort]'
+	$(BYTECODE)
 	@touch $@
 
 install: .venv/dev ## make .venv with all that development needs
@@ -34,6 +40,7 @@ run: .venv/run ## compile and run the example
 	$(BIN)/byocir run examples/digits
 
 test: .venv/dev ## run the tests
+	$(BYTECODE)
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 fuzz: .venv/dev ## run the random tests on new examples, then the fuzzer, each for FUZZ_SECONDS (300)

@@ -21,9 +21,20 @@ def _run(tool: str) -> int:
         begin()
         from importlib import import_module
 
-        return import_module(tool).main()
+        code = import_module(tool).main()
+        _keep_all()
+        return code
     except KeyboardInterrupt:
         import sys
 
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
+
+
+def _keep_all() -> None:
+    """Keeps all objects until the process ends, so that the interpreter's last collection does not
+    walk through them. That took a tenth of the time of `byocir targets`.
+    """
+    import gc
+
+    gc.freeze()
