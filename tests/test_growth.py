@@ -9,12 +9,13 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable
-from itertools import count
+from itertools import count, cycle
 from typing import TypeVar
 
 import numpy as np
 import pytest
 from nets.growing_graphs import Npu, growing
+from onnx import helper
 from xdsl.ir.core import OpOperands
 from xdsl.parser import Parser
 
@@ -30,6 +31,7 @@ from byocir.dialects.locations import fuse as fuse_locations
 from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.tir import BlockOp
+from byocir.frontend.onnx.quantised_ops import quantised_ops
 from byocir.lowering.graph_to_tir.lower_op import Definitions
 from byocir.lowering.tir_to_c import source
 from byocir.patterns.blocks import BlockPattern
@@ -43,7 +45,6 @@ from byocir.runtime.page import page
 from byocir.runtime.report import Region, Report
 from byocir.runtime.report_of_module import report_of
 from byocir.runtime.report_text import explain
-from byocir.runtime.shared_reasons import companions_of
 
 T = TypeVar("T")
 NODES = 32
@@ -256,35 +257,17 @@ def test_explaining_looks_for_regions_and_composites_once(sizes):
     assert calls["page 128"] < BEYOND * calls["page 64"]
 
 
-class Name(str):
-    """A name that counts how often it is compared: its hash is that of others, so that each table
-    which takes it compares it."""
-
-    compared = 0
-
-    def __eq__(self, other: object) -> bool:
-        Name.compared += 1
-        return str.__eq__(self, other)
-
-    def __hash__(self) -> int:
-        return int(self.rpartition("_")[2])
-
-
-def test_the_op_of_each_quantize_node_is_found_in_one_pass():
-    compared: list[int] = []
+def test_the_ops_of_nodes_that_quantise_are_found_in_one_pass():
+    calls = Calls()
     for size in (64, 128):
-        pairs = [[Name(f"quantize_{i}"), Name(f"relu_{i}")] for i in range(size)]
-        types = ("QuantizeLinear", "Relu")
-        nodes = [Node(*each, 1) for pair in pairs for each in zip(pair, types, strict=True)]
-        parts = [Taken("npu.relu", "graph", pair) for pair in pairs]
-        names = [name for pair in pairs for name in pair]
-        region = Region("npu_0", "npu", "graph", parts, names, [], [], 0, [])
-        report = Report(nodes, ["npu"], [region], [], [], [])
-        before = Name.compared
-        found = companions_of(report)
-        compared.append(Name.compared - before)
-        assert [*map(list, found.items())] == pairs
-    assert 0 < compared[1] < BEYOND * compared[0]
+        edges = [(f"v{i}", f"v{i + 1}") for i in range(size)]
+        kinds = cycle(["QuantizeLinear", "DequantizeLinear"])
+        nodes = [helper.make_node(next(kinds), [a, "s"], [b], b) for a, b in edges]
+        nodes += [helper.make_node("Relu", [b], [f"r{b}"], f"relu {b}") for _, b in edges]
+        graph = helper.make_graph(nodes, "chain", [], [])
+        found = calls.counted(str(size), lambda g=graph: quantised_ops(g))
+        assert len(found) == size
+    assert calls["128"] < BEYOND * calls["64"]
 
 
 def test_functions_in_c_have_a_number_of_steps():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -16,10 +17,20 @@ import byocir
 from byocir.dialects.byoc import Node
 from byocir.dialects.decisions import Decision, RuleResult, Taken
 from byocir.dialects.types import i8
-from byocir.patterns import Composite, RegionPolicy, composite, constant, op, wildcard
+from byocir.patterns import (
+    Composite,
+    RegionPolicy,
+    composite,
+    constant,
+    op,
+    optional_operand,
+    wildcard,
+)
 from byocir.runtime.report import Region, Report
 from byocir.runtime.report_text import by_op_type, closest_miss, explain, summary
 from byocir.targets.base import MatchedOps
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 
 
 def model() -> onnx.ModelProto:
@@ -192,7 +203,11 @@ def shared() -> Report:
     it declines for a zero point."""
     names = [f"{kind}{i}" for i in range(4) for kind in ("dq", "conv", "q")]
     kinds = {"dq": "DequantizeLinear", "conv": "Conv", "q": "QuantizeLinear"}
-    nodes = [Node(n, kinds[n[:-1]], 100 * n.startswith("conv")) for n in names]
+    convs = {name: f"conv{name[-1]}" for name in names}
+    nodes = [
+        Node(name, kinds[name[:-1]], 100 * (name == conv), conv if name != conv else "")
+        for name, conv in convs.items()
+    ]
     each = [[f"q{i}", f"conv{i}", f"dq{i}"] for i in range(4)]
     decisions = [Decision("npu", "graph", "npu.conv", True, each[0], 2, 2, "", [])]
     for i in range(1, 4):
@@ -210,13 +225,13 @@ def shared() -> Report:
 def test_what_many_nodes_share_is_told_once_with_what_it_would_gain():
     assert explain(shared()).splitlines() == [
         "conv0  Conv  npu_0 (graph level, npu.conv)",
-        "  with q0, dq0",
+        "  with dq0, q0",
         *(
             line
             for i in (1, 2, 3)
             for line in (
                 f"conv{i}  Conv  host",
-                f"  with q{i}, dq{i}",
+                f"  with dq{i}, q{i}",
                 "  for reason 1, below",
             )
         ),
@@ -242,18 +257,44 @@ def test_a_miss_that_many_nodes_share_is_told_once():
     assert told.count(once) == 1
 
 
-def test_nodes_of_several_ops_in_one_composite_go_to_the_op_that_they_are_around():
-    names = ["dq0", "conv0", "q0", "dq1", "dq2", "add0", "q1"]
-    kinds = {"dq": "DequantizeLinear", "conv": "Conv", "q": "QuantizeLinear", "add": "Add"}
-    nodes = [Node(name, kinds[name[:-1]], 1) for name in sorted(names)]
-    taken = [Taken("npu.conv_add", "graph", names)]
-    region = Region("npu_0", "npu", "graph", taken, names, [], [], 0, [])
-    assert explain(Report(nodes, ["npu"], [region], [], [], [])).splitlines() == [
-        "add0  Add  npu_0 (graph level, npu.conv_add)",
-        "  with dq1, dq2, q1",
-        "conv0  Conv  npu_0 (graph level, npu.conv_add)",
-        "  with dq0, q0",
+def test_a_node_that_quantises_has_lines_of_its_own_where_its_op_went_elsewhere():
+    kinds = {"dq": "DequantizeLinear", "conv": "Conv", "q": "QuantizeLinear"}
+    nodes = [Node(n, kind, 0, "conv" if n != "conv" else "") for n, kind in kinds.items()]
+    taken = [Taken("npu.conv", "graph", ["dq", "conv"])]
+    region = Region("npu_0", "npu", "graph", taken, ["dq", "conv"], [], [], 0, [])
+    assert explain(Report(nodes, ["npu"], [region], ["q"], [], [])).splitlines() == [
+        "conv  Conv  npu_0 (graph level, npu.conv)",
+        "  with dq",
+        "q  QuantizeLinear  host",
+        "  npu: no pattern has such an op",
     ]
+
+
+@dataclass(frozen=True)
+class Convolutions(byocir.Target):
+    """Takes convolutions, as they are."""
+
+    name: ClassVar[str] = "npu"
+    conv = op("graph.conv", wildcard(), constant(), optional_operand(constant()))
+    patterns: ClassVar[tuple[Composite, ...]] = (Composite("npu.conv", (conv,)),)
+
+
+@pytest.mark.parametrize(
+    ("targets", "alone"),
+    [
+        ([], []),
+        (["json"], []),
+        ([Convolutions()], ["image_QuantizeLinear"]),
+        (["vta"], ["image_QuantizeLinear", "logits_DequantizeLinear"]),
+    ],
+)
+@pytest.mark.parametrize("name", ["digits_int8_default", "digits_int8_per_channel"])
+def test_nodes_that_quantise_are_listed_with_their_op_whatever_was_tried(name, targets, alone):
+    """All but those that are on the host while a target has their op."""
+    model = byocir.import_onnx(DIGITS / f"{name}.onnx", shapes={"image": (1, 1, 8, 8)})
+    lines = explain(byocir.partition(model, targets)).splitlines()
+    own = [line.split("  ")[0] for line in lines if "Linear  " in line]
+    assert own == alone
 
 
 def test_heavy_nodes_on_the_host_are_named_never_silent():

@@ -14,11 +14,14 @@ FOLDED = "folded"
 
 
 class Node(NamedTuple):
-    """A node of the original model; `macs` counts multiply-accumulates per inference."""
+    """A node of the original model; `macs` counts multiply-accumulates per inference. A node that
+    only quantises or dequantises names the op that it `belongs_to`, if there is one.
+    """
 
     name: str
     op_type: str
     macs: int
+    belongs_to: str = ""
 
 
 @dataclass(frozen=True)

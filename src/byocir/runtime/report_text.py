@@ -14,7 +14,7 @@ from byocir.dialects.decisions import Decision, Taken
 from byocir.dialects.gc_pause import gc_paused
 from byocir.errors import ByocirError, did_you_mean, escaped
 from byocir.runtime.report import SCHEMA_VERSION, Region, Report
-from byocir.runtime.shared_reasons import SharedReason, companions_of, shared_reasons
+from byocir.runtime.shared_reasons import SharedReason, shared_reasons
 
 
 def summary(report: Report) -> str:
@@ -113,7 +113,7 @@ def explain(report: Report, node: str | None = None) -> str:
     """
     if node is not None:
         return "\n".join(_lines(report, [_known(report, node)], verbose=True)[node])
-    found, companions = _Found(report), companions_of(report)
+    found, companions = _Found(report), _companions(report)
     shared = shared_reasons(report, _deciding, companions)
     lines = [f"note: {note}" for note in report.notes]
     lines += _grouped(found, shared, companions)
@@ -121,6 +121,15 @@ def explain(report: Report, node: str | None = None) -> str:
     lines += [line for i, each in enumerate(shared, 1) for line in each.lines(i, total)]
     lines += [line for region in report.regions for line in _cuts(region, found)]
     return "\n".join(map(escaped, lines))
+
+
+def _companions(report: Report) -> dict[str, str]:
+    """Maps each node that only quantises to the op that it belongs to, where both went to one
+    place: then the line of the op tells all.
+    """
+    placement = report.placement
+    found = {node.name: node.belongs_to for node in report.nodes if node.belongs_to}
+    return {name: op for name, op in found.items() if placement[name] == placement.get(op)}
 
 
 def _grouped(

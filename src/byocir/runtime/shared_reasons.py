@@ -1,60 +1,18 @@
-"""Groups the nodes of a report for readers: those of one op, and those left on the host for one
-reason.
-"""
+"""Groups the nodes of a report that are left on the host for one reason."""
 
 from __future__ import annotations
 
-from bisect import bisect
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from byocir.dialects.byoc import HOST, Node
 from byocir.dialects.decisions import Decision
 from byocir.runtime.report import Report
 
-CHANGES_OF_GRID = frozenset({"QuantizeLinear", "DequantizeLinear"})
-"""ONNX's operators that stand around the op that is quantised."""
 MANY = 3
 """The least number of nodes whose reason is told once for all."""
 SEEN = 3
 """The number of things that a rule saw which are shown."""
-
-
-def companions_of(report: Report) -> dict[str, str]:
-    """Maps each quantize or dequantize node to the node that it belongs to: one of the composite
-    that took both, else the only node of another kind that it was tried together with.
-    """
-    types = {node.name: node.op_type for node in report.nodes}
-    found: dict[str, str] = {}
-    taken = (composite.nodes for region in report.regions for composite in region.composites)
-    floats = (decision.nodes for decision in report.decisions if not decision.target)
-    tried = (decision.nodes for decision in report.decisions)
-    alone = (
-        nodes
-        for nodes in (*floats, *tried)
-        if sum(types.get(name, "") not in {"", *CHANGES_OF_GRID} for name in nodes) == 1
-    )
-    for nodes in (*taken, *alone):
-        for name, main in _companions(nodes, types):
-            found.setdefault(name, main)
-    placement = report.placement
-    return {name: main for name, main in found.items() if placement[name] == placement[main]}
-
-
-def _companions(nodes: Sequence[str], types: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Pairs each quantize or dequantize node of a composite, whose nodes are given in the order in
-    which they compute, with the op that it belongs to: DQ, Conv, Q, DQ, Add, Q → Conv, Conv, Add,
-    Add. A quantize node belongs to the op before it, a dequantize node to the op behind it, if
-    there is one.
-    """
-    known = [name for name in nodes if name in types]
-    mains = [i for i, name in enumerate(known) if types[name] not in CHANGES_OF_GRID]
-    for i, name in enumerate(known):
-        behind = bisect(mains, i)
-        if not mains or types[name] not in CHANGES_OF_GRID:
-            continue
-        wanted = behind - 1 if types[name] == "QuantizeLinear" else behind
-        yield name, known[mains[min(max(wanted, 0), len(mains) - 1)]]
 
 
 @dataclass(frozen=True)

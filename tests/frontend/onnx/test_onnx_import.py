@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_models import assert_equal, check, main_of, make_model, one_node, run_byocir, run_ort
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
 
-from byocir.dialects.byoc import SourceOp
+from byocir.dialects.byoc import Node, SourceOp
 from byocir.dialects.graph import (
     AddOp,
     ClipOp,
@@ -62,10 +62,10 @@ def test_names_locations_and_source() -> None:
     source = module.body.block.last_op
     assert isinstance(source, SourceOp)
     macs = 2 * 4 * 4 * 4 * 3 * 3 * 3
-    assert [tuple(entry) for entry in source.entries()] == [
-        ("first", "Conv", macs),
-        ("Relu_1", "Relu", 0),
-        ("first_2", "Relu", 0),
+    assert source.entries() == [
+        Node("first", "Conv", macs),
+        Node("Relu_1", "Relu", 0),
+        Node("first_2", "Relu", 0),
     ]
 
 

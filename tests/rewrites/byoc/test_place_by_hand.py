@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
 import byocir
-from byocir.dialects.byoc import SourceOp
+from byocir.dialects.byoc import Node, SourceOp
 from byocir.dialects.graph import ReluOp
 from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module
@@ -220,7 +220,7 @@ def test_markers_of_a_targets_own_partitioner_win_over_preference():
 def two_groups(*lines, target):
     """A program whose ops "a" and "b" are in groups of one target, handed off, and its report."""
     module = parsed(program(lines, [lines[-1][0]]), target)
-    module.body.block.add_op(SourceOp.of((line[0], "Some", 0) for line in lines))
+    module.body.block.add_op(SourceOp.of(Node(line[0], "Some", 0) for line in lines))
     expected = values(module)
     for group, each in (("one", "a"), ("two", "b")):
         (found,) = [o for o in main_of(module).ops if each in names(o.location)]

@@ -131,13 +131,40 @@ class PlaceAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class NodeAttr(ParametrizedAttribute):
-    """A node of the original model: name, op type and multiply-accumulates per inference."""
+    """A node of the original model: name, op type, multiply-accumulates per inference, and, of a
+    node that only quantises, the name of the op that it belongs to, e.g.
+    `#byoc.node<"q", "QuantizeLinear", #builtin.int<0>, "conv">`.
+    """
 
     name = "byoc.node"
 
     node_name: StringAttr = param_def()
     op_type: StringAttr = param_def()
     macs: IntAttr = param_def()
+    belongs_to: StringAttr = param_def()
+
+    @staticmethod
+    def of(node: Node) -> NodeAttr:
+        texts = StringAttr(node.name), shared_text(node.op_type)
+        return NodeAttr(*texts, IntAttr(node.macs), shared_text(node.belongs_to))
+
+    @property
+    def plain(self) -> Node:
+        """The node as plain data."""
+        texts = self.node_name.data, self.op_type.data
+        return Node(*texts, self.macs.data, self.belongs_to.data)
+
+    def print_parameters(self, printer: Printer) -> None:
+        belongs_to = [self.belongs_to] if self.belongs_to.data else []
+        with printer.in_angle_brackets():
+            parts = [self.node_name, self.op_type, self.macs, *belongs_to]
+            printer.print_list(parts, printer.print_attribute)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            parts = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_attribute)
+        return parts if len(parts) > 3 else [*parts, StringAttr("")]
 
 
 @irdl_attr_definition
@@ -306,18 +333,17 @@ class SourceOp(IRDLOperation):
     assembly_format = "$nodes (`per_turn` $per_turn^)? attr-dict"
 
     @staticmethod
-    def of(nodes: Iterable[tuple[str, str, int]], per_turn: Sequence[str] = ()) -> SourceOp:
-        """Makes the list from (name, op type, MACs) triples and the names of nodes whose MACs are
-        those of one turn of a loop.
+    def of(nodes: Iterable[Node], per_turn: Sequence[str] = ()) -> SourceOp:
+        """Makes the list from nodes and the names of those whose MACs are those of one turn of a
+        loop.
         """
-        attrs = [NodeAttr(StringAttr(n), StringAttr(t), IntAttr(m)) for n, t, m in nodes]
-        properties: dict[str, Attribute] = {"nodes": ArrayAttr(attrs)}
+        properties: dict[str, Attribute] = {"nodes": ArrayAttr(map(NodeAttr.of, nodes))}
         if per_turn:
             properties["per_turn"] = ArrayAttr([StringAttr(name) for name in per_turn])
         return SourceOp.create(properties=properties)
 
     def entries(self) -> list[Node]:
-        return [Node(n.node_name.data, n.op_type.data, n.macs.data) for n in self.nodes]
+        return [node.plain for node in self.nodes]
 
 
 @irdl_op_definition

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Region, SSAValue
 
 from byocir.dialects.array import Array
 from byocir.dialects.array import ArrayAttr as ArrayValue
-from byocir.dialects.byoc import DECLARED, DEFAULT, DIMS, INITIALISED, NAME, SourceOp
+from byocir.dialects.byoc import DECLARED, DEFAULT, DIMS, INITIALISED, NAME, Node, SourceOp
 from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import names
@@ -28,6 +28,7 @@ from byocir.dialects.types import DYNAMIC, shape_of, sizes_shown, tensor
 from byocir.errors import ByocirError
 from byocir.frontend.onnx.entry import Entry
 from byocir.frontend.onnx.load import Model, load_model
+from byocir.frontend.onnx.quantised_ops import quantised_ops
 from byocir.frontend.onnx.scope import Context, Scope
 from byocir.frontend.onnx.shapes import Declared, input_shapes
 from byocir.frontend.onnx.table import readers_of
@@ -52,12 +53,13 @@ def import_onnx(
     loaded = load_model(model)
     context = Context(loaded, readers_of(operators))
     function = _main(loaded.proto.graph, context, shapes or {})
-    turns = _turns(function)
+    turns, quantised = _turns(function), quantised_ops(loaded.proto.graph)
+    macs = {name: own * (turns.get(name, 1) or 1) for name, own in context.macs.items()}
     nodes = [
-        (n.name, n.op_type, context.macs.get(n.name, 0) * (turns.get(n.name, 1) or 1))
+        Node(n.name, n.op_type, macs.get(n.name, 0), quantised.get(n.name, ""))
         for n in context.listed_nodes
     ]
-    per_turn = [name for name, _, macs in nodes if macs and turns.get(name, 1) is None]
+    per_turn = [node.name for node in nodes if node.macs and turns.get(node.name, 1) is None]
     return ModuleOp([function, SourceOp.of(nodes, per_turn)])
 
 

@@ -19,8 +19,8 @@ builtin.module attributes {byoc.targets = [#byoc.target<"vta", {rounding = "half
   }
   // CHECK: func.func private @vta_0(tensor<4xi8>) -> tensor<4xi8>
   func.func private @vta_0(tensor<4xi8>) -> tensor<4xi8>
-  // CHECK: byoc.source [#byoc.node<"relu", "Relu", #builtin.int<0>>]
-  byoc.source [#byoc.node<"relu", "Relu", #builtin.int<0>>]
+  // CHECK: byoc.source [#byoc.node<"relu", "Relu", #builtin.int<0>>, #byoc.node<"q", "QuantizeLinear", #builtin.int<0>, "relu">]
+  byoc.source [#byoc.node<"relu", "Relu", #builtin.int<0>>, #byoc.node<"q", "QuantizeLinear", #builtin.int<0>, "relu">]
   // CHECK: byoc.trail [#byoc.decision<"vta", "graph", "vta.relu", "taken", ["relu"], #builtin.int<1>, #builtin.int<1>, "", [#byoc.rule<"a rule", "holds", "1", "">]>]
   byoc.trail [#byoc.decision<"vta", "graph", "vta.relu", "taken", ["relu"], #builtin.int<1>, #builtin.int<1>, "", [#byoc.rule<"a rule", "holds", "1", "">]>]
   func.func @marked(%x: tensor<4xi8>) -> tensor<4xi8> {
