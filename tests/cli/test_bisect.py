@@ -164,7 +164,8 @@ def test_byocir_opt_knows_the_passes_of_a_target(files, capsys):
     assert "graph.add %x, %x" in capsys.readouterr().out
 
 
-def test_numbers_of_the_import_are_compared_with_onnx_runtime(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("step", [9, 0.02])
+def test_numbers_of_the_import_are_compared_with_onnx_runtime(step, tmp_path, capsys, monkeypatch):
     pytest.importorskip("onnxruntime")
     node = helper.make_node("Add", ["x", "c"], ["y"], name="add")
     ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [3]) for n in "xy"]
@@ -175,7 +176,7 @@ def test_numbers_of_the_import_are_compared_with_onnx_runtime(tmp_path, capsys, 
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
 
     def wrong(model, feeds):
-        yield {"y": next(iter(feeds))["x"] + np.float32([0, 0, 9])}
+        yield {"y": next(iter(feeds))["x"] + np.float32([0, 0, step])}
 
     monkeypatch.setattr("byocir.cli.bisect.run_onnxruntime", wrong)
     code, result, _ = run(capsys, str(path), "--target", "json")

@@ -132,6 +132,27 @@ def test_a_difference_that_is_not_known_fails_and_names_the_node(
     )
 
 
+@pytest.mark.parametrize(
+    ("dtype", "code", "told"),
+    [
+        (np.float32, 3, "(limit 0.001 of each, 0.0001 of the outputs' spread and 1e-06)"),
+        (np.float16, 0, ", a 20th of the outputs' spread)"),
+    ],
+)
+def test_what_does_not_round_coarsely_has_to_be_nearer(
+    dtype: type, code: int, told: str, tmp_path: Path, monkeypatch, capsys
+):
+    def otherwise(model, feeds):
+        yield {"y": next(iter(feeds))["x"] * dtype(-1.01)}
+
+    monkeypatch.setattr("byocir.cli.verify.run_onnxruntime", otherwise)
+    neg, x = helper.make_node("Neg", ["x"], ["y"]), np.linspace(-1, 1, 9, dtype=dtype)
+    assert main(save(tmp_path, [neg], {"x": x}, {})) == code
+    found = capsys.readouterr().out
+    assert "ok   y: equal to the evaluator, bit for bit" in found
+    assert found.endswith(f"{told}\n")
+
+
 @pytest.mark.parametrize(("ties", "code"), [(1, 0), (4, 3)])
 def test_few_single_steps_are_a_note(ties: int, code: int, tmp_path: Path, capsys):
     """A mean of 0.5 is 0 for ONNX and 1 in fixed point, and the outputs are between 0 and 1."""

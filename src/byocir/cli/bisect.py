@@ -28,7 +28,7 @@ from byocir.cli.arguments import add_host, add_isolation, add_model, add_seed
 from byocir.cli.differing import differing_nodes
 from byocir.cli.guard import CHECK_FAILED, OK
 from byocir.cli.hosts import host_text
-from byocir.cli.reference import distances, run_onnxruntime
+from byocir.cli.reference import distances, rounds_coarsely, run_onnxruntime
 from byocir.cli.steps import hand_over_as_asked, shapes_of
 from byocir.cli.user_files import read_inputs
 from byocir.compiler import generate
@@ -181,9 +181,9 @@ class _Bisection:
         feeds = random_feeds(module, seed) if path is None else read_inputs(path, inputs)
         self.check.begin(module, feeds)
         if find_spec("onnxruntime") is not None and not is_saved_module(self.options.model):
-            self._compare_import(feeds)
+            self._compare_import(feeds, rounds_coarsely(module))
 
-    def _compare_import(self, feeds: Mapping[str, np.ndarray]) -> None:
+    def _compare_import(self, feeds: Mapping[str, np.ndarray], coarse: bool) -> None:
         try:
             reference = next(run_onnxruntime(self.options.model, [dict(feeds)]))
         # The evaluator does not know an op, so there is nothing to compare with.
@@ -191,7 +191,7 @@ class _Bisection:
             return
         for name, expected in reference.items():
             found = self.check.outputs[name]
-            difference = _far(found, np.asarray(expected))
+            difference = _far(found, np.asarray(expected), coarse)
             if difference is None:
                 continue
             differing = differing_nodes(self.options.model, feeds)
@@ -249,7 +249,7 @@ class _Bisection:
             raise PassChanged(step, what, difference, ops, self.check.seed)
 
 
-def _far(found: np.ndarray, expected: np.ndarray) -> ChangedElement | None:
+def _far(found: np.ndarray, expected: np.ndarray, coarse: bool) -> ChangedElement | None:
     """Gives the element that is farthest from its reference, if it is too far: quantised models
     round where ONNX Runtime does not.
     """
@@ -257,8 +257,9 @@ def _far(found: np.ndarray, expected: np.ndarray) -> ChangedElement | None:
         return ChangedElement((), str(expected.shape), str(found.shape))
     if not expected.size or expected.dtype.kind not in "fiub":
         return None
-    difference, limit = distances(found, expected)
-    if float(difference.max()) <= limit:
+    difference, limit, _ = distances(found, expected, coarse)
+    beyond = difference - limit
+    if float(beyond.max()) <= 0:
         return None
-    at = tuple(int(i) for i in np.unravel_index(int(difference.argmax()), difference.shape))
+    at = tuple(int(i) for i in np.unravel_index(int(beyond.argmax()), beyond.shape))
     return ChangedElement(at, str(expected[at]), str(found[at]))

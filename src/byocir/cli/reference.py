@@ -6,21 +6,44 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
 
+from byocir.dialects.types import DTYPES
 from byocir.errors import ByocirError
-from byocir.runtime.golden import distance
+from byocir.runtime.golden import ABSOLUTE, RELATIVE, bounds, distance
 from byocir.targets.ort_session import NoRuntime, Session
 from byocir.vendor.engine import NotComputed
 
 NEAR = 20
-"""ONNX Runtime may be this part of the outputs' spread away: quantised models round where it does
-not."""
+"""ONNX Runtime may be this part of the outputs' spread away where models round coarsely."""
+ROUGH = 1e-6
+"""What floats may always be away from ONNX Runtime's: its sigmoid is off by a tenth of that."""
 
 
-def distances(array: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, float]:
-    """Measures how far each element is from ONNX Runtime's, and how far it may be from it."""
+def rounds_coarsely(module: ModuleOp) -> bool:
+    """Tells if a model has numbers of fewer than 32 bits, quantised or of half precision, other
+    than truth values.
+    """
+    values = (result for op in module.walk() for result in op.results)
+    elements = {getattr(value.type, "element_type", None) for value in values}
+    dtypes = (DTYPES[each] for each in elements if isinstance(each, Attribute) and each in DTYPES)
+    return any(dtype.itemsize < 4 and dtype.kind != "b" for dtype in dtypes)
+
+
+def distances(
+    array: np.ndarray, reference: np.ndarray, coarse: bool
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """Measures how far each element is from ONNX Runtime's and how far it may be, in models that
+    round coarsely or do not, and words the latter.
+    """
     difference, spread = distance(array, reference)
-    return difference, max(spread / NEAR, 1e-3)
+    if coarse:
+        limit = max(spread / NEAR, 1e-3)
+        told = f"limit {limit:.6g}, a {NEAR}th of the outputs' spread"
+        return difference, np.full(difference.shape, limit), told
+    told = f"limit {RELATIVE:g} of each, {ABSOLUTE:g} of the outputs' spread and {ROUGH:g}"
+    return difference, bounds(reference, spread, ROUGH), told
 
 
 def run_onnxruntime(

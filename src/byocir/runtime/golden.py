@@ -74,10 +74,16 @@ def exact(array: np.ndarray, meant: np.ndarray, whose: str) -> tuple[bool, str]:
     if np.array_equal(array, meant, equal_nan=array.dtype.kind == "f"):
         return True, f"equal to {whose}, bit for bit"
     difference, spread = distance(array, meant)
-    size = np.nan_to_num(np.abs(meant.astype(np.float64)), nan=0.0, posinf=0.0)
-    limit = RELATIVE * size + ABSOLUTE * spread + LEAST
-    holds = array.dtype.kind == "f" and bool((difference <= limit).all())
+    holds = array.dtype.kind == "f" and bool((difference <= bounds(meant, spread)).all())
     return holds, f"{whose}: largest difference {difference.max(initial=0.0):.6g}"
+
+
+def bounds(meant: np.ndarray, spread: float, least: float = LEAST) -> np.ndarray:
+    """Says how far each float may be from what is meant: some for its size, some for the spread of
+    all, and `least`.
+    """
+    size = np.nan_to_num(np.abs(meant.astype(np.float64)), nan=0.0, posinf=0.0)
+    return RELATIVE * size + ABSOLUTE * spread + least
 
 
 def distance(array: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, float]:
