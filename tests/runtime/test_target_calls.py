@@ -79,6 +79,7 @@ class Npu(byocir.Target):
         if self.mistake == "cost raises":
             raise KeyError("cost")
         costs = {"cost is nan": float("nan"), "cost is below zero": -1.0}
+        costs |= {"cost is infinite": float("inf"), "cost is true": True}
         found = {"latency": costs.get(self.mistake, 1.0)}
         return None if self.mistake == "cost is none" else found
 
@@ -181,8 +182,10 @@ def test_a_runner_cannot_write_its_inputs(host: str):
         ("passes are numbers", r"B228.*passes of target 'npu' .* before-match, found int"),
         ("passes are a number", r"B228.*passes of target 'npu' .* before-match, found int"),
         ("fixed_point is a number", r"B228.*fixed_point of target 'npu' to give text, found int"),
-        ("cost is nan", r"B228.*'npu' to give latency of at least 0, found nan for npu.relu"),
-        ("cost is below zero", r"B228.*to give latency of at least 0, found -1.0 for npu.relu"),
+        ("cost is nan", r"B228.*'npu' to give latency as a finite .* 0, found nan for npu.relu"),
+        ("cost is below zero", r"B228.*finite number of at least 0, found -1.0 for npu.relu"),
+        ("cost is infinite", r"B228.*finite number of at least 0, found inf for npu.relu"),
+        ("cost is true", r"B228.*finite number of at least 0, found True for npu.relu"),
         ("emit exits", r"B219.*failed in emit with SystemExit.*\n.*\.py:\d+"),
         ("profile is a dict", r"B228.*profile of target 'npu' to give a list of Profile, found di"),
         ("profile is of numbers", r"B228.*to give a list of Profile, found int"),

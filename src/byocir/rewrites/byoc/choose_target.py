@@ -85,11 +85,12 @@ class Offer:
         fits = all(isinstance(value, Real) for value in costs.values())
         expect_given(self.bidder, "cost", fits, "numbers by objective", cast("object", found))
         value = costs.get(objective, 0)
-        if not value >= 0:  # this refuses NaN, too
+        if isinstance(value, bool) or not 0 <= value < inf:  # this refuses NaN, too
             raise ByocirError(
                 "B228",
-                f"expected cost of target '{self.target}' to give {objective} of at least 0, found "
-                f"{value} for {name}",
+                f"expected cost of target '{self.target}' to give {objective} as a finite number "
+                f"of at least 0, found {value} for {name}",
+                help=f"leave {objective} out where it is not known; a rule says what to refuse",
             )
         return costs
 
