@@ -124,6 +124,9 @@ def test_an_error_of_our_own_is_written_down(
     ("text", "name", "words"),
     [
         ("import byocir\n", "npu.py", "expected one byocir.Target, found none"),
+        ("import byocir\n", "npu.py", "`byocir new-target NAME` writes one to begin with"),
+        ("import byocir\n", "npu.py:Npu", "derives from byocir.Target"),
+        (NPU + NPU.replace("class Npu", "class Other"), "npu.py", "npu.py:NAME"),
         (NPU, "npu.py:Nqu", "did you mean 'Npu'"),
         ("x = 1\n1 / 0\n", "npu.py", "npu.py:2"),
         ("x = (\n", "npu.py", "npu.py:1"),

@@ -124,7 +124,8 @@ def test_modules_are_read_where_the_target_is_given(
         assert main(["run", saved]) == 1
     error = capsys.readouterr().err
     assert "error[B120]" in error
-    assert "if 'foo' is a target's own dialect, give its file: --target" in error
+    assert "if 'foo' is a target's own dialect, the target's file is given with --target" in error
+    assert "--load-target npu.py:Npu for byocir-opt" in error
     check(byocir.compile(saved, targets=NPU).run(FEEDS))
     lower = ["-p", "convert-graph-to-tir", "--check-each"]
     assert run_opt([saved, "--load-target", NPU, *lower]) == 0

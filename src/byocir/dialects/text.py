@@ -50,6 +50,7 @@ from byocir.dialects.locations import named
 from byocir.dialects.verify import verify_module
 from byocir.dialects.weights import parts_of
 from byocir.errors import ByocirError, Lines, did_you_mean
+from byocir.vendor.user_code import IN_A_FILE
 
 _WIDTH = 96
 """The number of characters of a long source line that a message shows."""
@@ -205,7 +206,7 @@ def _hint(error: ParseError, context: Context) -> str:
     dialect = error.name.split(".")[0]
     if dialect not in context.registered_dialect_names:
         near = did_you_mean(dialect, list(context.registered_dialect_names))
-        given = f"if '{dialect}' is a target's own dialect, give its file: --target npu.py:Npu"
+        given = f"if '{dialect}' is a target's own dialect, the target's file is {IN_A_FILE}"
         return near if near.startswith("did") else f"{near}; {given}"
     ops = [op.name for op in context.loaded_ops if op.name.startswith(f"{dialect}.")]
     return did_you_mean(error.name, ops)

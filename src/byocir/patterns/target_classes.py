@@ -17,7 +17,7 @@ from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.composite import Composite
 from byocir.patterns.policy import ConstantPolicy, RegionPolicy
 from byocir.vendor import registry
-from byocir.vendor.user_code import given_file
+from byocir.vendor.user_code import IN_A_FILE, given_file
 
 
 class TargetProtocol(Protocol):
@@ -160,12 +160,6 @@ def find_class(name: str) -> type[TargetProtocol]:
             return _with_dialects(registry.imported(entry))
     way = "as C the host runs with --host c" if name == "c" else f"one in a file is {IN_A_FILE}"
     raise unknown_target(name, f"{did_you_mean(name, names())}; {way}")
-
-
-IN_A_FILE = (
-    'given with --target npu.py:Npu (targets=["npu.py:Npu"] in Python, --load-target npu.py:Npu '
-    "for byocir-opt)"
-)
 
 
 def unknown_target(name: str, help: str) -> ByocirError:

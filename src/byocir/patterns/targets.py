@@ -31,13 +31,13 @@ from byocir.patterns.composite import Composite
 from byocir.patterns.match import python_value
 from byocir.patterns.mistakes import check_distinct
 from byocir.patterns.target_classes import (
-    IN_A_FILE,
     TargetProtocol,
     find_class,
     names,
     unknown_target,
 )
 from byocir.vendor.hooks import ask, expect_given, mistakes_of
+from byocir.vendor.user_code import IN_A_FILE
 
 OBJECTIVES = ("latency", "energy", "bytes")
 """The costs on which targets compete: seconds, joules, bytes."""

@@ -36,6 +36,10 @@ Targets = str | Target | Sequence[str | Target]
 """Names with options, files (`npu.py:Npu`) or instances, in order of preference."""
 
 
+NO_CLASS = (
+    "write a class in it that derives from byocir.Target, with a name and patterns; `byocir "
+    "new-target NAME` writes one to begin with"
+)
 _GIVEN = re.compile(
     r"(?P<path>[^{}:]*(?:\.py|/))(?::(?P<name>\w+))?(?P<options>\{.*\})?", re.DOTALL
 )
@@ -66,12 +70,12 @@ def load_target(path: Path, name: str | None = None) -> type[Target]:
         (name,) = found
     if name is None or name not in found:
         expected = "one byocir.Target" if name is None else f"a byocir.Target named {name}"
-        listed = ", ".join(found) or "none"
+        help = f"write {path}:NAME" if name is None else did_you_mean(name, list(found))
         raise ByocirError(
             "B217",
-            f"expected {expected}, found {listed}",
+            f"expected {expected}, found {', '.join(found) or 'none'}",
             where=str(path),
-            help=f"write {path}:NAME" if name is None else did_you_mean(name, list(found)),
+            help=help if found else NO_CLASS,
         )
     target = found[name]
     check_target(target)

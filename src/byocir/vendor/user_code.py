@@ -17,6 +17,11 @@ from byocir.errors import FAILURES, ByocirError
 
 FILE_MODULE = "byocir_target_"
 """Begins the names of modules that were imported from a file the user gave."""
+IN_A_FILE = (
+    'given with --target npu.py:Npu (targets=["npu.py:Npu"] in Python, --load-target npu.py:Npu '
+    "for byocir-opt)"
+)
+"""Says in help lines how a user gives a target that is in a file."""
 
 
 def imported_from(kind: type, module: ModuleType) -> bool:
