@@ -16,16 +16,20 @@ from xdsl.irdl.declarative_assembly_format import FormatProgram
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
+from byocir.dialects.new_ops import new_op
+
 _OpT = TypeVar("_OpT", bound=IRDLOperation)
 
 
 def irdl_op_definition(kind: type[_OpT]) -> type[_OpT]:
     """Makes a class the definition of an op. Its assembly format is parsed when the first such op
     is read or printed. A class that has neither a format nor a printer of its own gets the format
-    of a function: `$a, $b {attributes} : (types) -> types`.
+    of a function: `$a, $b {attributes} : (types) -> types`. Its ops are made as `new_op` makes
+    them.
     """
     text, kind.assembly_format = kind.assembly_format, None
     define_op(kind)
+    setattr(kind, "create", classmethod(new_op))  # noqa: B010
     definition = kind.get_irdl_definition()
     if text is None and kind.print is not Operation.print:
         return kind

@@ -48,36 +48,38 @@ def _all_reach(module: ModuleOp) -> bool:
     """Tells if a walk in the order of the text meets every value before its uses. In a correct
     program that is so, unless control flow goes from block to block.
     """
-    visible: set[SSAValue] = set()
+    visible: set[int] = set()
     return all(_reach(op, visible) for op in module.body.block.ops)
 
 
-def _reach(op: Operation, visible: set[SSAValue]) -> bool:
+def _reach(op: Operation, visible: set[int]) -> bool:
     """Tells if the operands of an op, and of those inside it, are visible; then makes its results
-    visible.
+    visible. Values are known by their identity: hashing one calls Python.
     """
-    if not visible.issuperset(op.operands):
+    operands = op._operands  # pyright: ignore[reportPrivateUsage]
+    if not visible.issuperset(map(id, operands)):
         return False
     if op.regions:
-        outside: set[SSAValue] = set() if is_isolated(op) else visible
+        outside: set[int] = set() if is_isolated(op) else visible
         if not all(_reach_inside(region, outside) for region in op.regions):
             return False
-    visible.update(op.results)
+    visible.update(map(id, op.results))
     return True
 
 
-def _reach_inside(region: Region, visible: set[SSAValue]) -> bool:
+def _reach_inside(region: Region, visible: set[int]) -> bool:
     """Tells if the operands of all ops in a region are visible. What these ops define is not
     visible behind the region.
     """
     block = region.first_block
     if block is None:
         return True
-    visible.update(block.args)
+    visible.update(map(id, block.args))
     ops = ops_in(block)
     if block.next_block is not None or not all([_reach(op, visible) for op in ops]):
         return False
-    visible.difference_update(block.args, [r for op in ops for r in op.results])
+    visible.difference_update(map(id, block.args))
+    visible.difference_update([id(result) for op in ops for result in op.results])
     return True
 
 

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from byocir.dialects.locations import fuse
+from byocir.dialects.new_ops import fill_block, new_block, new_op
 
 
 @dataclass(frozen=True)
@@ -133,23 +134,25 @@ class _Reader:
 
 
 def _made(op: _Op, values: list[SSAValue], location: LocationAttr) -> Operation:
-    made = op.kind.create(
-        operands=[values[i] for i in op.operands],
+    regions = [
+        Region([_made_block(block, values, location) for block in region]) for region in op.regions
+    ]
+    operands = [values[i] for i in op.operands]
+    made = new_op(
+        op.kind,
+        operands=operands,
         result_types=op.results,
         properties=op.properties,
         attributes=op.attributes,
         location=location,
-        regions=[
-            Region([_made_block(block, values, location) for block in region])
-            for region in op.regions
-        ],
+        regions=regions,
     )
     values += made.results
     return made
 
 
 def _made_block(block: _Block, values: list[SSAValue], location: LocationAttr) -> Block:
-    made = Block(arg_types=block.arguments)
+    made = new_block(block.arguments)
     values += made.args
-    made.add_ops([_made(op, values, location) for op in block.ops])
+    fill_block(made, [_made(op, values, location) for op in block.ops])
     return made

@@ -3,7 +3,8 @@ those ops have.
 
 xDSL keeps operands as a tuple and copies all of it for each one that is set, so that a graph of
 20 000 outputs whose values are replaced one by one copies 20 000 operands 20 000 times. Here a wide
-op keeps them as a list from the first time that one is set; xDSL reads both alike.
+op keeps them as a list from the first time that one is set; xDSL reads both alike. Those of other
+ops are copied once, not part by part as xDSL does it.
 """
 
 from __future__ import annotations
@@ -36,16 +37,17 @@ class _ListOfOperands(list[SSAValue]):
 def set_operand(op: Operation, index: int, value: SSAValue) -> None:
     """Replaces one operand of an op by another value."""
     operands: Any = op._operands  # pyright: ignore[reportPrivateUsage]
-    if len(operands) < WIDE:
-        op.operands[index] = value
-        return
-    if not isinstance(operands, _ListOfOperands):
-        operands = _ListOfOperands(operands)
-        op._operands = operands  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
     use = op._operand_uses[index]  # pyright: ignore[reportPrivateUsage]
+    is_wide = len(operands) >= WIDE
+    if not is_wide:
+        operands = list(operands)
+    elif not isinstance(operands, _ListOfOperands):
+        operands = _ListOfOperands(operands)
     operands[index].remove_use(use)
     value.add_use(use)
     operands[index] = value
+    made: Any = operands if is_wide else SSAValues(operands)
+    op._operands = made  # pyright: ignore[reportPrivateUsage]
 
 
 def replace_uses(old: SSAValue, new: SSAValue) -> None:

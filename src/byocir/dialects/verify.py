@@ -65,6 +65,7 @@ class _Seen(NamedTuple):
     """An op as a walk met it. Modules in which walks meet the same are all valid, or none is."""
 
     op: Operation
+    around: Operation | None
     operands: tuple[SSAValue, ...]
     facts: _Facts
     inside: tuple[object, ...]
@@ -101,7 +102,7 @@ class Verifier:
             self._verify_ops(seen, before)
             verify_dominance(module)
             verify_calls(module, [each.op for each in seen])
-            if all(_dialect(each.op.name) in TRACED_DIALECTS for each in seen):
+            if {_dialect(name) for name in {each.op.name for each in seen}} <= TRACED_DIALECTS:
                 self._right = seen
 
     def _verify_ops(self, seen: Sequence[_Seen], before: dict[Operation, _Facts]) -> None:
@@ -116,7 +117,7 @@ class Verifier:
                     self._verify_local(op, facts)
                 else:
                     _verify_alone(op)
-                holders.add(op.parent_op())
+                holders.add(each.around)
             if is_local:
                 self._known[op] = facts
 
@@ -139,7 +140,7 @@ class Verifier:
 
 def _look(op: Operation, around: Operation | None, is_last: bool, seen: list[_Seen]) -> None:
     """Lists the ops inside an op, then the op itself, with their facts."""
-    operands = tuple(op.operands)
+    operands = tuple(op._operands)  # pyright: ignore[reportPrivateUsage]
     types = [value.type for value in operands]
     types += [result.type for result in op.results]
     counts, inside = (len(operands), len(op.results)), ()
@@ -162,7 +163,8 @@ def _look(op: Operation, around: Operation | None, is_last: bool, seen: list[_Se
         operands if isinstance(around, BlockOp) else (),
     )
     branches = _dialect(op.name) in BRANCHING_DIALECTS
-    seen.append(_Seen(op, operands, facts, inside, tuple(op.successors) if branches else ()))
+    successors = tuple(op.successors) if branches else ()
+    seen.append(_Seen(op, around, operands, facts, inside, successors))
 
 
 @cache

@@ -44,6 +44,7 @@ from byocir.dialects.byoc.records import (
 )
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
+from byocir.dialects.new_ops import new_block
 from byocir.dialects.uses import erase, replace_uses
 
 
@@ -421,7 +422,7 @@ def _parse_interface(parser: Parser) -> tuple[list[SSAValue], list[Attribute], R
 
 def enclosing_body(types: Iterable[Attribute]) -> Block:
     """Makes an empty body block for a composite or region with inputs of these types."""
-    return Block(arg_types=list(types))
+    return new_block(types)
 
 
 def inline(op: CompositeOp | RegionOp) -> None:

@@ -82,6 +82,22 @@ def _number(number: int) -> IntAttr:
     return IntAttr(number)
 
 
+def node_names(found: Sequence[str]) -> ArrayAttr[StringAttr]:
+    """Gives the attribute of the names of some nodes. Most are of one node, of which there are
+    several records: these share it.
+    """
+    return _name_alone(*found) if len(found) == 1 else _names(found)
+
+
+@lru_cache(maxsize=1 << 16)
+def _name_alone(name: str) -> ArrayAttr[StringAttr]:
+    return _names([name])
+
+
+def _names(found: Sequence[str]) -> ArrayAttr[StringAttr]:
+    return ArrayAttr([named(name).desc for name in found])
+
+
 @irdl_attr_definition
 class TargetAttr(ParametrizedAttribute):
     """A target with its options, e.g. `#byoc.target<"vta", {rounding = "half_up"}>`."""
@@ -191,6 +207,9 @@ class RuleAttr(ParametrizedAttribute):
         return RuleResult(self.sentence.data, holds, self.seen.data, self.fix.data)
 
 
+_NO_RULES = ArrayAttr[RuleAttr]([])
+
+
 @irdl_attr_definition
 class DecisionAttr(ParametrizedAttribute):
     """The outcome of one pattern at one place in the program.
@@ -218,11 +237,11 @@ class DecisionAttr(ParametrizedAttribute):
             shared_text(decision.level),
             shared_text(decision.pattern),
             shared_text("taken" if decision.taken else "declined"),
-            ArrayAttr([named(node).desc for node in decision.nodes]),
+            node_names(decision.nodes),
             _number(decision.matched),
             _number(decision.total),
             shared_text(decision.reason),
-            ArrayAttr([RuleAttr.of(rule) for rule in decision.rules]),
+            ArrayAttr(map(RuleAttr.of, decision.rules)) if decision.rules else _NO_RULES,
         )
 
     @property
@@ -282,7 +301,7 @@ class CutAttr(ParametrizedAttribute):
     @staticmethod
     def of(by: str, *ops: Operation) -> CutAttr:
         """Makes a cut from the ops on its path: leaves, first, last, enters."""
-        leaves, first, last, enters = (_names_of(op) for op in ops)
+        leaves, first, last, enters = (node_names(names(op.location)) for op in ops)
         return CutAttr(StringAttr(by), leaves, first, last, enters)
 
     @property
@@ -290,10 +309,6 @@ class CutAttr(ParametrizedAttribute):
         """The cut as plain data."""
         parts = (self.leaves, self.first, self.last, self.enters)
         return Cut(self.by.data, *([name.data for name in part] for part in parts))
-
-
-def _names_of(op: Operation) -> ArrayAttr[StringAttr]:
-    return ArrayAttr([named(name).desc for name in names(op.location)])
 
 
 @irdl_attr_definition

@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from byocir.dialects.byoc import CutAttr, RegionOp, YieldOp
 from byocir.dialects.locations import fuse
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.uses import erase, replace_uses
 
 
 @dataclass
@@ -35,10 +35,9 @@ class Replaced:
             if user not in left:
                 user.operands = [self.values.get(value, value) for value in user.operands]
         for op in self.gone:
-            op.detach()
-            op.drop_all_references()
+            op.operands = ()
         for op in self.gone:
-            op.erase()
+            erase(op)
 
 
 def join_regions(regions: Sequence[RegionOp], replaced: Replaced) -> RegionOp:

@@ -92,6 +92,19 @@ class _Claims:
     told: set[tuple[Operation, str]] = field(default_factory=set[tuple[Operation, str]])
     """Ops at which a target's attempt is on record."""
     alike: Alike = field(default_factory=Alike)
+    _around: dict[Block | None, HandPlacement] = field(
+        default_factory=dict["Block | None", HandPlacement]
+    )
+    """Where the control flow around the ops of a block is placed by hand."""
+
+    def place_of(self, op: Operation) -> HandPlacement:
+        """Reads where an op is placed by hand: by itself, or with the control flow around it."""
+        place = HandPlacement.of(op)
+        if place.target:
+            return place
+        if op.parent not in self._around:
+            self._around[op.parent] = _place_around(op)
+        return self._around[op.parent]
 
     def hold(self, op: Operation, what: str) -> None:
         """Notes that the control flow around an op can no longer be taken whole."""
@@ -109,7 +122,7 @@ class _Claims:
         """Says why a target cannot have a match: another one claimed an op of it, or a user placed
         one elsewhere.
         """
-        places = {op: place_of(op) for op in state.ops}
+        places = {op: self.place_of(op) for op in state.ops}
         for op, place in places.items():
             if place.target not in ("", target):
                 return f"{describe(op)} is placed on {place.target}"
@@ -152,7 +165,7 @@ class _Claims:
             return
         self.taken.update(dict.fromkeys(attempt.matched, attempt.composite.name))
         self.hold(attempt.root, attempt.composite.name)
-        is_fixed = any(place_of(op).target == target for op in attempt.matched)
+        is_fixed = any(self.place_of(op).target == target for op in attempt.matched)
         self.placed.append(TakenMatch(attempt, offer, is_fixed, note, len(self.decisions) - 1))
         if attempt.match.state.exposed:
             self.groups.update(dict.fromkeys(attempt.matched, attempt.matched))
@@ -173,10 +186,9 @@ class _Claims:
         self.placed = [each for i, each in enumerate(self.placed) if i not in on_host]
 
 
-def place_of(op: Operation) -> HandPlacement:
-    """Reads where an op is placed by hand: by itself, or with the control flow around it."""
-    place = HandPlacement.of(op)
-    around = op.parent_op()
+def _place_around(op: Operation) -> HandPlacement:
+    """Reads where the control flow around an op is placed by hand."""
+    place, around = HandPlacement(), op.parent_op()
     while not place.target and around is not None:
         place = HandPlacement.of(around)
         if place.target == HOST:
@@ -213,7 +225,7 @@ def _extract(blocks: Sequence[Block], claims: _Claims) -> None:
     position = {op: i for block in blocks for i, op in enumerate(ops_in(block))}
     grouped = {op.parent for op in claims.groups}
     for each in claims.placed:
-        extract_composite(each.attempt, position, place_of(each.attempt.root).group)
+        extract_composite(each.attempt, position, claims.place_of(each.attempt.root).group)
     for block in blocks:
         if block in grouped:
             sort_block(block)

@@ -13,7 +13,14 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IntegerAttr,
+    LocationAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -28,14 +35,17 @@ from byocir.dialects.byoc import (
     RegionOp,
     TakenAttr,
     YieldOp,
+    node_names,
 )
 from byocir.dialects.gc_pause import gc_paused
-from byocir.dialects.locations import fuse, named, names
+from byocir.dialects.locations import fuse, names
 from byocir.dialects.uses import replace_op, replace_uses
-from byocir.dialects.walk import ops_of_class
+from byocir.dialects.walk import ops_in, ops_of, ops_of_class
 from byocir.evaluate.ports import INPUTS, is_in_memory, ports_of, written_in
 from byocir.rewrites.byoc.host_blocks import host_functions
 from byocir.rewrites.byoc.join import Replaced
+
+NO_CUTS = ArrayAttr[CutAttr]([])
 
 
 @dataclass(frozen=True)
@@ -98,9 +108,14 @@ def _fuse_locations(regions: Sequence[RegionOp]) -> None:
     """Gives each op of the first region the locations of the ops that it stands for in the
     others.
     """
-    if len(regions) > 1:
-        for ops in zip(*(region.body.walk() for region in regions), strict=True):
-            ops[0].location = fuse(*ops)
+    if len(regions) < 2:
+        return
+    fused: dict[tuple[int, ...], LocationAttr] = {}
+    for ops in zip(*(ops_of(region)[1:] for region in regions), strict=True):
+        same = tuple([id(op.location) for op in ops])  # a composite and its only op share theirs
+        if same not in fused:
+            fused[same] = fuse(*ops)
+        ops[0].location = fused[same]
 
 
 def content(region: RegionOp) -> Hashable:
@@ -109,42 +124,31 @@ def content(region: RegionOp) -> Hashable:
     the tree.
     """
     numbers: dict[SSAValue, int] = {}
-    ops: list[Hashable] = [region.target, region.group, *_blocks(region.body, numbers)]
-    for op in region.body.walk():
-        inside = tuple(part for inner in op.regions for part in _blocks(inner, numbers))
-        ops.append(
-            (
-                op.name,
-                frozenset(op.properties.items()),
-                frozenset(op.attributes.items()),
-                tuple(numbers[value] for value in op.operands),
-                tuple(result.type for result in op.results),
-                inside,
-            )
+    key: list[Hashable] = [region.properties["target"], region.properties.get("group")]
+    _add_blocks(region.body, numbers, key)
+    for op in ops_of(region)[1:]:
+        key += (
+            op.name,
+            frozenset(op.properties.items()),
+            frozenset(op.attributes.items()),
+            tuple([numbers[value] for value in op.operands]),
+            tuple([result.type for result in op.results]),
         )
+        for inner in op.regions:
+            _add_blocks(inner, numbers, key)
         for result in op.results:
             numbers[result] = len(numbers)
-    return tuple(ops)
+    return tuple(key)
 
 
-def _blocks(region: Region, numbers: dict[SSAValue, int]) -> Iterator[Hashable]:
-    """Numbers the arguments of each block; yields their types and the number of the block's ops."""
+def _add_blocks(region: Region, numbers: dict[SSAValue, int], key: list[Hashable]) -> None:
+    """Numbers the arguments of each block; adds their types and the number of the block's ops to
+    a key.
+    """
     for block in region.blocks:
         for arg in block.args:
             numbers[arg] = len(numbers)
-        yield tuple(arg.type for arg in block.args), sum(1 for _ in block.ops)
-
-
-def _call(region: RegionOp, symbol: str) -> CallOp:
-    call = CallOp.of(
-        symbol,
-        list(region.inputs),
-        [result.type for result in region.outputs],
-        handed_off(region),
-        region.location,
-    )
-    call.group = region.group
-    return call
+        key += (tuple([arg.type for arg in block.args]), len(ops_in(block)))
 
 
 def _fresh(target: str, symbols: set[str], numbers: dict[str, int]) -> str:
@@ -159,7 +163,7 @@ def _fresh(target: str, symbols: set[str], numbers: dict[str, int]) -> str:
 def _outline(regions: Sequence[RegionOp], symbol: str, replaced: Replaced) -> FuncOp:
     """Makes one function of regions that compute the same, and replaces each of them by a call."""
     first = regions[0]
-    calls = [_call(region, symbol) for region in regions]
+    calls = _calls(regions, symbol)
     _fuse_locations(regions)
     inputs, outputs = [v.type for v in first.inputs], [r.type for r in first.outputs]
     terminator = first.body.block.last_op
@@ -183,17 +187,25 @@ def _outline(regions: Sequence[RegionOp], symbol: str, replaced: Replaced) -> Fu
     return function
 
 
-def handed_off(region: RegionOp) -> HandedOffAttr:
-    """Records the work that a call stands for in place of this region."""
-    taken = [
-        TakenAttr(op.pattern, op.level, ArrayAttr([named(n).desc for n in names(op.location)]))
-        for op in region.body.block.ops
-        if isinstance(op, CompositeOp)
-    ]
-    return HandedOffAttr(
-        region.target.target_name,
-        ArrayAttr(taken),
-        ArrayAttr([v.type for v in region.inputs]),
-        ArrayAttr([r.type for r in region.outputs]),
-        region.cuts or ArrayAttr[CutAttr]([]),
-    )
+def _calls(regions: Sequence[RegionOp], symbol: str) -> list[CallOp]:
+    """Makes the calls that replace regions which compute the same, each with the record of the work
+    that it stands for."""
+    first = regions[0]
+    inputs = ArrayAttr([value.type for value in first.inputs])
+    outputs = ArrayAttr([result.type for result in first.outputs])
+    calls: list[CallOp] = []
+    for region in regions:
+        taken = ArrayAttr(
+            [_taken(op) for op in ops_in(region.body.block) if type(op) is CompositeOp]
+        )
+        record = HandedOffAttr(
+            first.target.target_name, taken, inputs, outputs, region.cuts or NO_CUTS
+        )
+        call = CallOp.of(symbol, list(region.operands), outputs.data, record, region.location)
+        call.group = first.group
+        calls.append(call)
+    return calls
+
+
+def _taken(composite: CompositeOp) -> TakenAttr:
+    return TakenAttr(composite.pattern, composite.level, node_names(names(composite.location)))
