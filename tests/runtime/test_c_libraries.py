@@ -171,6 +171,15 @@ def test_no_place_has_it(monkeypatch):
         package.run(FEEDS)
 
 
+@pytest.mark.parametrize("place", ["wheel:acme", "pkgconfig:acme", "brew:acme acme-devel"])
+def test_a_place_of_no_known_kind_is_told(place, installed, monkeypatch):
+    """Though another place has the library."""
+    told = f"B228.*search of target 'acme' to give places .*found '{place}'"
+    with pytest.raises(ByocirError, match=told) as error:
+        looking_in(place, str(installed))
+    assert error.value.help == "write 'pkg-config:NAME', 'wheels:NAME NAME' or a folder"
+
+
 def test_states_are_made_once_and_closed(installed):
     package = looking_in(str(installed))
     library = ctypes.CDLL(installed / "lib" / "libacme.so")

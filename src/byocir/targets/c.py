@@ -108,6 +108,19 @@ class CTarget(CLoader, Target):
             found: Any = getattr(self, hook)
             fits = isinstance(found, list | tuple) and all(map(_is_text, cast("Any", found)))
             expect_given(self, hook, fits, "a tuple of texts", cast("object", found))
+        self._check_search()
+
+    def _check_search(self) -> None:
+        """Raises ByocirError B228 for a place of a kind that is not known."""
+        from byocir.toolchain.libraries import PKG_CONFIG, WHEELS, unknown_kinds
+
+        for place in unknown_kinds(self.search):
+            raise ByocirError(
+                "B228",
+                f"expected search of target '{self.name}' to give places of libraries, found "
+                f"'{place}'",
+                help=f"write '{PKG_CONFIG}NAME', '{WHEELS}NAME NAME' or a folder",
+            )
 
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
         """Writes all functions as one C file with the library's files. Raises ByocirError B218 for

@@ -19,6 +19,7 @@ from byocir.toolchain.build import SECONDS, takes
 
 PKG_CONFIG, WHEELS = "pkg-config:", "wheels:"
 FOLDERS = ("include", "lib", "lib64")
+_KIND = re.compile(r"[\w-]+:")
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,12 @@ class Libraries:
                 return []
             flags += [name] if path is None else [str(path), _found_at_run(str(path.parent))]
         return [*dict.fromkeys(flags)]
+
+
+def unknown_kinds(search: Sequence[str]) -> list[str]:
+    """Lists the places of a search that have a prefix which is not known, as "wheel:acme" has."""
+    known = (PKG_CONFIG, WHEELS)
+    return [place for place in search if _KIND.match(place) and not place.startswith(known)]
 
 
 def _found_at_run(folder: str) -> str:
