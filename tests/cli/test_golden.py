@@ -48,6 +48,25 @@ def test_golden_inputs_may_be_given(tmp_path: Path):
     np.testing.assert_array_equal(golden.inputs["image"], image)
 
 
+@pytest.mark.parametrize(
+    ("arrays", "told"),
+    [
+        ({}, "expected a feed for input 'image', found none"),
+        ({"image": np.zeros((1, 8, 8), np.float32)}, "expected tensor<1x1x8x8xf32> for input"),
+    ],
+)
+@pytest.mark.parametrize("asked", [("compile", "--golden"), ("run", "--input")])
+def test_inputs_that_do_not_fit_are_told_before_the_work(
+    asked: tuple[str, str], arrays: dict, told: str, tmp_path: Path, capsys
+):
+    verb, option = asked
+    np.savez(tmp_path / "in.npz", **arrays)
+    assert main([verb, *MODEL, option, str(tmp_path / "in.npz")]) == 1
+    found = capsys.readouterr().err
+    assert f"error[B310]: {told}" in found
+    assert "partition" not in found
+
+
 def test_they_stay_where_a_package_is_copied_and_written_again(package: Path, tmp_path: Path):
     loaded = byocir.load(package)
     for each in (loaded, copy.deepcopy(loaded)):

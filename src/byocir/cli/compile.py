@@ -56,11 +56,12 @@ def run(options: argparse.Namespace) -> int:
     check_writable(path, options.report)
     if path.exists() and path.samefile(options.model):
         raise ByocirError("B112", "expected a file to write other than the model", where=str(path))
-    package = compile_with_steps(options, host=host_text(options))
+    given = options.golden if options.golden != Path() else None
+    package = compile_with_steps(options, host=host_text(options), inputs=given)
     if options.golden is not None:
         from byocir.cli.golden import add_golden
 
-        add_golden(options, package)
+        add_golden(options, package, given)
     package.save(path)
     write_report(package.report, options.report)
     print(summary(package.report))

@@ -18,15 +18,15 @@ from byocir.runtime.read_model import read_model
 from byocir.targets.hand_off_passes import is_handed_over, meaning_pipeline
 
 
-def add_golden(options: argparse.Namespace, package: Package) -> None:
-    """Gives a package inputs, drawn or read from the file that was asked for, and the outputs that
-    the evaluator computes from them in the model before any hand-off.
+def add_golden(options: argparse.Namespace, package: Package, inputs: Path | None) -> None:
+    """Gives a package inputs, drawn or read from a file, and the outputs that the evaluator
+    computes from them in the model before any hand-off.
     """
     module = read_model(options.model, shapes=read_shapes(options.shape), targets=options.target)
     if not is_handed_over(module):
         targets = [package.target(each.target_name.data) for each in package.targets]
         run_passes(module, load_context(), meaning_pipeline(module, targets))
-    feeds = read_feeds(options.golden if options.golden != Path() else None, package, 0)
+    feeds = read_feeds(inputs, package)
     package.golden = Golden(feeds, evaluate(module, feeds))
 
 

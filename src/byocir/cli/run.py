@@ -107,7 +107,8 @@ def _run_model(options: argparse.Namespace) -> int:
         if is_saved_module(options.model):
             refuse(options, "a module, which ONNX Runtime cannot read", ["verify"], VERIFY_INSTEAD)
         steps = StepTimer(5 if options.verify else 4)
-        package = compile_with_steps(options, steps, host=host_text(options))
+        host = host_text(options)
+        package = compile_with_steps(options, steps, host=host, inputs=options.input)
     feeds = read_feeds(options.input, package, options.seed)
     steps.begin("run")
     outputs = _outputs(package, feeds, options)

@@ -18,6 +18,7 @@ import byocir
 from byocir.cli.arguments import Shapes, read_shapes
 from byocir.cli.user_files import (
     make_folder,
+    read_inputs,
     read_json,
     write_text,
     write_weights,
@@ -28,10 +29,12 @@ from byocir.dialects.byoc import LEVELS
 from byocir.dialects.text import print_module
 from byocir.dialects.weights import SHARED, large_arrays
 from byocir.errors import ByocirError
+from byocir.evaluate.module import MAIN, Interpreter, bind
 from byocir.request import Request
 from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import PassRunner, with_care
 from byocir.runtime.host_ops import check_host_ops
+from byocir.runtime.module_members import module_types
 from byocir.runtime.package import Package
 from byocir.runtime.read_model import read_model
 from byocir.runtime.report import REFERENCE, Report
@@ -158,9 +161,15 @@ class Dump:
 
 
 def compile_with_steps(
-    options: argparse.Namespace, steps: StepTimer | None = None, *, host: str = REFERENCE
+    options: argparse.Namespace,
+    steps: StepTimer | None = None,
+    *,
+    host: str = REFERENCE,
+    inputs: Path | None = None,
 ) -> Package:
-    """Compiles as the options ask, printing each step; `host` runs what no target takes."""
+    """Compiles as the options ask, printing each step; `host` runs what no target takes. A file of
+    `inputs` that do not fit the model is refused when that is read: ByocirError B101, B111 or B310.
+    """
     steps = steps or StepTimer(3)
     dump = Dump(options.dump) if options.dump else None
     check = CheckEach() if options.check_each else None
@@ -179,6 +188,8 @@ def compile_with_steps(
             dump.stage("import", module)
         if check is not None:
             check.begin(module)
+        if inputs is not None:
+            bind(Interpreter(module).function(MAIN), read_inputs(inputs, module_types(module)[0]))
         steps.begin("partition")
         report = hand_over_as_asked(options, module, runner)
         if options.host_ops is not None:
