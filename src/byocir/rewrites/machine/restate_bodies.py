@@ -3,12 +3,21 @@
 A requantise multiplies in i64 and clamps to i8. Where the ends of all numbers on the way fit i32,
 the same steps in i32 give the same results, and conversions between are nothing. Where they do not
 fit, and the result is clamped, what is multiplied can be clamped before: as large as that, it gives
-the least or the greatest result.
+the least or the greatest result. There are several ways to do so, and a machine's costs choose:
+
+```
+clamp((x + b) * m >> 8, 0, 127)
+  →  (clamp(x, low, high) + b) * m >> 8                       between numbers for each channel
+  →  clamp((clamp(x, -9, 70) + b) * m >> 8, 0, 127)           between numbers for all
+  →  min(max(x + b, 0), high) * m >> 8                        behind the first step
+```
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Any, TypeGuard, cast
 
 import numpy as np
@@ -33,23 +42,40 @@ SHIFTS = (arith.ShLIOp, arith.ShRSIOp)
 CLAMPS = arith.MaxSIOp | arith.MinSIOp
 
 
-def restated(op: BlockOp, type_: Integer) -> Sequence[Operation] | str:
-    """Makes a block that computes the same in integers of a type: detached, behind the constants
-    that it reads. Says which of its numbers do not fit where that cannot be.
+@dataclass(frozen=True)
+class Clamping:
+    """Says where numbers are clamped that would not fit: behind so many of the steps that lead to
+    a clamp, and whether from below and from above by a number of each channel, or by one for all.
     """
-    block = Block(arg_types=[arg.type for arg in op.body.block.args])
-    restating = _Restating(op, type_, block)
-    try:
-        with emitting_to(block):
-            value = restating.emit(op.yielded[0]).to(op.yielded[0].type)
-            emit(YieldOp.create(operands=[value.value], location=op.location))
-    except _Unfit as unfit:
-        return unfit.reason
-    constants = [constant.result for constant, _ in restating.added]
-    maps = [*op.in_maps, *(map_ for _, map_ in restating.added), *op.out_maps]
-    pads = [*op.pad_values, *[None] * len(constants)]
-    made = op.like(ins=[*op.ins, *constants], maps=maps, pads=pads, body=Region(block))
-    return [*(constant for constant, _ in restating.added), made]
+
+    after: int
+    low: bool
+    high: bool
+
+
+def restated(op: BlockOp, type_: Integer) -> list[Sequence[Operation]] | str:
+    """Makes blocks that compute the same in integers of a type, one for each way to clamp:
+    detached, behind the constants that they read. Says which number does not fit where there are
+    none.
+    """
+    ends, bounds = scalar_ends(op), dict[tuple[SSAValue, int], Ends]()
+    found: dict[tuple[Clamping, ...], Sequence[Operation]] = {}
+    reasons = list[str]()
+    after = latest = 0
+    while after <= latest:
+        for low, high in product((True, False), repeat=2):
+            restating = _Restating(op, type_, ends, bounds, Clamping(after, low, high))
+            try:
+                restating.emit_body()
+                if tuple(restating.clamped) not in found:
+                    found[tuple(restating.clamped)] = restating.made()
+            except _Unfit as unfit:
+                reasons.append(unfit.reason)
+            latest = max(latest, restating.latest)
+            if not restating.clamped:
+                break
+        after += 1
+    return [*found.values()] or reasons[0]
 
 
 def is_signed(type_: Attribute | None) -> TypeGuard[Integer]:
@@ -72,12 +98,42 @@ _Step = tuple[type[Operation], SSAValue]
 
 
 class _Restating:
-    def __init__(self, op: BlockOp, type_: Integer, block: Block) -> None:
-        self._type, self._range, self._block = type_, integer_range(type_), block
-        self._rank, self._ends = len(op.extents), scalar_ends(op)
+    def __init__(
+        self,
+        op: BlockOp,
+        type_: Integer,
+        ends: Mapping[SSAValue, Ends],
+        bounds: dict[tuple[SSAValue, int], Ends],
+        clamping: Clamping,
+    ) -> None:
+        self._op, self._type, self._range = op, type_, integer_range(type_)
+        self._block = Block(arg_types=[arg.type for arg in op.body.block.args])
+        self._rank, self._ends = len(op.extents), ends
+        self._clamping, self._bounds = clamping, bounds
         self._made: dict[SSAValue, Emitted] = {}
-        self.added: list[tuple[ConstantOp, AffineMap]] = []
+        self._added: list[tuple[ConstantOp, AffineMap]] = []
         """Constants that the block reads behind its inputs, each with its index."""
+        self.clamped: list[Clamping] = []
+        """The clamps that were put before steps."""
+        self.latest = 0
+        """The most steps of one clamp behind which numbers may be clamped."""
+
+    def emit_body(self) -> None:
+        """Emits the body of the block. Raises _Unfit."""
+        result = self._op.yielded[0]
+        with emitting_to(self._block):
+            value = self.emit(result).to(result.type)
+            emit(YieldOp.create(operands=[value.value], location=self._op.location))
+
+    def made(self) -> Sequence[Operation]:
+        """Makes the block of the body, behind the constants that it reads."""
+        op = self._op
+        constants = [constant.result for constant, _ in self._added]
+        maps = [*op.in_maps, *(map_ for _, map_ in self._added), *op.out_maps]
+        pads = [*op.pad_values, *[None] * len(constants)]
+        body = Region(self._block)
+        made = op.like(ins=[*op.ins, *constants], maps=maps, pads=pads, body=body)
+        return [*(constant for constant, _ in self._added), made]
 
     def emit(self, value: SSAValue) -> Emitted:
         """Emits a number of the body in the type. Raises _Unfit."""
@@ -172,42 +228,46 @@ class _Restating:
             return self._clamp_before(value, bounds)
 
     def _clamp_before(self, value: SSAValue, bounds: Interval) -> Emitted:
-        """Clamps the number from which monotone steps lead to a value, so that all of them fit the
-        type: between two numbers or, where these do not suffice, two for each channel.
+        """Clamps a number on the way to a value, so that all monotone steps that follow fit the
+        type, and the value itself where that does not suffice.
         """
         steps, root = self._steps(value)
-        first = self.emit(root)
-        found = _preimage(self._function(steps), self._ends[root].interval, bounds)
-        one = Ends.of(found.interval, self._rank)
-        misfit = _Unfit("")
-        for before in [one, found]:
-            try:
-                return self._through(steps, root, first, before, bounds)
-            except _Unfit as unfit:
-                misfit = unfit
-        raise misfit
-
-    def _through(
-        self, steps: Sequence[_Step], root: SSAValue, first: Emitted, before: Ends, bounds: Interval
-    ) -> Emitted:
-        """Clamps a number before steps and, where that does not suffice, behind them, too."""
-        ends = self._ends[root].clamped(before)
-        reached = [ends := ends.corners(self._ends[y], EXACT[kind]) for kind, y in steps]
-        for (kind, _), found in zip(steps, reached, strict=True):
-            if not found.within(self._range):
-                raise self._unfit_step(kind, found)
-        y = self._between(first, self._ends[root], before)
-        for kind, operand in steps:
-            y = self._applied(kind, y, operand)
+        self.latest = max(self.latest, len(steps) - 1)
+        after = max(min(self._clamping.after, len(steps) - 1), 0)
+        y, ends = self.emit(root), self._ends[root]
+        for step in steps[:after]:
+            y, ends = self._stepped(y, ends, step)
+        if (value, after) not in self._bounds:
+            function = self._function(steps[after:])
+            self._bounds[value, after] = _preimage(function, ends.interval, bounds)
+        low, high = self._bounds[value, after]
+        one = Ends.of(Interval(int(low.min()), int(high.max())), self._rank)
+        low = low if self._clamping.low else one.low
+        high = high if self._clamping.high else one.high
+        self.clamped.append(Clamping(after, low.size > 1, high.size > 1))
+        y, ends = self._between(y, ends, Ends(low, high)), ends.clamped(Ends(low, high))
+        for step in steps[after:]:
+            y, ends = self._stepped(y, ends, step)
         return _within(y, ends, bounds)
 
+    def _stepped(self, x: Emitted, ends: Ends, step: _Step) -> tuple[Emitted, Ends]:
+        """Emits a step on a number that has these ends; gives its result with its ends."""
+        kind, operand = step
+        found = ends.corners(self._ends[operand], EXACT[kind])
+        if not found.within(self._range):
+            raise self._unfit_step(kind, found)
+        return self._applied(kind, x, operand), found
+
     def _between(self, value: Emitted, ends: Ends, bounds: Ends) -> Emitted:
-        """Emits a number clamped between two numbers, or two arrays of them."""
-        if bounds.low.size == bounds.high.size == 1:
-            return _within(value, ends, bounds.interval)
+        """Emits a number clamped between two numbers, or arrays of them, without clamps that cannot
+        act.
+        """
         if bool((ends.low < bounds.low).any()):
-            value = value.max(self._array(bounds.low))
-        return value.min(self._array(bounds.high)) if (ends.high > bounds.high).any() else value
+            value = value.max(self._bound(bounds.low))
+        return value.min(self._bound(bounds.high)) if (ends.high > bounds.high).any() else value
+
+    def _bound(self, values: np.ndarray) -> Emitted | int:
+        return self._array(values) if values.size > 1 else int(values.item())
 
     def _array(self, values: np.ndarray) -> Emitted:
         """Makes numbers of the type, one for each channel, another input of the block."""
@@ -215,7 +275,7 @@ class _Restating:
         shape = [values.shape[i] for i in dims]
         map_ = AffineMap(self._rank, 0, tuple(map(AffineExpr.dimension, dims)))
         array = np.clip(values, *self._range).astype(dtype_of(self._type)).reshape(shape)
-        self.added.append((ConstantOp.of(Array.of(array)), map_))
+        self._added.append((ConstantOp.of(Array.of(array)), map_))
         return Emitted(self._block.insert_arg(self._type, len(self._block.args) - 1))
 
     def _unfit_step(self, kind: type[Operation], ends: Ends) -> _Unfit:

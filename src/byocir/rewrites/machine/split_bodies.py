@@ -78,7 +78,7 @@ def _may_be_split(machine: Machine, op: BlockOp) -> bool:
 
 class _Ways:
     """Makes the forms in which a block may be split: as it is, with numbers in its body, and
-    restated in each type of integers that a memory holds.
+    restated in each type of integers that a memory holds, in each way to clamp.
     """
 
     def __init__(self, machine: Machine, op: BlockOp) -> None:
@@ -110,10 +110,11 @@ class _Ways:
         elements = dict.fromkeys(memory.element for memory in self._machine.memories)
         types = [each for each in elements if is_signed(each)]
         for type_ in sorted(types, key=width_of, reverse=True):
-            made = restated(self._first, type_)
-            if isinstance(made, str):
-                self.reasons.append(made)
-            else:
+            found = restated(self._first, type_)
+            if isinstance(found, str):
+                self.reasons.append(found)
+                continue
+            for made in found:
                 self._forms.add_ops(made)
                 block = made[-1]
                 assert isinstance(block, BlockOp)
