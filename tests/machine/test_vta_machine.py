@@ -66,3 +66,12 @@ def test_layers_whose_bytes_pass_through_main_memory_are_regions_of_their_own() 
 def test_the_digits_net_runs_with_what_has_whole_blocks_of_channels() -> None:
     path = Path(EXAMPLE).parent / "digits" / "digits_int8.onnx"
     expect_equal(byocir.import_onnx(str(path), shapes={"image": (1, 1, 8, 8)}), 5)
+
+
+def test_loads_of_the_next_tile_run_beside_what_the_compute_unit_loads_itself() -> None:
+    """Between two tiles' products it loads factors: that holds back no load of another unit."""
+    net = Net((1, 256, 7, 7), per_channel=False)
+    model = net.of(net.conv(net.value, (256, 256), 3), (1, 256, 7, 7))
+    package = byocir.compile(byocir.import_onnx(model), targets=[EXAMPLE], levels=("tensor",))
+    (profile,) = package.profile()
+    assert profile.units["compute"]["order"] * 30 < profile.cycles

@@ -2,7 +2,8 @@
 
 Does: moves the loads of each step so many steps forward as the memories have room for, so that they
 run while units work on what came before. Their calls are issued by turns with those of that work:
-neither fills the queues in front of the other.
+neither fills the queues in front of the other. What a unit that computes loads itself stays where
+it is, as part of the work.
 
 Requires: functions whose ops are instructions, as `select-instructions` leaves them.
 
@@ -46,7 +47,7 @@ def overlap(machine: Machine, body: Block) -> None:
     """Moves the loads of a body forward."""
     if isinstance(machine.ordered, InOrder):
         return
-    steps = steps_of(ops_in(machine, body))
+    steps = steps_of(ops_in(machine, body), apart=True)
     earliest = _earliest(steps)
     for depth in range(min(MOST, len(steps) - 1), 0, -1):
         order = _Order(steps, earliest, depth).calls()

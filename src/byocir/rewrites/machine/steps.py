@@ -31,18 +31,36 @@ def is_load(call: Calls, brought: Collection[SSAValue]) -> bool:
     return all(place.memory.is_main or place.buffer in brought for place in inputs)
 
 
-def steps_of(calls: Sequence[Calls]) -> list[Step]:
-    """Groups the calls of a program into steps, in order."""
-    steps, brought = [Step()], set[SSAValue]()
+def steps_of(calls: Sequence[Calls], *, apart: bool = False) -> list[Step]:
+    """Groups the calls of a program into steps, in order. With `apart` only calls of units that
+    compute nothing are loads: they alone can run beside the work.
+    """
+    steps, loads = [Step()], _loads_of(calls)
+    computing = {call.unit for call in calls if apart and call not in loads and _computes(call)}
     for call in calls:
-        if not is_load(call, brought):
+        if call not in loads or call.unit in computing:
             steps[-1].work.append(call)
             continue
         if steps[-1].work:
             steps.append(Step())
         steps[-1].loads.append(call)
-        brought.add(call.result.buffer)
     return steps
+
+
+def _loads_of(calls: Sequence[Calls]) -> set[Calls]:
+    """Finds the calls that move something in from main memory, directly or by way of others."""
+    found, brought = set[Calls](), set[SSAValue]()
+    for call in calls:
+        if is_load(call, brought):
+            found.add(call)
+            brought.add(call.result.buffer)
+    return found
+
+
+def _computes(call: Calls) -> bool:
+    """Tells whether a call does more than to move, all of it in the machine's memories."""
+    outside = any(place.memory.is_main for place in call.places.values())
+    return call.instruction.moves is None and not outside
 
 
 def depend(first: Calls, second: Calls) -> bool:
