@@ -265,9 +265,9 @@ class TileCosts:
     def cycles(
         self, whole: Whole, orders: Sequence[Shape], chosen: tuple[Ints, ...]
     ) -> Iterator[Floats]:
-        """Yields the cycles of chosen sizes for each order of the loops over tiles: those of the
-        busiest unit, plus those of other units for the first tile, and for what cannot begin before
-        it is whole, as when all results leave.
+        """Yields the cycles of chosen sizes for each order of the loops over tiles: the most that a
+        unit takes, with those of other units for the first tile, or what it takes to do one after
+        the other what cannot begin before it is whole, as when all results leave.
         """
         once, fixed = dict[str, Floats](), dict[str, Floats]()
 
@@ -290,7 +290,7 @@ class TileCosts:
                     add(fixed, unit, cycles * at(self.tiles, chosen))
             if each is not None:
                 moving.append((each, is_whole, found))
-        doubled = at(self.has_room(whole, doubled=True), chosen)
+        doubled, first = at(self.has_room(whole, doubled=True), chosen), sum(once.values(), _NONE)
         counts = {own: at(self.count(*own), chosen) for own in self.sizes}
         for order in orders:
             busy = dict(fixed)
@@ -300,9 +300,9 @@ class TileCosts:
                 for unit, cycles in found.items():
                     add(busy, unit, cycles * times)
             total, longest = sum(busy.values(), _NONE), reduce(np.maximum, busy.values())
-            first = sum(once.values(), _NONE) - reduce(np.maximum, once.values())
+            ended = reduce(np.maximum, (n + first - once[unit] for unit, n in busy.items()))
             waits = (total - longest) * HINDRANCE
-            yield np.where(doubled, np.maximum(longest + first + waits, alone), total)
+            yield np.where(doubled, np.maximum(ended + waits, alone), total)
 
 
 _NONE: Floats = np.zeros(())
