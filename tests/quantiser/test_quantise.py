@@ -182,6 +182,23 @@ def test_the_command_writes_the_model_and_prints_a_table(
     assert "B210" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["HardSwish", "Relu"])
+def test_operators_that_become_others_are_told(name: str, tmp_path: Path, capsys):
+    model = net("n")
+    model.graph.node.append(helper.make_node(name, ["y"], ["z"], name="activation"))
+    model.graph.output[0].name = "z"
+    onnx.save(model, tmp_path / "net.onnx")
+    np.savez(tmp_path / "x.npz", x=np.ones((4, 6), np.float32))
+    files = [str(tmp_path / file) for file in ("net.onnx", "x.npz", "q.onnx")]
+    assert main(["quantise", files[0], "--data", files[1], "-o", files[2]]) == 0
+    kinds = [
+        node.op_type for node in onnx.load(files[2]).graph.node if "Linear" not in node.op_type
+    ]
+    assert kinds[1:] == (["HardSigmoid", "Mul"] if name == "HardSwish" else ["Relu"])
+    told = "note: ONNX Runtime writes 1 HardSwish with HardSigmoid, Mul, and what lies between"
+    assert (told in capsys.readouterr().out) == (name == "HardSwish")
+
+
 def test_arrays_that_are_not_wanted_are_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -71,6 +71,8 @@ def run(options: argparse.Namespace) -> int:
             tell=status.update,
         )
     written = write_model(path, made.model)
+    for note in made.notes:
+        print(f"note: {note}")
     print(table(made, options.target))
     print(f"wrote {', '.join(map(str, written))}")
     return OK

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -57,6 +58,8 @@ class Quantised:
     float_accuracy: Accuracy
     samples: int
     """Samples that were compared."""
+    notes: Sequence[str] = ()
+    """What a user should know of the model beside that."""
 
 
 def quantise(
@@ -108,6 +111,7 @@ def quantise(
             compared(before, meant, found_labels),
             compared(meant, meant, found_labels),
             all_samples.count,
+            _notes(given, prepared),
         )
 
 
@@ -155,6 +159,24 @@ def _in_opset_of_quantiser(model: Path) -> Path | onnx.ModelProto:
         o for o in proto.opset_import if o.domain in ("", "ai.onnx") and o.version < LEAST_OPSET
     ]
     return version_converter.convert_version(proto, LEAST_OPSET) if older else model
+
+
+def _notes(given: onnx.ModelProto, prepared: onnx.ModelProto) -> list[str]:
+    """Says which operators of a model the quantiser writes as others: ONNX defines them so, and
+    ONNX Runtime has nothing else that computes them.
+    """
+    before, after = (Counter(n.op_type for n in m.graph.node) for m in (given, prepared))
+    parts = ", ".join(sorted(after - before))
+    gone = {kind: count for kind, count in (before - after).items() if parts and _has_body(kind)}
+    return [
+        f"ONNX Runtime writes {count} {kind} with {parts}, and what lies between is quantised, too"
+        for kind, count in sorted(gone.items())
+    ]
+
+
+def _has_body(kind: str) -> bool:
+    schema: Any = onnx.defs.get_schema(kind) if onnx.defs.has(kind) else None
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
 def _as_wanted(
