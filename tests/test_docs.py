@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from qdq_models import small_net
 from xdsl.dialects.builtin import ModuleOp
 
 import byocir
@@ -25,6 +26,7 @@ from byocir.rewrites.byoc.count_work import MatchedOps
 from byocir.rewrites.registry import PASSES
 from byocir.runtime.export import export_project
 from byocir.runtime.report_text import explain
+from byocir.tuning.sweep import settings_of
 from byocir.vta_sim import HAZARDS, assemble, sanitize
 
 ROOT = Path(__file__).parents[1]
@@ -93,6 +95,12 @@ def test_commands_in_pages_are_commands():
     parser = build_parser()
     for words in verbs:
         parser.parse_args(words)
+
+
+def test_the_readmes_machines_can_all_be_compiled_for():
+    (words,) = (words for words in commands() if words[:3] == ["byocir", "sweep", "model.onnx"])
+    vary = settings_of(build_parser().parse_args(words[1:]).vary)
+    assert [point.refusal for point in byocir.sweep(small_net(), vary)] == ["", ""]
 
 
 @pytest.mark.usefixtures("in_root")
