@@ -31,7 +31,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--code",
         action="store_true",
-        help="make the code, too, and tell what that adds: what passes note, padding, cycles, and "
+        help="make the code, too, and tell what that adds: what passes note, padding, cycles, "
+        "bytes that cross in another form than the model's, and "
         "with --host c its memory and what it calls back (packages have it)",
     )
     add_host(parser)

@@ -3,7 +3,7 @@
 // The host gathers 2x2 windows of two channels, zeros around them, and VTA sums over eight.
 // CHECK-LABEL: func.func @main(%x: tensor<1x2x4x4xi8>)
 // CHECK:         %[[W:.*]] = tir.block [d0: 1, d1: 8, d2: 5, d3: 5] ins(%x[d0, d1 floordiv 4, d2 + (d1 floordiv 2) mod 2 - 1, d3 + d1 mod 2 - 1] pad 7 : i8 : tensor<1x2x4x4xi8>)
-// CHECK:         byoc.call @vta_0(%[[W]]) {notes = ["the host gathers the windows of input 0 as channels: 1x2x4x4 becomes 1x8x5x5"]} : (tensor<1x8x5x5xi8>) -> tensor<1x1x5x5xi32>
+// CHECK:         byoc.call @vta_0(%[[W]]) {notes = ["the host gathers the windows of input 0 as channels: 1x2x4x4 becomes 1x8x5x5, 168 bytes more cross"]} : (tensor<1x8x5x5xi8>) -> tensor<1x1x5x5xi32>
 func.func @main(%x: tensor<1x2x4x4xi8>) -> tensor<1x1x5x5xi32> {
   %y = byoc.call @vta_0(%x) : (tensor<1x2x4x4xi8>) -> tensor<1x1x5x5xi32>
   func.return %y : tensor<1x1x5x5xi32>

@@ -33,7 +33,7 @@ from byocir.dialects.array import Array
 from byocir.dialects.byoc import CallOp, CompositeOp
 from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.moves import axes, moved
-from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
+from byocir.dialects.types import Shape, element_type_of, nbytes, shape_of, tensor
 from byocir.dialects.uses import set_operand
 from byocir.dialects.vta_config import config_of
 from byocir.lowering.tir_to_vta.composites import composites_of, number_around, vta_functions
@@ -85,7 +85,8 @@ class _Windows:
         set_operand(call, self.number, gathered)
         before, after = ("x".join(map(str, shape_of(v.type))) for v in (image, gathered))
         windows = f"the host gathers the windows of input {self.number} as channels"
-        call.add_note(f"{windows}: {before} becomes {after}")
+        more = nbytes(gathered.type) - nbytes(image.type)
+        call.add_note(f"{windows}: {before} becomes {after}, {more:,} bytes more cross")
         if call.handed_off is not None:
             call.handed_off = call.handed_off.with_input(self.number, gathered.type)
 
