@@ -307,6 +307,16 @@ def test_heavy_nodes_on_the_host_are_named_never_silent():
     assert summary(found).splitlines()[0] == f"note: {found.notes[0]}"
 
 
+def test_as_many_nodes_are_named_as_a_note_has_room_for():
+    text = """<ir_version: 9, opset_import: ["" : 17]> net (float[4, 4] x) => (float[4, 4] y) {
+        [a] p = MatMul(x, x) [b] q = MatMul(p, x) [c] r = MatMul(q, x) [d] s = MatMul(r, x)
+        [e] y = MatMul(s, x)
+    }"""
+    found = byocir.partition(byocir.import_onnx(onnx.parser.parse_model(text)), [Convolutions()])
+    told = "stay on the host: a (64), b (64), c (64) and 2 more; `explain` says why"
+    assert found.notes == [f"100.0 % of the multiply-accumulates {told}"]
+
+
 def competing(*costs: dict[str, float]) -> list[str]:
     """Notes of a compilation for energy with two targets that take products."""
 

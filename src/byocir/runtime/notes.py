@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from byocir.dialects.decisions import RuleResult
     from byocir.runtime.report import Report
 
+NAMED = 3
+"""The nodes that a note names at most."""
 _BRANCH = re.compile(r"/(then|else)_branch/")
 """The part of a node's name that says that it is in a graph of an If."""
 
@@ -60,6 +62,12 @@ def notes_of_calls(calls: Iterable[CallOp]) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
+def _some(texts: Sequence[str]) -> str:
+    """Lists the first of some texts, and how many more there are."""
+    more = f" and {len(texts) - NAMED:,} more" if len(texts) > NAMED else ""
+    return ", ".join(texts[:NAMED]) + more
+
+
 def _branches(report: Report) -> list[str]:
     """Notes that both graphs of an If are counted where both have work, though a run takes only
     one.
@@ -72,8 +80,7 @@ def _branches(report: Report) -> list[str]:
     if not both:
         return []
     return [
-        f"multiply-accumulates are those of both branches of {', '.join(both[:3])}"
-        f"{', …' if len(both) > 3 else ''}: a run takes one of them"
+        f"multiply-accumulates are those of both branches of {_some(both)}: a run takes one of them"
     ]
 
 
@@ -127,8 +134,9 @@ def _shares(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> 
         missing = _QUANTISED_OTHERWISE if quantised else _FLOAT + report.targets[0]
         return [f"nothing was offloaded to {', '.join(report.targets)}: {missing}"]
     host = set(report.host)
-    heaviest = sorted((n for n in report.nodes if n.name in host), key=lambda n: -n.macs)
-    named = ", ".join(f"{node.name} ({node.macs:,})" for node in heaviest[:3] if node.macs)
+    macs = {node.name: node.macs for node in report.nodes if node.macs and node.name in host}
+    heaviest = sorted((macs | report.host_macs).items(), key=lambda each: -each[1])
+    named = _some([f"{name} ({count:,})" for name, count in heaviest])
     return [
         f"{share:.1f} % of the multiply-accumulates stay on the host: {named}; `explain` says why"
     ]
@@ -173,14 +181,11 @@ def _kept_in_float(report: Report, module: ModuleOp) -> list[str]:
     notes: list[str] = []
     for cause, kept in found.items():
         macs = sum(node.macs for node, _ in kept)
-        named = ", ".join(
-            node.name + (f" has {rule.seen}" if rule else "") for node, rule in kept[:3]
-        )
-        more = f" and {len(kept) - 3} more" if kept[3:] else ""
+        named = _some([node.name + (f" has {rule.seen}" if rule else "") for node, rule in kept])
         fix = next((rule.fix for _, rule in kept if rule is not None), _NOT_QUANTISED)
         notes.append(
             f"{macs:,} multiply-accumulates stay in float because of their quantisation ({cause}): "
-            f"{named}{more}{f'; {fix}' if fix else ''}"
+            f"{named}{f'; {fix}' if fix else ''}"
         )
     return notes
 
@@ -207,10 +212,9 @@ def _unknown(report: Report) -> list[str]:
     left = [name for name in report.unknown_macs if name in host]
     if not report.targets or not left:
         return []
-    more = f" and {len(left) - 3} more" if len(left) > 3 else ""
     return [
         "how much these operators on the host multiply and accumulate is not known, for they stay "
-        f"ONNX operators: {', '.join(left[:3])}{more}; `explain` says why"
+        f"ONNX operators: {_some(left)}; `explain` says why"
     ]
 
 
@@ -236,7 +240,5 @@ def _uncompared(report: Report, module: ModuleOp) -> list[str]:
             "pattern takes"
         ]
     return [
-        f"{reason}: {', '.join(nodes[:3])}{f' and {len(nodes) - 3} more' if nodes[3:] else ''}"
-        for reason, nodes in told.items()
-        if reason.endswith(BY_ORDER)
+        f"{reason}: {_some(nodes)}" for reason, nodes in told.items() if reason.endswith(BY_ORDER)
     ]

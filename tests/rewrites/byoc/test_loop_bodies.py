@@ -214,6 +214,7 @@ def test_what_the_host_keeps_of_a_node_is_counted_per_turn():
         report = partition(byocir.import_onnx(recurrent()), [toy("npu", some)()])
         assert report.macs == {"npu": taken, "host": of_inputs + of_states - taken}
         assert report.host_macs == {"cell": report.macs["host"]}
+        assert f"stay on the host: cell ({report.macs['host']:,}); `explain`" in report.notes[0]
         assert f"npu MACs{taken:>34,}" in summary(report)
         assert byocir.Report.from_dict(report.to_dict()) == report
 
