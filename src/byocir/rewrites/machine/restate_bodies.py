@@ -54,12 +54,12 @@ class Clamping:
 
 
 def restated(op: BlockOp, type_: Integer) -> list[Sequence[Operation]] | str:
-    """Makes blocks that compute the same in integers of a type, one for each way to clamp:
-    detached, behind the constants that they read. Says which number does not fit where there are
-    none.
+    """Makes blocks that compute the same in integers of a type, one for each way to clamp that may
+    be the best, as no other has fewer steps and as few arrays: detached, behind the constants that
+    they read. Says which number does not fit where there are none.
     """
     ends, bounds = scalar_ends(op), dict[tuple[SSAValue, int], Ends]()
-    found: dict[tuple[Clamping, ...], Sequence[Operation]] = {}
+    found: dict[tuple[int, int], _Restating] = {}
     reasons = list[str]()
     after = latest = 0
     while after <= latest:
@@ -67,15 +67,19 @@ def restated(op: BlockOp, type_: Integer) -> list[Sequence[Operation]] | str:
             restating = _Restating(op, type_, ends, bounds, Clamping(after, low, high))
             try:
                 restating.emit_body()
-                if tuple(restating.clamped) not in found:
-                    found[tuple(restating.clamped)] = restating.made()
+                found.setdefault(restating.size, restating)
             except _Unfit as unfit:
                 reasons.append(unfit.reason)
             latest = max(latest, restating.latest)
-            if not restating.clamped:
+            if not restating.has_clamped:
                 break
         after += 1
-    return [*found.values()] or reasons[0]
+    best = (size for size in found if not any(_less(other, size) for other in found))
+    return [found[size].made() for size in best] or reasons[0]
+
+
+def _less(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one != other and one[0] <= other[0] and one[1] <= other[1]
 
 
 def is_signed(type_: Attribute | None) -> TypeGuard[Integer]:
@@ -113,8 +117,8 @@ class _Restating:
         self._made: dict[SSAValue, Emitted] = {}
         self._added: list[tuple[ConstantOp, AffineMap]] = []
         """Constants that the block reads behind its inputs, each with its index."""
-        self.clamped: list[Clamping] = []
-        """The clamps that were put before steps."""
+        self.has_clamped = False
+        """Tells whether numbers were clamped before steps."""
         self.latest = 0
         """The most steps of one clamp behind which numbers may be clamped."""
 
@@ -124,6 +128,11 @@ class _Restating:
         with emitting_to(self._block):
             value = self.emit(result).to(result.type)
             emit(YieldOp.create(operands=[value.value], location=self._op.location))
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The number of steps of the body, and of arrays that it reads behind its inputs."""
+        return sum(type(op) in NAMES for op in self._block.ops), len(self._added)
 
     def made(self) -> Sequence[Operation]:
         """Makes the block of the body, behind the constants that it reads."""
@@ -244,7 +253,7 @@ class _Restating:
         one = Ends.of(Interval(int(low.min()), int(high.max())), self._rank)
         low = low if self._clamping.low else one.low
         high = high if self._clamping.high else one.high
-        self.clamped.append(Clamping(after, low.size > 1, high.size > 1))
+        self.has_clamped = True
         y, ends = self._between(y, ends, Ends(low, high)), ends.clamped(Ends(low, high))
         for step in steps[after:]:
             y, ends = self._stepped(y, ends, step)
