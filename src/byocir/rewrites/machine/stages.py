@@ -5,6 +5,7 @@ each, and what brings the last result back to main memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -192,6 +193,7 @@ class Chain:
         self.machine = machine
         self.stages = stages_of(machine, blocks)
         self.last = self.stages[-1]
+        self._known: dict[tuple[int, frozenset[int], int], bool] = {}
 
     @cached_property
     def starts(self) -> set[int]:
@@ -223,10 +225,16 @@ class Chain:
         outer = [is_made or self.depends(each.stage, used, i) for i in order]
         return [*outer, *(i in used and not is_whole for i in stage.reductions)]
 
-    def depends(self, s: int, used: set[int], i: int) -> bool:
+    def depends(self, s: int, used: AbstractSet[int], i: int) -> bool:
         """Tells whether iterators of a stage begin elsewhere for another tile of an iterator of the
         last block.
         """
+        key = s, frozenset(used), i
+        if key not in self._known:
+            self._known[key] = self._depends(s, used, i)
+        return self._known[key]
+
+    def _depends(self, s: int, used: AbstractSet[int], i: int) -> bool:
         if s == len(self.stages) - 1:
             return i in used
         stage = self.stages[s]
