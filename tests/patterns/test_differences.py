@@ -51,6 +51,12 @@ def test_conversions_shifts_and_open_numbers():
     assert found == "v.to(i32).to(i8)"
 
 
+def test_a_body_of_any_number_of_inputs():
+    pattern = block("*i", X["*i"], lambda acc, *xs: xs[0].min(0.0))
+    reason = attempt(elementwise(lambda acc, x: x.max(0.0)), pattern).reason
+    assert reason == "expected body xs0.min(0.0), found xs0.max(0.0)"
+
+
 def test_a_long_body_is_cut():
     def long(acc: Any, x: Any) -> Any:
         for _ in range(30):

@@ -5,6 +5,7 @@ from byocir.patterns import (
     Composite,
     block,
     constant,
+    either,
     op,
     optional,
     optional_operand,
@@ -34,7 +35,16 @@ def test_a_pattern_that_is_used_twice_is_written_once():
 def test_blocks_and_checkers():
     a, b = wildcard("a"), constant("b")
     product = block("*m n | k", a["*m k"], b["n k"], lambda acc, x, y: acc + x * y)
-    assert pattern_lines(product) == ["%0 = block [*m n | k] reads a[*m k], constant b[n k]"]
+    reads = "a[*m k] as x, constant b[n k] as y"
+    assert pattern_lines(product) == [
+        f"%0 = block [*m n | k] reads {reads}, computes acc + (x * y)"
+    ]
+
+    named = block("*i", a["*i"], b["*i"], lambda acc, *xs: xs[0] + xs[1])
+    assert pattern_lines(named) == [
+        "%0 = block [*i] reads a[*i] as xs0, constant b[*i] as xs1, computes xs0 + xs1"
+    ]
+    assert pattern_lines(block("*i", lambda acc: 0.0)) == ["%0 = block [*i] computes 0.0"]
 
     @supports("graph.relu")
     def relu(m):
@@ -46,6 +56,21 @@ def test_blocks_and_checkers():
         "# What npu takes\n\nIn order of priority; the first that fits is taken.\n\n"
         "## npu.relu\n\nAt the graph level.\n\n```\nop = graph.relu(…)\n```\n\n"
         "- There is one. Really.\n"
+    )
+
+
+def test_long_alternatives_are_on_lines_of_their_own():
+    def clamped(value, low, high):
+        return block("*i", value["*i"], lambda acc, x: x.max(low).min(high))
+
+    pattern = op("graph.add", wildcard("a"), wildcard("b")) @ "sum"
+    one = either(clamped(pattern, 0, 6), clamped(pattern, -1, 1), pattern)
+    assert (
+        "\n".join(pattern_lines(one))
+        == """sum = graph.add(a, b)
+%0 = block [*i] reads sum[*i] as x, computes x.max(0).min(6)
+   | block [*i] reads sum[*i] as x, computes x.max(-1).min(1)
+   | sum"""
     )
 
 

@@ -32,7 +32,7 @@ _UNARY: dict[type[Operation], str] = {op: name for name, op in UNARY_FLOAT.items
 
 def body_differs(op: tir.BlockOp, body: Callable[..., Any]) -> str:
     """Words the reason that a block computes something else, and says what."""
-    (acc, *inputs), expected = body_text(body)
+    (acc, *inputs), expected = body_text(body, len(op.ins))
     found = _value(op.yielded[0], [*inputs, acc], {})
     return f"expected body {_short(expected)}, found {_short(found)}"
 
@@ -58,9 +58,14 @@ def _index(map_: AffineMap, names: Sequence[str]) -> str:
     return f"[{', '.join(format_expr(expr, names) for expr in map_.results)}]"
 
 
+def opened(text: str) -> str:
+    """Drops outer parentheses of a text."""
+    return text[1:-1] if _is_enclosed(text) else text
+
+
 def _short(text: str) -> str:
     """Drops outer parentheses of a text, and cuts it where it is long."""
-    text = text[1:-1] if _is_enclosed(text) else text
+    text = opened(text)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 

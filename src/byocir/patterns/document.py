@@ -8,7 +8,11 @@ conv = graph.conv(x: i8, constant w: i8, [constant b])
 ```
 
 `[…]` is an operand that may be missing, `|` separates alternatives in the order in which they are
-tried. A block shows its iterators and how it reads; what it computes is told by its name.
+tried. A block shows its iterators, how it reads, and what its body makes of that:
+
+```
+%0 = block [m n | k] reads a[m k] as x, constant b[n k] as y, computes acc + (x * y)
+```
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from collections.abc import Iterable
 
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.composite import Composite
+from byocir.patterns.differences import opened
 from byocir.patterns.nodes import (
     AlternativesPattern,
     AnyOperandsPattern,
@@ -26,7 +31,11 @@ from byocir.patterns.nodes import (
     WildcardPattern,
     wanted,
 )
+from byocir.patterns.scalars import body_text
 from byocir.patterns.structure import ParallelPattern, PathPattern, ResultPattern
+
+WIDTH = 100
+"""The letters of alternatives up to which they share a line."""
 
 
 def document(target: str, composites: Iterable[Composite]) -> str:
@@ -79,18 +88,22 @@ class _Writer:
     def _text(self, pattern: Pattern) -> str:
         """Writes what a pattern matches, with its operands by their names."""
         if isinstance(pattern, AlternativesPattern):
-            return " | ".join(self._alternative(each) for each in pattern.alternatives)
+            texts = [self._alternative(each) for each in pattern.alternatives]
+            fits = sum(map(len, texts)) <= WIDTH
+            return (" | " if fits else "\n   | ").join(texts)
         if isinstance(pattern, OpPattern):
             names = [self.name(operand) for operand in pattern.operands]
             shown = [f"[{n}]" if i >= pattern.required else n for i, n in enumerate(names)]
             attrs = ", ".join(f"{name} = {wanted(value)}" for name, value in pattern.attrs.items())
             return f"{pattern.name}({', '.join(shown)})" + (f" {{{attrs}}}" if attrs else "")
         if isinstance(pattern, BlockPattern):
+            (_, *inputs), body = body_text(pattern.body, len(pattern.reads))
             reads = [
-                self.name(read.pattern) + ("" if read.whole else f"[{read.index}]")
-                for read in pattern.reads
+                f"{self.name(read.pattern)}{'' if read.whole else f'[{read.index}]'} as {name}, "
+                for read, name in zip(pattern.reads, inputs, strict=True)
             ]
-            return f"block [{pattern.iterators}] reads {', '.join(reads)}"
+            what = f"reads {''.join(reads)}" if reads else ""
+            return f"block [{pattern.iterators}] {what}computes {opened(body)}"
         if isinstance(pattern, AnyOperandsPattern):
             return f"{pattern.name}(…)"
         if isinstance(pattern, ResultPattern):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from inspect import signature
+from inspect import Parameter, signature
 from numbers import Real
 from typing import Any, NamedTuple, cast
 
@@ -156,9 +156,15 @@ def binary_text(name: str, lhs: str, rhs: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def body_text(body: Callable[..., Any]) -> tuple[list[str], str]:
-    """Gives the names of a body's parameters, and the text of what it computes of them."""
-    names, block = list(signature(body).parameters), Block()
+def body_text(body: Callable[..., Any], inputs: int) -> tuple[list[str], str]:
+    """Gives the names of a body's parameters, and the text of what it computes of them: of the
+    result so far and of so many inputs, which `*xs` names `xs0`, `xs1`.
+    """
+    names, block = list[str](), Block()
+    for name, parameter in signature(body).parameters.items():
+        is_rest = parameter.kind is Parameter.VAR_POSITIONAL
+        names += [f"{name}{i}" for i in range(inputs + 1 - len(names))] if is_rest else [name]
+    names = names[: inputs + 1]
     return names, str(_computed(body, *(_Argument(block, i, n) for i, n in enumerate(names))))
 
 
