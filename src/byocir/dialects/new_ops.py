@@ -37,21 +37,36 @@ def new_op(
 ) -> OpT:
     """Makes the op that xDSL makes by `kind.create` of the same arguments."""
     op = kind.__new__(kind)
+    begin_op(op, operands, result_types, properties, location, regions)
+    op.attributes = dict(attributes)
+    if successors:
+        op.successors = successors
+    return op
+
+
+def begin_op(
+    op: Operation,
+    operands: Iterable[SSAValue],
+    result_types: Iterable[Attribute],
+    properties: Mapping[str, Attribute],
+    location: LocationAttr | None,
+    regions: Sequence[Region],
+) -> None:
+    """Gives an op that has nothing yet all that ops of its class are made of, as its `__init__`
+    does.
+    """
     values = SSAValues(operands)
     uses = tuple([Use(op, index) for index in range(len(values))])
     for value, use in zip(values, uses, strict=True):
         value.add_use(use)
     op._operands, op._operand_uses = values, uses
     op.results = SSAValues([OpResult(type_, op, i) for i, type_ in enumerate(result_types)])
-    op.properties, op.attributes = dict(properties), dict(attributes)
+    op.properties, op.attributes = dict(properties), {}
     op.location = UNKNOWN_LOC if location is None else location
-    if successors:
-        op.successors = successors
     for region in regions:
         op.add_region(region)
-    for name, default in _defaults(kind):
+    for name, default in _defaults(type(op)):
         op.properties.setdefault(name, default)
-    return op
 
 
 @cache

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeVar, cast
 
 from xdsl.dialects.builtin import (
-    UNKNOWN_LOC,
     AffineMapAttr,
     ArrayAttr,
     DenseArrayBase,
@@ -17,6 +16,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     TensorType,
     UnitAttr,
+    i32,
 )
 from xdsl.ir import (
     Attribute,
@@ -48,6 +48,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
+from byocir.dialects.new_ops import begin_op
 from byocir.dialects.tir.affine import bounds, canonical_map, format_expr
 from byocir.dialects.tir.block_text import (
     Access,
@@ -100,6 +101,16 @@ def _ends(packed: bytes) -> list[tuple[int, int]]:
         ends.append((end, end + size))
         end += size
     return ends
+
+
+_INSIDE = UnitAttr()
+"""The pad of an input of which all reads are inside."""
+
+
+@lru_cache(maxsize=1024)
+def _segment_sizes(*sizes: int) -> DenseArrayBase:
+    """Gives the lengths of an op's lists of operands as the property that tells them apart."""
+    return DenseArrayBase.from_list(i32, sizes)
 
 
 class AccessEffects(MemoryEffect):
@@ -168,7 +179,7 @@ class BlockOp(IRDLOperation):
 
     def __init__(
         self,
-        iterators: Sequence[IteratorAttr],
+        iterators: Iterable[IteratorAttr],
         ins: Sequence[SSAValue],
         outs: Sequence[SSAValue],
         maps: Sequence[AffineMap],
@@ -183,23 +194,22 @@ class BlockOp(IRDLOperation):
         has one entry per input, None where all reads are inside.
         """
         pads = [None] * len(ins) if pads is None else pads
-        super().__init__(
-            operands=[ins, outs, bases],
-            properties={
-                "iterators": ArrayAttr(iterators),
-                "maps": ArrayAttr([AffineMapAttr(canonical_map(m)) for m in maps]),
-                "pads": ArrayAttr([UnitAttr() if pad is None else pad for pad in pads]),
-                "where": AffineMapAttr(canonical_map(where)) if where is not None else None,
-            },
-            result_types=[[v.type for v in outs if not isinstance(v.type, MemRefType)]],
-            regions=[body],
-        )
-        self.location = location or UNKNOWN_LOC
+        properties: dict[str, Attribute] = {
+            "iterators": iterators if isinstance(iterators, ArrayAttr) else ArrayAttr(iterators),
+            "maps": ArrayAttr([AffineMapAttr(canonical_map(m)) for m in maps]),
+            "pads": ArrayAttr([_INSIDE if pad is None else pad for pad in pads]),
+        }
+        if where is not None:
+            properties["where"] = AffineMapAttr(canonical_map(where))
+        sizes = _segment_sizes(len(ins), len(outs), len(bases))
+        properties[AttrSizedOperandSegments.attribute_name] = sizes
+        types = [value.type for value in outs if not isinstance(value.type, MemRefType)]
+        begin_op(self, [*ins, *outs, *bases], types, properties, location, [body])
 
     def like(
         self,
         *,
-        iterators: Sequence[IteratorAttr] | None = None,
+        iterators: Iterable[IteratorAttr] | None = None,
         ins: Sequence[SSAValue] | None = None,
         outs: Sequence[SSAValue] | None = None,
         maps: Sequence[AffineMap] | None = None,
@@ -209,7 +219,7 @@ class BlockOp(IRDLOperation):
     ) -> BlockOp:
         """Makes a block that is as this one in all that is not given."""
         return BlockOp(
-            self.iterators.data if iterators is None else iterators,
+            self.iterators if iterators is None else iterators,
             self.ins if ins is None else ins,
             self.outs if outs is None else outs,
             [attr.data for attr in self.maps] if maps is None else maps,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar, cast
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, LocationAttr, TensorType
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, LocationAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
@@ -55,18 +56,21 @@ class Space:
             (IteratorKind.PARALLEL, parallel),
             (IteratorKind.REDUCTION, reduction or {}),
         )
-        self.iterators = [
-            IteratorAttr.of(name, kind, extent)
-            for kind, extents in kinds
-            for name, extent in extents.items()
-        ]
-        self.extents = [*parallel.values(), *(reduction or {}).values()]
-        self.parallel: list[AffineExpr] = [AffineExpr.dimension(i) for i in range(len(parallel))]
+        self.iterators = ArrayAttr(
+            [
+                IteratorAttr.of(name, kind, extent)
+                for kind, extents in kinds
+                for name, extent in extents.items()
+            ]
+        )
+        self.extents = (*parallel.values(), *(reduction or {}).values())
+        self.parallel = tuple([AffineExpr.dimension(i) for i in range(len(parallel))])
         """The parallel iterators in their order."""
         names = [*parallel, *(reduction or {})]
         self._dims = {name: AffineExpr.dimension(i) for i, name in enumerate(names)}
 
     @staticmethod
+    @lru_cache(maxsize=1024)  # the pieces of a split have one of thousands
     def over(shape: Shape) -> Space:
         """Gives the space of an array's elements, with iterators named i0, i1, …"""
         return Space({f"i{axis}": size for axis, size in enumerate(shape)})

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -233,19 +234,17 @@ def _extract(blocks: Sequence[Block], claims: _Claims) -> None:
 
 def _match_block(block: Block, offers: Sequence[Offer], claims: _Claims, objective: str) -> None:
     """Tries the composites of the first offer on the ops of a block."""
-    by_name: dict[str, list[Operation]] = {}
-    position: dict[Operation, int] = {}
+    by_name: dict[str, list[tuple[int, Operation]]] = {}
     for i, op in enumerate(ops_in(block)):
-        by_name.setdefault(op.name, []).append(op)
-        position[op] = i
+        by_name.setdefault(op.name, []).append((i, op))
     offer = offers[0]
 
     def blocked(state: State) -> str:
         return claims.blocked(offer.target, state) or offer.refusal(state)
 
     for composite in offer.composites:
-        roots = [op for name in composite.root_names for op in by_name.get(name, [])]
-        for root in sorted(roots, key=lambda op: -position[op]):
+        roots = [each for name in composite.root_names for each in by_name.get(name, [])]
+        for _, root in sorted(roots, key=itemgetter(0), reverse=True):
             if root in claims.taken:
                 continue
             attempt = composite.attempt(root, blocked, claims.alike)
