@@ -22,7 +22,7 @@ from xdsl.parser import Parser
 
 import byocir
 from byocir.compiler import generate, hand_over
-from byocir.dialects import uses
+from byocir.dialects import uses, verify
 from byocir.dialects.array import Array
 from byocir.dialects.byoc import CompositeOp, Node, YieldOp
 from byocir.dialects.context import load_context
@@ -32,6 +32,7 @@ from byocir.dialects.locations import fuse as fuse_locations
 from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.tir import BlockOp
+from byocir.dialects.tir.block import strange_use
 from byocir.frontend.onnx.quantised_ops import quantised_ops
 from byocir.lowering.graph_to_tir.lower_op import Definitions
 from byocir.lowering.tir_to_c import source
@@ -135,7 +136,8 @@ def test_importing_runs_no_collections():
     assert collections["start"] <= 2  # before the pause and after it
 
 
-def test_constructors_of_xdsl_make_no_op_for_each_node(monkeypatch):
+@pytest.mark.parametrize("shape", ["alternating", "wide split"])
+def test_constructors_of_xdsl_make_no_op_for_each_node(shape, monkeypatch):
     """They take twice the time of `new_op`."""
     made: list[Operation] = []
     make = Operation.__init__
@@ -144,7 +146,7 @@ def test_constructors_of_xdsl_make_no_op_for_each_node(monkeypatch):
     )
     numbers: list[int] = []
     for nodes in (8, 8, 16):  # what is made once in a process is made the first time
-        module = byocir.import_onnx(growing("alternating", nodes))
+        module = byocir.import_onnx(growing(shape, nodes))
         made.clear()
         hand_over(module, Request([Npu()]), PassRunner(keeps_start=False))
         numbers.append(len(made))
@@ -166,6 +168,17 @@ def test_of_blocks_that_are_alike_but_for_their_indices_those_alone_are_verified
     monkeypatch.setattr(BlockOp, "verify_", lambda op: (whole.append(op), verify(op))[1])
     hand_over(byocir.import_onnx(growing("wide split", NODES)), Request(["vta"]))
     assert len(whole) < 8  # 32 slices, each from another place
+
+
+def test_values_that_bodies_use_are_looked_at_once_where_blocks_are_alike(
+    monkeypatch,
+):
+    looked: list[object] = []
+    monkeypatch.setattr(
+        verify, "strange_use", lambda body: (looked.append(body), strange_use(body))[1]
+    )
+    hand_over(byocir.import_onnx(growing("wide split", NODES)), Request(["vta"]))
+    assert len(looked) == len(set(looked)) >= NODES
 
 
 @pytest.mark.parametrize("shape", ["elementwise", "wide split"])

@@ -124,11 +124,13 @@ class Verifier:
     def _verify_local(self, op: Operation, facts: _Facts) -> None:
         """Verifies an op unless one like it was right; of a block like another but for its index
         maps these alone."""
-        key, outline = _likeness(op, facts, _contents), None
+        form = _form(op, facts)
+        key = form and (*form, *_attributes(op, facts, _contents))
         if key in self._alike:
             return
-        if isinstance(op, BlockOp):
-            outline = _likeness(op, facts, _contents_but_maps)
+        outline = None
+        if form is not None and isinstance(op, BlockOp):
+            outline = (*form, *_attributes(op, facts, _contents_but_maps))
         if isinstance(op, BlockOp) and outline in self._alike:
             _expect_valid(op, op.verify_indices)
         else:
@@ -200,15 +202,11 @@ def _expect_valid(op: Operation, verify: Callable[[], None]) -> None:
 _Attributes = dict[str, Attribute] | None
 
 
-def _likeness(
-    op: Operation,
-    facts: _Facts,
-    contents: Callable[[type[Operation], _Attributes], Sequence[object]],
-) -> tuple[object, ...] | None:
-    """Makes a key that ops share if the rules accept all of them or none: it has types and what
-    `contents` lists of attributes. None where the rules look at more. The rules of composites and
-    blocks look at the ends of their bodies, those of blocks also at the values that the body uses;
-    that composites use nothing from outside is checked with the definitions.
+def _form(op: Operation, facts: _Facts) -> tuple[object, ...] | None:
+    """Makes a key that ops with the same attributes share if the rules accept all of them or none.
+    None where the rules look at more. The rules of composites and blocks look at the ends of their
+    bodies, those of blocks also at the values that the body uses; that composites use nothing from
+    outside is checked with the definitions.
     """
     kind = type(op)
     is_last = type(facts.around) is tuple
@@ -227,8 +225,6 @@ def _likeness(
         facts.counts,
         *map(_end, bodies),
         *map(id, facts.types),
-        *contents(kind, facts.properties),
-        *contents(kind, facts.attributes),
     )
 
 
@@ -254,6 +250,16 @@ def _end(block: Block) -> tuple[object, ...]:
 def _looks_around(kind: type[Operation]) -> bool:
     """Tells if the rules of an op that is not the last of its block look at the op around it."""
     return kind.has_trait(HasParent) or kind.has_trait(HasAncestor)
+
+
+def _attributes(
+    op: Operation,
+    facts: _Facts,
+    contents: Callable[[type[Operation], _Attributes], Sequence[object]],
+) -> Sequence[object]:
+    """Lists the properties and attributes of an op for a key, by what `contents` lists of them."""
+    kind = type(op)
+    return (*contents(kind, facts.properties), *contents(kind, facts.attributes))
 
 
 def _contents(kind: type[Operation], attributes: _Attributes) -> Sequence[object]:

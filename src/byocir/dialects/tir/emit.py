@@ -29,6 +29,7 @@ from byocir.dialects.tir.affine import beyond
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.scalar import Emitted, Number, emit_body, number_attr
 from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
+from byocir.dialects.walk import ops_of
 
 _OpT = TypeVar("_OpT", bound=Operation)
 
@@ -155,7 +156,7 @@ class Emitter:
             bases=self._bases(space, bases) if bases else (),
             location=self.location,
         )
-        for inner in region.walk():
+        for inner in ops_of(op):
             inner.location = self.location
         return self.add(op).results[0]
 

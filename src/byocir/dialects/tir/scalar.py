@@ -23,10 +23,11 @@ from xdsl.dialects.builtin import (
     IntegerType,
     UnrealizedConversionCastOp,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 
 from byocir.dialects.emitting import emit, emitting_to
+from byocir.dialects.new_ops import new_block
 from byocir.dialects.template import Template
 from byocir.dialects.tir.ops import ReadOp, YieldOp
 from byocir.dialects.types import (
@@ -304,7 +305,7 @@ operands are equal."""
 
 def emit_body(types: Sequence[Attribute], body: Callable[..., Emitted]) -> Region:
     """Emits the body of a block whose elements have these types (ins, then the single out)."""
-    block = Block(arg_types=list(types))
+    block = new_block(types)
     with emitting_to(block):
         emit(YieldOp.create(operands=[body(*map(Emitted, block.args)).value]))
     return Region(block)

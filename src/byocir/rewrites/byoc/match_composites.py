@@ -160,8 +160,9 @@ class _Claims:
             self.tell(attempt, target, note)
         elif attempt.near:
             place = (attempt.root, target)
-            nearest = self.nearest.setdefault(place, attempt)
-            self.nearest[place] = max(nearest, attempt, key=lambda each: each.near)
+            nearest = self.nearest.get(place)
+            if nearest is None or attempt.near > nearest.near:
+                self.nearest[place] = attempt
         if attempt.match is None or not attempt.fits:
             return
         self.taken.update(dict.fromkeys(attempt.matched, attempt.composite.name))
