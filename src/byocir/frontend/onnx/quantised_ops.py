@@ -30,9 +30,10 @@ def quantised_ops(graph: onnx.GraphProto) -> dict[str, str]:
     is no op on that side, as none makes an input of the model, it belongs to the one on the other
     side; without any op it is left out.
     """
+    nodes = [node for node in listed_nodes(graph) if _changes_grid(node)]
+    edges = [*_edges(graph, ChainMap())] if nodes else []
     before: dict[str, str] = {}
     behind: dict[str, str] = {}
-    edges = [*_edges(graph, ChainMap())]
     for maker, reader, position in edges:
         op = before.get(maker.name) if _changes_grid(maker) else maker.name
         if op and position == 0 and _changes_grid(reader):
@@ -42,7 +43,7 @@ def quantised_ops(graph: onnx.GraphProto) -> dict[str, str]:
         if op and _changes_grid(maker):
             behind[maker.name] = op
     found: dict[str, str] = {}
-    for node in filter(_changes_grid, listed_nodes(graph)):
+    for node in nodes:
         near, far = (before, behind) if node.op_type == QUANTISES else (behind, before)
         op = near.get(node.name) or far.get(node.name)
         if op:
