@@ -75,6 +75,8 @@ def _make_pass(spec: ArgSpec, available: Mapping[str, PassThunk]) -> ModulePass:
                 f"pass {spec.name} has no option '{given}'",
                 help=did_you_mean(given, list(options)),
             )
+    if not spec.parameters and not kind.required_fields():
+        return kind()  # reading the types of its options takes longer than many passes
     try:
         return kind.from_pass_spec(spec)
     except ValueError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -331,7 +332,7 @@ def _made(
             made.expect_core()
     except (VerifyException, ValueError, IndexError, KeyError) as error:
         raise Unfit from error
-    if any(np.prod(shape_of(r.type), dtype=np.int64) > MOST_ELEMENTS for r in made.results):
+    if any(prod(shape_of(r.type)) > MOST_ELEMENTS for r in made.results):
         raise Unfit
     return made
 
