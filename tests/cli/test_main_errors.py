@@ -86,12 +86,14 @@ def test_usage_errors_exit_with_2():
     assert error.value.code == 2
 
 
-def test_inputs_that_are_no_arrays_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_inputs_that_are_no_arrays_by_name(
+    small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     np.save(tmp_path / "one.npy", np.ones(3))
     (tmp_path / "empty.npz").write_bytes(b"")
-    np.savez(tmp_path / "more.npz", image=np.ones((1, 1, 8, 8), np.float32), other=np.ones(1))
+    np.savez(tmp_path / "more.npz", x=np.ones((1, 16, 8, 8), np.float32), other=np.ones(1))
     for name, code in (("one.npy", "B111"), ("empty.npz", "B111"), ("more.npz", "B310")):
-        assert main(["run", MODEL, *SHAPE, "--input", str(tmp_path / name)]) == 1
+        assert main(["run", small, "--input", str(tmp_path / name)]) == 1
         assert f"error[{code}]" in capsys.readouterr().err
 
 
@@ -103,6 +105,7 @@ def test_inputs_that_are_no_arrays_by_name(tmp_path: Path, capsys: pytest.Captur
     ],
 )
 def test_an_error_of_our_own_is_written_down(
+    small: str,
     broken: str,
     told: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -111,7 +114,7 @@ def test_an_error_of_our_own_is_written_down(
 ):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(broken, None)
-    assert main(["run", MODEL, *SHAPE]) == 70
+    assert main(["run", small]) == 70
     err = capsys.readouterr().err
     assert told in err
     assert "Traceback" not in err
@@ -232,35 +235,37 @@ def test_what_is_no_job(
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"PK\x03\x04", b"\x93NUMPY\x01\x00\x04\x00{'a'"])
 def test_inputs_that_are_no_arrays(
-    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small: str, content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "in.npz").write_bytes(content)
-    assert main(["run", MODEL, *SHAPE, "--input", str(tmp_path / "in.npz")]) == 1
+    assert main(["run", small, "--input", str(tmp_path / "in.npz")]) == 1
     err = capsys.readouterr().err
     assert "error[B111]" in err
-    assert "image=…" in err
+    assert "x=…" in err
 
 
-def test_inputs_with_a_damaged_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_inputs_with_a_damaged_header(
+    small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     """Headers are Python literals; numpy tells of some that are none by a SyntaxError."""
-    np.savez(tmp_path / "good.npz", image=np.ones((1, 1, 8, 8), np.float32))
+    np.savez(tmp_path / "good.npz", x=np.ones((1, 16, 8, 8), np.float32))
     data = (tmp_path / "good.npz").read_bytes()
     with zipfile.ZipFile(tmp_path / "in.npz", "w") as damaged:
         with zipfile.ZipFile(tmp_path / "good.npz") as good:
-            data = good.read("image.npy")
-        damaged.writestr("image.npy", data.replace(b"'descr'", b"'descr(("))
-    assert main(["run", MODEL, *SHAPE, "--input", str(tmp_path / "in.npz")]) == 1
+            data = good.read("x.npy")
+        damaged.writestr("x.npy", data.replace(b"'descr'", b"'descr(("))
+    assert main(["run", small, "--input", str(tmp_path / "in.npz")]) == 1
     assert "error[B111]" in capsys.readouterr().err
 
 
 def test_check_each_names_the_pass_that_changes_a_result(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    small: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    assert main(["run", MODEL, *SHAPE, "--check-each"]) == 0
+    assert main(["run", small, "--check-each"]) == 0
     monkeypatch.setattr(CleanUpPass, "apply", double_the_first_scale)
-    assert main(["run", MODEL, *SHAPE, "--check-each"]) == 3
+    assert main(["run", small, "--check-each"]) == 3
     err = capsys.readouterr().err
-    assert "error[B224]: expected pass clean-up to keep output 'logits'" in err
+    assert "error[B224]: expected pass clean-up to keep output 'v" in err
 
 
 def double_the_first_scale(self: CleanUpPass, ctx: Context, op: ModuleOp) -> None:
@@ -291,20 +296,18 @@ def test_drawn_indices_that_lead_outside_say_that_they_were_drawn(host, tmp_path
 
 @pytest.mark.parametrize("verb", ["run", "bisect"])
 def test_inputs_of_another_shape_are_refused_before_they_inflate(
-    verb: str, tmp_path: Path, monkeypatch, capsys
+    small: str, verb: str, tmp_path: Path, monkeypatch, capsys
 ):
     """A few megabytes of zeros, compressed, would take gigabytes."""
 
     def inflate(*_: object, **__: object) -> None:
         raise AssertionError("expected a look at the shape alone")
 
-    np.savez_compressed(tmp_path / "in.npz", image=np.zeros((1, 1, 8, 9), np.float32))
+    np.savez_compressed(tmp_path / "in.npz", x=np.zeros((1, 16, 8, 9), np.float32))
     monkeypatch.setattr("byocir.cli.user_files.npy.read_array", inflate)
-    assert main([verb, MODEL, *SHAPE, "--input", str(tmp_path / "in.npz")]) == 1
-    expected = "expected tensor<1x1x8x8xf32> for input 'image', found 1x1x8x9 of float32"
+    assert main([verb, small, "--input", str(tmp_path / "in.npz")]) == 1
+    expected = "expected tensor<1x16x8x8xf32> for input 'x', found 1x16x8x9 of float32"
     assert f"error[B310]: {expected}" in capsys.readouterr().err
     np.savez_compressed(tmp_path / "in.npz", other=np.zeros(9, np.float32))
-    assert main([verb, MODEL, *SHAPE, "--input", str(tmp_path / "in.npz")]) == 1
-    assert (
-        "error[B310]: expected feeds for the inputs image, found 'other'" in capsys.readouterr().err
-    )
+    assert main([verb, small, "--input", str(tmp_path / "in.npz")]) == 1
+    assert "error[B310]: expected feeds for the inputs x, found 'other'" in capsys.readouterr().err
