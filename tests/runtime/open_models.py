@@ -5,6 +5,7 @@ import subprocess
 import numpy as np
 from host_models import model_of
 from onnx import TensorProto, helper
+from projects import SANITIZE
 
 import byocir
 
@@ -58,8 +59,8 @@ def outputs_of(project, folder, package, feeds):
     """What the program of an exported project makes."""
     for name, data in project.items():
         (folder / name).write_bytes(data)
-    flags = "CFLAGS=-O1 -g -Werror -fsanitize=address,undefined -fno-sanitize-recover"
-    subprocess.run(["make", "-s", flags], cwd=folder, check=True, capture_output=True)
+    command = ["make", "-s", f"CFLAGS={SANITIZE}"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
     for name, array in feeds.items():
         np.save(folder / f"{name}.npy", array)
     inputs = [f"{name}.npy" for name in package.inputs]

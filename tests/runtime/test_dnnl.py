@@ -18,6 +18,7 @@ import byocir
 from byocir.dialects.text import parse_module
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
+from byocir.targets import c_loader
 from byocir.targets.dnnl.target import Dnnl
 from byocir.toolchain import Libraries, x86_64_level
 
@@ -31,6 +32,14 @@ def library():
     except ByocirError as error:
         pytest.skip(error.help)
     return found
+
+
+@pytest.fixture(autouse=True)
+def built_in_a_hurry(monkeypatch):
+    """oneDNN computes: a third of the compiler's time will do for the C that calls it. Processes of
+    their own here, and the tests of plans, build it as users do."""
+    flags = ["-O1" if flag == "-O3" else flag for flag in c_loader.FLAGS]
+    monkeypatch.setattr(c_loader, "FLAGS", flags)
 
 
 def expect_close(found, expected):
