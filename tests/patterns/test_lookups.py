@@ -108,4 +108,4 @@ def test_a_table_is_documented_without_an_index():
     def made():
         return looked_up()
 
-    assert "lookup = block [*i] reads x[*i], table" in document("npu", [made])
+    assert "lookup = block [*i] reads x[*i] as x, table as t" in document("npu", [made])
