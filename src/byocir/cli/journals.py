@@ -16,7 +16,7 @@ def journal_beside(output: Path) -> Path:
 
 
 @contextmanager
-def told_to_go_on(journal: Path | None) -> Generator[None]:
+def resume_hint(journal: Path | None) -> Generator[None]:
     """Tells a user who interrupts that the work done so far is kept."""
     try:
         yield

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from byocir.cli.arguments import add_executor
 from byocir.cli.guard import OK
-from byocir.cli.journals import journal_beside, told_to_go_on
+from byocir.cli.journals import journal_beside, resume_hint
 from byocir.cli.steps import levels_of, shapes_of
 from byocir.cli.user_files import check_writable, write_text
 from byocir.tuning.executors import executor_of
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     journal = None if output is None else journal_beside(output)
     check_writable(options.csv, options.html, journal)
     vary = settings_of(options.vary)
-    with executor_of(options.jobs, options.executor or "") as executor, told_to_go_on(journal):
+    with executor_of(options.jobs, options.executor or "") as executor, resume_hint(journal):
         points = sweep(
             options.model,
             vary,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from byocir.cli.arguments import add_executor, add_model, add_seed, count, seconds
 from byocir.cli.guard import OK
-from byocir.cli.journals import journal_beside, told_to_go_on
+from byocir.cli.journals import journal_beside, resume_hint
 from byocir.cli.steps import levels_of, placement_of, refuse, refuse_package, shapes_of
 from byocir.cli.user_files import check_writable, write_text
 from byocir.rewrites.byoc.tuned import TunedTable
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     check_writable(options.output, journal)
     refuse(options, "tune", ["tuned"], "it begins with what targets choose by themselves")
     refuse_package(options)
-    with executor_of(options.jobs, options.executor or "") as executor, told_to_go_on(journal):
+    with executor_of(options.jobs, options.executor or "") as executor, resume_hint(journal):
         table = tune(
             options.model,
             targets=options.target,

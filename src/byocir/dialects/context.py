@@ -10,7 +10,7 @@ from functools import partial
 from xdsl.ir import Dialect
 
 from byocir.dialects.array import ByocirContext
-from byocir.vendor.registry import given_dialects
+from byocir.vendor.registry import registered_dialects
 
 # xDSL's own dialects and ours are imported when a file first uses them.
 
@@ -103,7 +103,7 @@ BASE_DIALECTS: dict[str, Callable[[], Dialect]] = {
 
 def dialects_of_targets() -> Iterable[Dialect]:
     """Gives the dialects of the targets that are registered in this process."""
-    return given_dialects().values()
+    return registered_dialects().values()
 
 
 def _itself(dialect: Dialect) -> Dialect:

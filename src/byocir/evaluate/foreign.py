@@ -38,7 +38,7 @@ from byocir.dialects.uses import set_operand
 from byocir.errors import ByocirError
 from byocir.evaluate.control_flow import may_outgrow, run_control_flow
 from byocir.evaluate.interpreter import Interpreter, ModelRunner, Value, Values
-from byocir.evaluate.memory_needs import ask_for_outputs, kind_of, told_of
+from byocir.evaluate.memory_needs import ask_for_outputs, kind_of, memory_key
 from byocir.evaluate.mismatch import mismatch
 from byocir.evaluate.suppression import non_max_suppression
 from byocir.frontend.onnx.exporter import export_onnx
@@ -245,7 +245,7 @@ class _Plan:
         feeds = dict(zip(self._runner.inputs, values, strict=True))
         is_open = any(static_shape(result.type) is None for result in op.results)
         if isinstance(op, FuncOp) or (is_open and not op.regions):
-            told = tuple(map(told_of, values))
+            told = tuple(map(memory_key, values))
             if told not in self._asked:
                 ask_for_outputs(op, self._model, feeds)
                 self._asked.add(told)

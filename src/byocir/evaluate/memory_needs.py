@@ -160,7 +160,7 @@ def nbytes_of(type_: Attribute) -> int:
     return math.prod(shape) * (dtype_of(element).itemsize if holds_numbers(element) else 8)
 
 
-def told_of(value: Any) -> Hashable:
+def memory_key(value: Any) -> Hashable:
     """Gives what of a value decides how much memory its users need: its shape, and its elements if
     these may be sizes.
     """

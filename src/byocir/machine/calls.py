@@ -265,7 +265,7 @@ def _one_by_one(ops: Sequence[Calls]) -> Iterator[Call]:
             continue
         user, kept = held.get(instruction.unit, (None, wanted))
         same = kept is wanted or (kept.buffer is wanted.buffer and kept.box == wanted.box)
-        yield call.kept() if user is instruction and same else call
+        yield call.with_kept_operand() if user is instruction and same else call
         held[instruction.unit] = instruction, wanted
 
 

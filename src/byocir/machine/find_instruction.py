@@ -59,12 +59,12 @@ def fits(
     `start` the block begins with that number in place of what its result was before.
     """
     key = "bodies", body_key(block.body.block)
-    told = machine.answer(key, lambda: _told_of_bodies(machine, block))
+    told = machine.answer(key, lambda: _body_differences(machine, block))
     for instruction in machine.instructions if only is None else [only]:
         yield _fit(instruction, block, start, asked, told)
 
 
-def _told_of_bodies(machine: Machine, block: BlockOp) -> Mapping[BlockPattern, str]:
+def _body_differences(machine: Machine, block: BlockOp) -> Mapping[BlockPattern, str]:
     """Says how bodies differ, for each form of an instruction that has as many inputs as a block
     and computes something else.
     """

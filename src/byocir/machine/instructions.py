@@ -189,7 +189,7 @@ class Call:
     is_kept: bool = False
     """Tells if its unit still holds the operand that stays there: `Instruction.keeps`."""
 
-    def kept(self) -> Call:
+    def with_kept_operand(self) -> Call:
         """Gives the same call for a unit that still holds the operand which stays there."""
         return Call(self.op, self.kind, self.places, self.is_first, self.is_last, True)
 

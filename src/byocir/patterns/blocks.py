@@ -33,7 +33,7 @@ from byocir.patterns.index import (
 )
 from byocir.patterns.match import BoundBlock, Progress, State, python_value
 from byocir.patterns.nodes import Access, Pattern, match_operand
-from byocir.patterns.same_blocks import Alike, Facts, Kept, OutlineMisfit
+from byocir.patterns.same_blocks import Alike, Facts, OutlineMisfit, Rewalked
 from byocir.patterns.scalars import Numbers, ScalarPattern, check_body, match_body
 from byocir.patterns.spaces import in_reading_order, spaces
 
@@ -249,17 +249,17 @@ class BlockPattern(Pattern):
 
     def _orders_of(
         self, op: tir.BlockOp, forms: Sequence[Any], alike: Alike
-    ) -> Kept[tuple[tuple[int, ...], Kept[tuple[NamedIterators, Numbers]]]]:
+    ) -> Rewalked[tuple[tuple[int, ...], Rewalked[tuple[NamedIterators, Numbers]]]]:
         """Gives the orders of the operands in which the body fits, and for each the ways in which
         the iterators do. They are found once for all blocks with the same content.
         """
         key = (self, alike.number(op))
         if key not in alike.orders:
             found = (
-                (order, Kept(self._places(op, order, numbers, forms)))
+                (order, Rewalked(self._places(op, order, numbers, forms)))
                 for order, numbers in self._orders(op)
             )
-            alike.orders[key] = Kept(found)
+            alike.orders[key] = Rewalked(found)
         return alike.orders[key]
 
     def _places(

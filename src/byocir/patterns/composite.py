@@ -223,7 +223,9 @@ class Composite:
         known = alike.declined.get(outlined) if outlined else None
         if known is not None:
             reached = (root,) if known.shaped else ()
-            return Attempt(self, root, None, reached, self.size, known.told(root), near=known.near)
+            return Attempt(
+                self, root, None, reached, self.size, known.text_for(root), near=known.near
+            )
         progress, best = Progress(alike=alike), None
         for state in self.states(root, progress):
             match = Match(state, root)

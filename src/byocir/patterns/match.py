@@ -256,7 +256,7 @@ class Progress:
         then it is put in words.
         """
         if self._is_further(state, misfit.near):
-            self.reason, self.told = misfit.told(op), misfit.reason
+            self.reason, self.told = misfit.text_for(op), misfit.reason
 
     def _is_further(self, state: State, near: int) -> bool:
         further = (len(state.ops), near) > (len(self.matched), self.near)

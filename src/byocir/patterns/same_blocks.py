@@ -69,7 +69,7 @@ class OutlineMisfit(NamedTuple):
     shaped: bool
     """Tells if the indices fit, and the body does not."""
 
-    def told(self, op: Operation) -> str:
+    def text_for(self, op: Operation) -> str:
         """Words the reason for one block."""
         if isinstance(self.reason, str):
             return self.reason
@@ -77,7 +77,7 @@ class OutlineMisfit(NamedTuple):
         return self.reason(op)
 
 
-class Kept(Generic[T]):
+class Rewalked(Generic[T]):
     """Lets an iterator be walked again and again: each item is asked of it once, and kept."""
 
     def __init__(self, items: Iterator[T]) -> None:
@@ -102,7 +102,7 @@ class Alike:
     def __init__(self) -> None:
         self.misfits: dict[tuple[object, int], OutlineMisfit] = {}
         """The reasons why contents of blocks do not fit, by pattern and the content's number."""
-        self.orders: dict[tuple[object, int], Kept[Any]] = {}
+        self.orders: dict[tuple[object, int], Rewalked[Any]] = {}
         """The orders of operands, and then the ways in which the pattern's iterators fit, by
         pattern and number of a block."""
         self.declined: dict[tuple[object, int], OutlineMisfit] = {}

@@ -130,7 +130,7 @@ def _with_dialects(target: type[TargetProtocol]) -> type[TargetProtocol]:
 
 def file_of(name: str) -> str:
     """Spells a target from a file as the user gave it, `path/to/npu.py:Npu`; empty for others."""
-    kind = registry.given(name)
+    kind = registry.registered_class(name)
     file = given_file(kind) if isinstance(kind, type) else ""
     return f"{file}:{getattr(kind, '__name__', '')}" if file else ""
 
@@ -152,7 +152,7 @@ def names() -> list[str]:
 
 def find_class(name: str) -> type[TargetProtocol]:
     """Finds the class of a target; raises ByocirError B210 for an unknown name."""
-    known: type[TargetProtocol] | None = registry.given(name)
+    known: type[TargetProtocol] | None = registry.registered_class(name)
     if known is not None:
         return known
     for entry in registry.installed():

@@ -147,7 +147,7 @@ def _nearest_miss(
         if misfit is None:
             misses.append(_climb(op, composite, path, starts[path[0]], taken))
         elif misfit.shaped:
-            misses.append(Attempt(composite, op, None, (op,), composite.size, misfit.told(op)))
+            misses.append(Attempt(composite, op, None, (op,), composite.size, misfit.text_for(op)))
     if outlined and not misses:
         alike.remote.add(outlined)
     partial = [miss for miss in misses if miss is not None]

@@ -63,7 +63,7 @@ def installed_loader(name: str, options: Mapping[str, Any]) -> Loader | None:
     is wrong. Raises ByocirError B217.
     """
     entry = next((each for each in registry.installed(registry.LOADERS) if each.name == name), None)
-    if entry is None or registry.given(name) is not None:
+    if entry is None or registry.registered_class(name) is not None:
         return None
     return _of_options(registry.imported(entry), options)
 

@@ -41,7 +41,7 @@ from byocir.testing.by_example import choices, graph_ops, operand_range
 from byocir.testing.choose import Choose, pick
 from byocir.testing.draft import Unfit
 from byocir.testing.graphs import ELEMENTS, RARE, Drawn
-from byocir.testing.rebuilding import Change, Rebuilt, Told, below, changed, leads_to, resolved
+from byocir.testing.rebuilding import Change, Rebuilt, Refusal, below, changed, leads_to, resolved
 
 NUMBERS = (*ELEMENTS, *RARE)
 Producing = OpPattern | AnyOperandsPattern | BlockPattern | ResultPattern
@@ -64,9 +64,9 @@ class Flip:
 
     def draw(self, choose: Choose) -> Changed:
         """Draws the changed pattern; raises Unfit where a draw failed."""
-        part, told = self.change(choose)
+        part, refusal = self.change(choose)
         whole = Rebuilt(self.part, part, None).pattern(self.whole)
-        return whole, partial(_reason_of, part, told)
+        return whole, partial(_reason_of, part, refusal)
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,15 @@ class OtherNode:
             raise Unfit
         twin = changed(part, label=None)
         place = choose(1, uses - 1)
-        told = f"expected {_same(part)} as before"
+        refusal = f"expected {_same(part)} as before"
         return Rebuilt(part, twin, place).pattern(whole), partial(
-            _reason_of, twin, lambda value: told
+            _reason_of, twin, lambda value: refusal
         )
 
 
-def _reason_of(part: Pattern, told: Told, drawn: Drawn) -> str:
+def _reason_of(part: Pattern, refusal: Refusal, drawn: Drawn) -> str:
     value = drawn.nodes.get(part)
-    return "" if value is None else told(value)
+    return "" if value is None else refusal(value)
 
 
 # What can be changed about each kind of pattern.
@@ -172,15 +172,15 @@ def _edges(part: Producing) -> Iterator[Change]:
 def _other_op(part: OpPattern | AnyOperandsPattern) -> Change:
     """Changes an op to another one with as many operands."""
 
-    def change(choose: Choose) -> tuple[Pattern, Told]:
+    def change(choose: Choose) -> tuple[Pattern, Refusal]:
         name = pick(choose, sorted(set(graph_ops()) - {part.name}))
-        told = f"expected {part.name}, found {name}"
+        refusal = f"expected {part.name}, found {name}"
         if isinstance(part, OpPattern):
             least, most = operand_range(name)
             if not least <= part.required <= len(part.operands) <= most or not part.operands:
                 raise Unfit
-            return changed(part, name=name, attrs={}), lambda value: told
-        return changed(part, name=name), lambda value: told
+            return changed(part, name=name, attrs={}), lambda value: refusal
+        return changed(part, name=name), lambda value: refusal
 
     return change
 
@@ -188,7 +188,7 @@ def _other_op(part: OpPattern | AnyOperandsPattern) -> Change:
 def _other_attribute(part: OpPattern, name: str) -> Change:
     """Changes the value of an attribute."""
 
-    def change(choose: Choose) -> tuple[Pattern, Told]:
+    def change(choose: Choose) -> tuple[Pattern, Refusal]:
         others = [
             value
             for value in choices(part.name, name)
@@ -204,7 +204,7 @@ def _other_attribute(part: OpPattern, name: str) -> Change:
 def _other_operands(part: OpPattern) -> Change:
     """Adds an operand, or removes one."""
 
-    def change(choose: Choose) -> tuple[Pattern, Told]:
+    def change(choose: Choose) -> tuple[Pattern, Refusal]:
         more = (*part.operands, WildcardPattern(None, None, ()))
         operands = pick(choose, [more, part.operands[: part.required - 1]])
         least, most = operand_range(part.name)
@@ -215,33 +215,33 @@ def _other_operands(part: OpPattern) -> Change:
     return change
 
 
-def _refusal_of_op(part: OpPattern) -> Told:
-    def told(value: SSAValue) -> str:
+def _refusal_of_op(part: OpPattern) -> Refusal:
+    def refusal(value: SSAValue) -> str:
         return part.refusal(value.owner) if isinstance(value.owner, Operation) else ""
 
-    return told
+    return refusal
 
 
 def _second_result(part: OpPattern) -> Change:
     """Uses the second result of the op where the first is asked for."""
-    told = f"expected the first result of {part.name}, found result 1"
-    return lambda choose: (ResultPattern(part, 1), lambda value: told)
+    refusal = f"expected the first result of {part.name}, found result 1"
+    return lambda choose: (ResultPattern(part, 1), lambda value: refusal)
 
 
 def _an_input(part: Producing) -> Change:
     """Uses an input of the function in place of the result of an op."""
     wanted = "a block" if isinstance(part, BlockPattern) else " or ".join(part.root_names())
     wanted = f"a result of {wanted}" if isinstance(part, ResultPattern) else wanted
-    told = f"expected {wanted}, found an input of the function"
-    return lambda choose: (WildcardPattern(None, None, ()), lambda value: told)
+    refusal = f"expected {wanted}, found an input of the function"
+    return lambda choose: (WildcardPattern(None, None, ()), lambda value: refusal)
 
 
 def _no_constant(part: ConstantPattern) -> Change:
     """Uses an input of the function in place of a constant."""
-    told = f"expected {part.shown}, found an input of the function"
+    refusal = f"expected {part.shown}, found an input of the function"
     return lambda choose: (
         WildcardPattern(part.label, part.dtype, ()),
-        lambda value: told,
+        lambda value: refusal,
     )
 
 
@@ -250,7 +250,7 @@ def _other_values(part: ValuePattern) -> Iterator[Change]:
     to one that fails each test.
     """
 
-    def told(value: SSAValue) -> str:
+    def refusal(value: SSAValue) -> str:
         refused = part.refusal(value)
         return refused and f"expected {part.shown} {refused}"
 
@@ -258,12 +258,12 @@ def _other_values(part: ValuePattern) -> Iterator[Change]:
         yield _no_constant(part)
     if part.dtype is not None:
         others = [element for element in NUMBERS if element != part.dtype]
-        yield lambda choose: (changed(part, dtype=pick(choose, others)), told)
+        yield lambda choose: (changed(part, dtype=pick(choose, others)), refusal)
     for test in part.tests:
         if test is PRESENT:  # all constants of generated programs have numbers
             continue
         rest = tuple(other for other in part.tests if other is not test)
-        yield lambda choose, rest=rest: (changed(part, tests=rest), told)
+        yield lambda choose, rest=rest: (changed(part, tests=rest), refusal)
 
 
 def _same(part: Pattern) -> str:
@@ -278,15 +278,15 @@ def _same(part: Pattern) -> str:
 def _comes_back(part: OpPattern) -> Change:
     """Makes an input of the match depend on the match itself, through an op outside of it."""
 
-    def change(choose: Choose) -> tuple[Pattern, Told]:
+    def change(choose: Choose) -> tuple[Pattern, Refusal]:
         outside = OpPattern("graph.abs", (part,), {}, exposed=False)
 
-        def told(value: SSAValue) -> str:
+        def refusal(value: SSAValue) -> str:
             inner = value.owner.operands[0].owner if isinstance(value.owner, Operation) else None
             assert isinstance(inner, Operation)
             return f"a path leaves the match at {describe(inner)} and comes back"
 
-        return outside, told
+        return outside, refusal
 
     return change
 
@@ -294,12 +294,12 @@ def _comes_back(part: OpPattern) -> Change:
 def _other_result(part: ResultPattern) -> Change:
     """Uses another result of the op."""
 
-    def change(choose: Choose) -> tuple[Pattern, Told]:
+    def change(choose: Choose) -> tuple[Pattern, Refusal]:
         index = choose(0, 2)
         if part.index in (None, index):
             raise Unfit
-        told = f"expected result {part.index}, found result {index}"
-        return changed(part, index=index), lambda value: told
+        refusal = f"expected result {part.index}, found result {index}"
+        return changed(part, index=index), lambda value: refusal
 
     return change
 
@@ -307,7 +307,7 @@ def _other_result(part: ResultPattern) -> Change:
 def _other_step(part: PathPattern) -> Change:
     """Puts an op on the path that the path does not allow."""
 
-    def change(choose: Choose) -> tuple[Pattern, Told]:
+    def change(choose: Choose) -> tuple[Pattern, Refusal]:
         name = pick(choose, [op for op in UNARY if op not in part.through])
         start = part.start
         if not isinstance(start, OpPattern | AnyOperandsPattern | ConstantPattern):
@@ -321,9 +321,9 @@ def _other_step(part: PathPattern) -> Change:
 
 def _second_start(part: PathPattern) -> Change:
     """Lets the path also come from a second value."""
-    told = "expected all paths to come from one value, found 2 values that lead there"
+    refusal = "expected all paths to come from one value, found 2 values that lead there"
 
-    def change(choose: Choose) -> tuple[Pattern, Told]:
+    def change(choose: Choose) -> tuple[Pattern, Refusal]:
         joining = [
             n for n in sorted(part.through) if operand_range(n)[0] <= 2 <= operand_range(n)[1]
         ]
@@ -331,7 +331,7 @@ def _second_start(part: PathPattern) -> Change:
             raise Unfit
         operands = (part.start, WildcardPattern(None, None, ()))
         joined = OpPattern(pick(choose, joining), operands, {}, exposed=False)
-        return changed(part, start=joined), lambda value: told
+        return changed(part, start=joined), lambda value: refusal
 
     return change
 
@@ -339,10 +339,10 @@ def _second_start(part: PathPattern) -> Change:
 def _alone(part: ParallelPattern) -> Change:
     """Removes the last of the parallel roots."""
 
-    def change(choose: Choose) -> tuple[Pattern, Told]:
+    def change(choose: Choose) -> tuple[Pattern, Refusal]:
         wanted = " or ".join(sorted(part.roots[-1].root_names()))
-        told = f"expected {wanted} beside it on the same input, found none"
-        return changed(part, roots=part.roots[:-1]), lambda value: told
+        refusal = f"expected {wanted} beside it on the same input, found none"
+        return changed(part, roots=part.roots[:-1]), lambda value: refusal
 
     return change
 
@@ -369,10 +369,10 @@ def _other_body(part: BlockPattern) -> Change:
     def body(*arguments: ScalarPattern) -> ScalarPattern:
         return part.body(*arguments) + 1
 
-    def told(value: SSAValue) -> str:
+    def refusal(value: SSAValue) -> str:
         return body_differs(_block_of(value), part.body)
 
-    return lambda choose: (changed(part, body=body), told)
+    return lambda choose: (changed(part, body=body), refusal)
 
 
 def _one_input_more(part: BlockPattern) -> Change:
@@ -385,7 +385,7 @@ def _one_input_more(part: BlockPattern) -> Change:
     kind = Parameter.POSITIONAL_OR_KEYWORD
     vars(body)["__signature__"] = Signature([Parameter(name, kind) for name in names])
 
-    def change(choose: Choose) -> tuple[Pattern, Told]:
+    def change(choose: Choose) -> tuple[Pattern, Refusal]:
         if first.whole:
             raise Unfit
         reads = (*part.reads, replace(first, pattern=WildcardPattern(None, None, ())))
@@ -404,10 +404,10 @@ def _guarded(part: BlockPattern) -> Change:
 def _other_index(part: BlockPattern) -> Change:
     """Makes a block that reads elsewhere: with two dimensions swapped, or broadcast."""
 
-    def told(value: SSAValue) -> str:
+    def refusal(value: SSAValue) -> str:
         return indices_differ(_block_of(value), [read.index for read in part.reads], part.result)
 
-    def change(choose: Choose) -> tuple[Pattern, Told]:
+    def change(choose: Choose) -> tuple[Pattern, Refusal]:
         i = choose(0, len(part.indices) - 1)
         if not part.indices[i]:
             raise Unfit
@@ -421,7 +421,7 @@ def _other_index(part: BlockPattern) -> Change:
         if tuple(index) == part.indices[i]:
             raise Unfit
         indices = (*part.indices[:i], tuple(index), *part.indices[i + 1 :])
-        return changed(part, indices=indices), told
+        return changed(part, indices=indices), refusal
 
     return change
 
@@ -429,12 +429,12 @@ def _other_index(part: BlockPattern) -> Change:
 def _other_init(part: BlockPattern, init: float) -> Change:
     """Makes the result start from another number."""
 
-    def told(value: SSAValue) -> str:
+    def refusal(value: SSAValue) -> str:
         start = _block_of(value).outs[0].owner
         found = python_value(start.value) if isinstance(start, tir.FillOp) else None
         return f"expected the result to start from {init}, found {found}"
 
-    return lambda choose: (changed(part, init=init + 1), told)
+    return lambda choose: (changed(part, init=init + 1), refusal)
 
 
 def _other_pad(part: BlockPattern, i: int, pad: float) -> Change:
@@ -442,10 +442,10 @@ def _other_pad(part: BlockPattern, i: int, pad: float) -> Change:
     read = part.reads[i]
     others = (*part.reads[:i], replace(read, pad=pad + 1), *part.reads[i + 1 :])
 
-    def told(value: SSAValue) -> str:
+    def refusal(value: SSAValue) -> str:
         found = [python_value(each) for each in _block_of(value).pad_values if each is not None]
         if pad + 1 not in found:  # no generated program reads outside there
             return ""
         return f"expected pad {pad} at [{read.index}], found {found[found.index(pad + 1)]}"
 
-    return lambda choose: (changed(part, reads=others), told)
+    return lambda choose: (changed(part, reads=others), refusal)

@@ -18,10 +18,10 @@ from byocir.testing.choose import Choose, pick
 
 P = TypeVar("P", bound=Pattern)
 
-Told = Callable[[SSAValue], str]
+Refusal = Callable[[SSAValue], str]
 """The reason that what stands for a changed pattern must be declined for; empty where it fits."""
 
-Change = Callable[[Choose], tuple[Pattern, Told]]
+Change = Callable[[Choose], tuple[Pattern, Refusal]]
 """Another pattern in place of one; raises Unfit where a draw came to none."""
 
 

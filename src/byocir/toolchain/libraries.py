@@ -91,7 +91,7 @@ class Libraries:
         if not place:
             return self.linked
         if place.startswith(PKG_CONFIG):
-            told = _told_by_pkg_config(place.removeprefix(PKG_CONFIG))
+            told = _flags_from_pkg_config(place.removeprefix(PKG_CONFIG))
             folders = [flag.removeprefix("-L") for flag in told if flag.startswith("-L")]
             return [*told, *map(_found_at_run, folders), *self.linked] if told else []
         if place.startswith(WHEELS):
@@ -143,7 +143,7 @@ def _files_of(wheels: Sequence[str]) -> list[Path]:
     return [path for path in found if path.is_file()]
 
 
-def _told_by_pkg_config(package: str) -> list[str]:
+def _flags_from_pkg_config(package: str) -> list[str]:
     """Asks pkg-config for the flags of a package; gives none where it does not know the package."""
     program = os.environ.get("PKG_CONFIG", "pkg-config")
     command = [program, "--cflags", "--libs", package]

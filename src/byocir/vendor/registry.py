@@ -44,12 +44,12 @@ def give_dialect(name: str, dialect: Any) -> None:
     _dialects[name] = dialect
 
 
-def given_dialects() -> dict[str, Any]:
+def registered_dialects() -> dict[str, Any]:
     """Gives the dialects that targets of this process registered, by name."""
     return {**_dialects}
 
 
-def given(name: str) -> Any | None:
+def registered_class(name: str) -> Any | None:
     """Gives the class of a target that was registered in this process; None for others."""
     return _of_thread.given.get(name) or _given.get(name)
 

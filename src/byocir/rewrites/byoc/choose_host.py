@@ -69,12 +69,12 @@ def against_host(placed: Sequence[TakenMatch], host: Offer, objective: str) -> d
     network = _Network(placed, objective)
     back = network.on_host({i: (_cost(own), _cost(host)) for i, (own, host) in found.items()})
     return {
-        i: Verdict(i in back, _told(i in back, *bids, network.most_crossing(i), objective))
+        i: Verdict(i in back, _choice_text(i in back, *bids, network.most_crossing(i), objective))
         for i, bids in found.items()
     }
 
 
-def _told(on_host: bool, own: Bid, host: Bid, crossing: float, objective: str) -> str:
+def _choice_text(on_host: bool, own: Bid, host: Bid, crossing: float, objective: str) -> str:
     ranked = [host, own] if on_host else [own, host]
     prices = ", ".join(
         f"{bid.cost:g}{' measured' * bid.measured} on {bid.offer.target}" for bid in ranked

@@ -152,7 +152,7 @@ def _cover(ops: Sequence[Operation], offer: Offer, blocked: Blocked) -> list[Att
     return chosen
 
 
-def told(best: Bid, found: Sequence[Bid], objective: str) -> str:
+def choice_text(best: Bid, found: Sequence[Bid], objective: str) -> str:
     """Words the decision among these bids; empty where there was only one."""
     silent = [bid.offer.target for bid in found if bid.cost is None]
     if len(found) < 2:

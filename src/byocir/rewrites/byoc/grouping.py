@@ -181,9 +181,9 @@ def find_cuts(
         colour = colours[group]
         if colour is not None:
             outside = [e for e in entering.get(group, ()) if colours[e[0]] != colour]
-            told = _told([(e, upstream[quotient.group(e[0])].get(colour)) for e in outside])
-            if told:
-                found[group] = told
+            cuts = _cuts_from([(e, upstream[quotient.group(e[0])].get(colour)) for e in outside])
+            if cuts:
+                found[group] = cuts
     return found
 
 
@@ -193,12 +193,12 @@ def _nearest(known: _Upstream, other: _Upstream) -> None:
             known[colour] = entry
 
 
-def _told(entering: Sequence[tuple[Edge, tuple[int, Edge] | None]]) -> list[GroupCut]:
+def _cuts_from(entering: Sequence[tuple[Edge, tuple[int, Edge] | None]]) -> list[GroupCut]:
     """Lists cuts, one for each last node of a path that comes from the nearest group."""
     nearest = max((entry[0] for _, entry in entering if entry is not None), default=None)
-    told: dict[int, GroupCut] = {}
+    cuts: dict[int, GroupCut] = {}
     for (last, enters), entry in entering:
         if entry is not None and entry[0] == nearest:
             leaves, first = entry[1]
-            told.setdefault(last, GroupCut(leaves, first, last, enters))
-    return list(told.values())[:MOST_CUTS]
+            cuts.setdefault(last, GroupCut(leaves, first, last, enters))
+    return list(cuts.values())[:MOST_CUTS]

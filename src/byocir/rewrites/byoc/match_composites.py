@@ -37,7 +37,7 @@ from byocir.patterns.same_blocks import Alike
 from byocir.patterns.targets import composites_of, find, objective_of, targets_of
 from byocir.patterns.trail import append, nearest_misses, record
 from byocir.rewrites.byoc.choose_host import TakenMatch, against_host
-from byocir.rewrites.byoc.choose_target import Offer, bids, cheapest, told
+from byocir.rewrites.byoc.choose_target import Offer, bids, cheapest, choice_text
 from byocir.rewrites.byoc.costs import CostTable, costs_of
 from byocir.rewrites.byoc.extract import extract_composite
 from byocir.rewrites.byoc.host_blocks import blocks_in, host_functions
@@ -147,7 +147,7 @@ class _Claims:
             return
         found = bids(attempt, offers, objective, self.blocked)
         best = cheapest(found)
-        note = told(best, found, objective)
+        note = choice_text(best, found, objective)
         if best is not found[0]:
             lost = replace(attempt, reason=note)
             self.decisions.append(record(lost, offers[0].target))

@@ -83,7 +83,7 @@ class Cover:
             return min(found, key=lambda piece: piece.cycles)
         lost = next((v for v in self._values if self._is_lost(v)), root)
         if isinstance(lost.owner, Operation):
-            self.reasons.insert(0, f"none does {_told(lost.owner)}")
+            self.reasons.insert(0, f"none does {_described(lost.owner)}")
         return None
 
     @property
@@ -258,7 +258,7 @@ def _cycles_of(source: Given | Piece) -> float:
     return LOADED if source.position is None else 0
 
 
-def _told(op: Operation) -> str:
+def _described(op: Operation) -> str:
     numbers = [constant_number(value) for value in op.operands]
     text = "".join(f" with {number}" for number in numbers if number is not None)
     return f"{op.name} of {op.results[0].type}{text}"

@@ -79,7 +79,7 @@ def _guards(loop: ForOp) -> _Guards:
     for op in loop.body.walk():
         if isinstance(op, ForOp | AllocOp) or is_index_arithmetic(op) or _is_in_block(op):
             continue
-        told = _told_by(op, loop) if isinstance(op, BlockOp) else None
+        told = _iterator_of_loop(op, loop) if isinstance(op, BlockOp) else None
         if told is None or not isinstance(op, BlockOp):
             raise refused(
                 "B252",
@@ -95,7 +95,7 @@ def _is_in_block(op: Operation) -> bool:
     return isinstance(op.parent_op(), BlockOp)
 
 
-def _told_by(block: BlockOp, loop: ForOp) -> tuple[int, Linear[SSAValue]] | None:
+def _iterator_of_loop(block: BlockOp, loop: ForOp) -> tuple[int, Linear[SSAValue]] | None:
     """Finds the iterator of a block whose value tells the iteration of a loop, and the last value
     that it may have; None if there is none.
     """

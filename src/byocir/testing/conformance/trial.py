@@ -168,7 +168,7 @@ class Trial:
         code ended that process.
         """
 
-        def told() -> Any:
+        def checked() -> Any:
             try:
                 check()
             except Unmeant:
@@ -180,7 +180,7 @@ class Trial:
             return {}
 
         try:
-            found = isolated(told, limits)
+            found = isolated(checked, limits)
         except Died as died:
             of = f"{died.during}, of target '{self.target.name}',"
             raise Wrong("B381", f"expected the code of {of} to be run, found {died}") from died

@@ -136,7 +136,7 @@ class Bounded:
                 (self._packed,) = emit.bounded("pack", inputs, [self.type], bounds, open=open_)
         return self._packed
 
-    def held(self) -> SSAValue:
+    def in_max_shape(self) -> SSAValue:
         """Gives the array as the start of an array of the largest shape."""
         if self._held is None:
             assert self._packed is not None
@@ -200,7 +200,7 @@ class Arrays:
         return iter(self._known.items())
 
 
-def made(op: Operation, index: int, value: SSAValue, dims: Sequence[Dim]) -> Bounded:
+def bounded_result(op: Operation, index: int, value: SSAValue, dims: Sequence[Dim]) -> Bounded:
     """Describes a result of an op that was made as an array of its own type, or of the largest
     shape. Sizes that are new are read from it.
     """

@@ -32,12 +32,12 @@ from byocir.lowering.graph_to_tir.bounded.bounds import (
     Dim,
     Size,
     bound_of,
+    bounded_result,
     bounds_of,
     constant_of,
     fits,
     integer_of,
     integers_of,
-    made,
 )
 
 Inputs = Sequence[Bounded | None]
@@ -68,9 +68,9 @@ def _call(
         return None
     if all(isinstance(dim, int) for dim in dims):
         types = [tensor(element_type_of(type_), bounds_of(dims))]
-        return [made(op, 0, emit.extern(routine, inputs, types, **numbers)[0], dims)]
+        return [bounded_result(op, 0, emit.extern(routine, inputs, types, **numbers)[0], dims)]
     value = emit.bounded(routine, inputs, [type_], [bounds_of(dims)], **numbers)[0]
-    return [made(op, 0, value, dims)]
+    return [bounded_result(op, 0, value, dims)]
 
 
 def _packed(arrays: Inputs) -> list[SSAValue]:
@@ -136,7 +136,7 @@ def _non_max_suppression(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequen
     bounds = [bounds_of(dims), (shape[2],)]
     given = {"center": center, "least": int(least is not None)}
     found = emit.bounded("non_max_suppression", inputs, types, bounds, **given)
-    return [made(op, 0, found[0], dims)]
+    return [bounded_result(op, 0, found[0], dims)]
 
 
 # -- what passes them on
@@ -298,7 +298,7 @@ def _shape(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | 
     if x is None:
         return None
     start, end, _ = slice(integer_of(op, "start"), integer_of(op, "end")).indices(len(x.dims))
-    return [made(op, 0, _numbers(emit, x.dims[start:end]), (max(end - start, 0),))]
+    return [bounded_result(op, 0, _numbers(emit, x.dims[start:end]), (max(end - start, 0),))]
 
 
 def _count(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
@@ -307,7 +307,7 @@ def _count(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | 
         return None
     sizes = _numbers(emit, (1, *x.dims))
     product = emit.add(g.ReduceProdOp.make(sizes, axes=[0], keepdims=0, location=op.location))
-    return [made(op, 0, product.result, ())]
+    return [bounded_result(op, 0, product.result, ())]
 
 
 def _numbers(emit: Emitter, dims: Sequence[Dim]) -> SSAValue:

@@ -36,11 +36,11 @@ from byocir.lowering.graph_to_tir.bounded.bounds import (
     Bounded,
     Dim,
     Size,
+    bounded_result,
     bounds_of,
     constant_of,
     fits,
     integers_of,
-    made,
 )
 
 ENDLESS = 2**62
@@ -263,7 +263,9 @@ def _built(emit: Emitter, plan: _Plan) -> tuple[tir.ForOp, Sequence[Bounded]]:
     if isinstance(turns, Size):
         turns.is_number(_as_shape(emit, loop.results[1], (1,)))
     results = loop.results[first:]
-    return loop, [made(op, i, results[at], dims[at]) for i, at in enumerate(plan.results())]
+    return loop, [
+        bounded_result(op, i, results[at], dims[at]) for i, at in enumerate(plan.results())
+    ]
 
 
 # -- whether and which turn comes next

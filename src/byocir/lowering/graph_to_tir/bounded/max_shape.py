@@ -30,9 +30,9 @@ from byocir.lowering.graph_to_tir.bounded.bounds import (
     Dim,
     Size,
     bound_of,
+    bounded_result,
     bounds_of,
     fits,
-    made,
     number_of,
 )
 from byocir.lowering.graph_to_tir.bounded.calls import Inputs
@@ -74,14 +74,14 @@ def on_max_shape(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bound
     dims = [walk.dims(value) for value in values]
     if not all(fits(result.type, d) for result, d in zip(op.results, dims, strict=True)):
         return None
-    return [made(op, i, v, d) for i, (v, d) in enumerate(zip(values, dims, strict=True))]
+    return [bounded_result(op, i, v, d) for i, (v, d) in enumerate(zip(values, dims, strict=True))]
 
 
 def _source(walk: Walk, array: Bounded | None) -> Value | None:
     """Gives an array in the form that the frontend reads: constants as arrays, others as values."""
     if array is None:
         return None
-    value = array.held()
+    value = array.in_max_shape()
     owner = value.owner
     if isinstance(owner, g.ConstantOp | tir.ConstantOp):
         return owner.value.data
@@ -125,7 +125,7 @@ def _stretch(emit: Emitter, array: Bounded, targets: Sequence[Dim]) -> Bounded:
     """Repeats an array along each dimension that has another size than the target, once or as often
     as its size in a run asks for.
     """
-    value, dims = array.held(), list(array.dims)
+    value, dims = array.in_max_shape(), list(array.dims)
     for axis, target in enumerate(targets[len(targets) - len(dims) :]):
         dim = dims[axis]
         if dim in (target, 1):
@@ -136,7 +136,7 @@ def _stretch(emit: Emitter, array: Bounded, targets: Sequence[Dim]) -> Bounded:
         places = emit.extern("stretch", [own, target.number()], types, count=count)[0]
         value = emit.add(g.GatherOp.make(value, places, axis=axis, location=emit.location)).result
         dims[axis] = target
-    if value is array.held():
+    if value is array.in_max_shape():
         return array
     return Bounded(value.type, tuple(dims), None, None, value)
 
