@@ -26,7 +26,7 @@ from byocir.dialects import uses, verify
 from byocir.dialects.array import Array
 from byocir.dialects.byoc import CompositeOp, Node, YieldOp
 from byocir.dialects.context import load_context
-from byocir.dialects.decisions import Cut, Taken
+from byocir.dialects.decisions import Cut, Decision, RuleResult, Taken
 from byocir.dialects.graph import ConcatOp, ConstantOp
 from byocir.dialects.locations import fuse as fuse_locations
 from byocir.dialects.locations import names
@@ -41,7 +41,7 @@ from byocir.request import Request
 from byocir.rewrites import clean_up, pipeline
 from byocir.rewrites.host import fuse_blocks
 from byocir.rewrites.pipeline import PassRunner, run_passes
-from byocir.runtime import records
+from byocir.runtime import records, report_text
 from byocir.runtime.native import host_code
 from byocir.runtime.page import page
 from byocir.runtime.report import Region, Report
@@ -248,6 +248,25 @@ def test_reading_a_report_looks_for_places_once(monkeypatch):
     looked.clear()
     Report.from_dict(data)
     assert len(looked) == 1
+
+
+def test_explaining_looks_for_places_once_and_words_what_it_shows_alone(monkeypatch):
+    looked: list[str] = []
+    place, words = Report.placement.fget, report_text._declined
+    monkeypatch.setattr(
+        Report, "placement", property(lambda report: (looked.append("place"), place(report))[1])
+    )
+    monkeypatch.setattr(
+        report_text, "_declined", lambda miss: (looked.append("miss"), words(miss))[1]
+    )
+    nodes = [Node(f"node_{i}", "Relu", 1) for i in range(8)]
+    odd = RuleResult("The size is even.", False, "3", "")
+    misses = [
+        Decision("npu", "graph", "npu.relu", False, [node.name], 1, 1, "", [odd]) for node in nodes
+    ]
+    report = Report(nodes, ["npu"], [], [node.name for node in nodes], [], misses)
+    assert explain(report).count("for reason 1, below") == len(nodes)
+    assert looked == ["place"]
 
 
 def test_a_report_names_the_nodes_of_a_decision_once():

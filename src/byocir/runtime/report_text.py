@@ -21,15 +21,13 @@ def summary(report: Report) -> str:
     """Sums up the off-load: operators, share of multiply-accumulates, regions, and the bytes
     that cross between host and target."""
     lines = [f"note: {note}" for note in [*report.notes, *report.built_without]]
-    total = sum(node.macs for node in report.nodes)
+    total, macs = sum(node.macs for node in report.nodes), report.macs
     counted = len(report.nodes) - len(report.folded)
     for target in report.targets:
         regions = [region for region in report.regions if region.target == target]
         names = {name for region in regions for name in region.nodes}
         lines.append(_row(f"{target} operators", len(names), counted))
-        lines.append(
-            _row(f"{target} MACs", report.macs.get(target, 0), total) + _unknown(report, names)
-        )
+        lines.append(_row(f"{target} MACs", macs.get(target, 0), total) + _unknown(report, names))
         padded = sum(
             report.device.get(r.symbol, {}).get("padded_macs", 0) * r.calls for r in regions
         )
@@ -48,7 +46,7 @@ def summary(report: Report) -> str:
     if report.called_back:
         lines.append(_row(f"{HOST} operators called back", len(report.called_back), counted))
     unknown = _unknown(report, set(report.host))
-    lines.append(_row(f"{HOST} MACs", report.macs.get(HOST, 0), total) + unknown)
+    lines.append(_row(f"{HOST} MACs", macs.get(HOST, 0), total) + unknown)
     lines.append(f"{'folded operators':<28}{len(report.folded):>14,}")
     if report.memory:
         arena, least = report.memory["arena"], report.memory["arena_lower_bound"]
@@ -113,8 +111,9 @@ def explain(report: Report, node: str | None = None) -> str:
     """
     if node is not None:
         return "\n".join(_lines(report, [_known(report, node)], verbose=True)[node])
-    found, companions = _Found(report), _companions(report)
-    shared = shared_reasons(report, _deciding, companions)
+    found = _Found(report)
+    companions = _companions(found)
+    shared = shared_reasons(report, found.placement, _deciding, companions)
     lines = [f"note: {note}" for note in report.notes]
     lines += _grouped(found, shared, companions)
     total = sum(each.macs for each in report.nodes)
@@ -123,13 +122,13 @@ def explain(report: Report, node: str | None = None) -> str:
     return "\n".join(map(escaped, lines))
 
 
-def _companions(report: Report) -> dict[str, str]:
+def _companions(found: _Found) -> dict[str, str]:
     """Maps each node that only quantises to the op that it belongs to, where both went to one
     place: then the line of the op tells all.
     """
-    placement = report.placement
-    found = {node.name: node.belongs_to for node in report.nodes if node.belongs_to}
-    return {name: op for name, op in found.items() if placement[name] == placement.get(op)}
+    ops = {node.name: node.belongs_to for node in found.report.nodes if node.belongs_to}
+    places = found.placement
+    return {name: op for name, op in ops.items() if places[name] == places.get(op)}
 
 
 def _grouped(
@@ -147,13 +146,14 @@ def _grouped(
     for node in found.report.nodes:
         if node.name in companions:
             continue
-        first, *lines = _node(node, found, verbose=False)
-        if node.name in numbers:
-            lines = [f"  for reason {numbers[node.name]}, below"]
-        yield first
+        lines = _node(node, found, verbose=False)
+        yield next(lines)
         if node.name in around:
             yield f"  with {', '.join(around[node.name])}"
-        yield from lines
+        if node.name in numbers:
+            yield f"  for reason {numbers[node.name]}, below"
+        else:
+            yield from lines
 
 
 def _deciding(decisions: Sequence[Decision]) -> Sequence[Decision]:

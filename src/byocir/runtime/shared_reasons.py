@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from byocir.dialects.byoc import HOST, Node
@@ -54,19 +54,20 @@ def _some(seen: Sequence[str]) -> str:
 
 def shared_reasons(
     report: Report,
+    placement: Mapping[str, str],
     deciding: Callable[[Sequence[Decision]], Sequence[Decision]],
     besides: Container[str],
 ) -> list[SharedReason]:
     """Lists the reasons that many nodes on the host share, those with the most work first;
-    `deciding` picks the decisions that keep a node there, and nodes `besides` are not counted.
+    `placement` is that of the report, `deciding` picks the decisions that keep a node there, and
+    nodes `besides` are not counted.
     """
     groups: dict[tuple[object, ...], list[tuple[Node, Sequence[Decision]]]] = {}
-    placement = report.placement
     for node in report.nodes:
-        decisions = deciding(report.reasons.get(node.name, ()))
-        failed = [(d.level, d.pattern, *(_failed(d) or _missed(d))) for d in decisions]
         if node.name in besides or placement[node.name] != HOST:
             continue
+        decisions = deciding(report.reasons.get(node.name, ()))
+        failed = [(d.level, d.pattern, *(_failed(d) or _missed(d))) for d in decisions]
         if any(rest for _, _, *rest in failed):
             groups.setdefault((node.op_type, *failed), []).append((node, decisions))
     many = [group for group in groups.values() if len(group) >= MANY]
