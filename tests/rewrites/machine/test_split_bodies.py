@@ -192,6 +192,37 @@ def test_each_way_to_clamp_gives_the_same(data: st.DataObject) -> None:
         np.testing.assert_array_equal(evaluate(module, feeds)["res0"], expected)
 
 
+def test_numbers_without_dimensions_are_clamped_before() -> None:
+    module = parse_module("""
+      func.func @main(%x: tensor<i8>) -> tensor<i8> {
+        %f = tir.constant <[1667835929] : tensor<i32>> : tensor<i32>
+        %e = tir.empty : tensor<i8>
+        %y = tir.block [] ins(%x[] : tensor<i8>, %f[] : tensor<i32>) outs(%e[] : tensor<i8>) {
+        ^bb0(%a: i8, %b: i32, %old: i8):
+          %w = arith.extsi %a : i8 to i64
+          %u = arith.extsi %b : i32 to i64
+          %m = arith.muli %w, %u : i64
+          %s = arith.constant 1 : i64
+          %v = arith.shrsi %m, %s : i64
+          %lo = arith.constant -128 : i64
+          %c = arith.maxsi %v, %lo : i64
+          %hi = arith.constant 127 : i64
+          %d = arith.minsi %c, %hi : i64
+          %r = arith.trunci %d : i64 to i8
+          tir.yield %r : i8
+        }
+        func.return %y : tensor<i8>
+      }""")
+    (block,) = [op for op in module.walk() if isinstance(op, BlockOp)]
+    numbers = np.array([-128, -1, 0, 1, 127], np.int8)
+    expected = [evaluate(module, {"arg0": np.array(x)})["res0"].item() for x in numbers]
+    assert expected == [-128, -128, 0, 127, 127]
+    (way,) = restated(block, i32)
+    assert not isinstance(way, str)
+    replace_op(block, way)
+    assert [evaluate(module, {"arg0": np.array(x)})["res0"].item() for x in numbers] == expected
+
+
 def test_shifts_by_more_bits_than_the_type_has_are_by_one_less() -> None:
     body = """
       %w = arith.extsi %a : i8 to i64

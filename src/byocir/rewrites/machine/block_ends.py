@@ -58,7 +58,7 @@ class Ends(NamedTuple):
         type_ = _type_for(self.interval.corners(other.interval, exact))
         sides: list[list[np.ndarray]] = [[e.astype(type_) for e in each] for each in (self, other)]
         found = [apply(a, b) for a in sides[0] for b in sides[1]]
-        return Ends(reduce(np.minimum, found), reduce(np.maximum, found))
+        return _as_arrays(reduce(np.minimum, found), reduce(np.maximum, found))
 
     def within(self, interval: Interval) -> bool:
         """Tells whether all of the integers lie in an interval."""
@@ -66,12 +66,16 @@ class Ends(NamedTuple):
 
     def clamped(self, to: Ends) -> Ends:
         """Computes the ends of the integers once they are clamped between others."""
-        low, high = (np.minimum(np.maximum(end, to.low), to.high) for end in self)
-        return Ends(low, high)
+        return _as_arrays(*(np.minimum(np.maximum(end, to.low), to.high) for end in self))
 
     def with_other(self, other: Interval) -> Ends:
         """Widens the ends by the numbers of an interval."""
-        return Ends(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+        return _as_arrays(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+
+def _as_arrays(low: np.ndarray | int, high: np.ndarray | int) -> Ends:
+    """Makes ends of numbers: numpy gives integers for arrays of objects without dimensions."""
+    return Ends(np.asarray(low), np.asarray(high))
 
 
 def _type_for(interval: Interval) -> np.dtype:

@@ -328,9 +328,10 @@ class _Restating:
         """Makes the function that computes exactly, for each channel, what steps do to numbers."""
 
         def apply(numbers: np.ndarray) -> np.ndarray:
-            found = numbers.reshape((1,) * (self._rank - numbers.ndim) + numbers.shape)
+            found = np.asarray(numbers, object)  # numpy gives integers where there is no dimension
+            found = found.reshape((1,) * (self._rank - found.ndim) + found.shape)
             for kind, operand in steps:
-                found = EXACT[kind](found, self._ends[operand].low.astype(object))
+                found = np.asarray(EXACT[kind](found, self._ends[operand].low.astype(object)))
             return found
 
         return apply
