@@ -364,6 +364,66 @@ def test_columns_that_a_pool_reads_may_begin_in_its_pads_and_end_before_the_last
     expect_on_the_isa(byocir.import_onnx(model), {"gemmini.pooled_conv": 1})
 
 
+POOL_BESIDE_ITS_ARRAY = """
+func.func @main(%x: tensor<1x1x1x16xi8>, %w: tensor<1x1x16x16xi8>) -> tensor<1x2x1x16xi8> {
+  %z = tir.fill 0 : i32 : tensor<1x1x1x16xi32>
+  %s = tir.block [n: 1, h: 1, w: 1, o: 16 | r: 1, s: 1, c: 16]
+      ins(%x[n, h + r, w + s, c] pad 0 : i8 : tensor<1x1x1x16xi8>,
+          %w[r, s, c, o] : tensor<1x1x16x16xi8>)
+      outs(%z[n, h, w, o] : tensor<1x1x1x16xi32>) {
+  ^bb0(%a: i8, %b: i8, %acc: i32):
+    %0 = arith.extsi %a : i8 to i32
+    %1 = arith.extsi %b : i8 to i32
+    %2 = arith.muli %0, %1 : i32
+    %3 = arith.addi %acc, %2 : i32
+    tir.yield %3 : i32
+  }
+  %i = tir.empty : tensor<1x1x1x16xi32>
+  %p = tir.block [n: 1, h: 1, w: 1, o: 16] ins(%s[n, h, w, o] : tensor<1x1x1x16xi32>)
+      outs(%i[n, h, w, o] : tensor<1x1x1x16xi32>) {
+  ^bb0(%a: i32, %old: i32):
+    %zero = arith.constant 0 : i32
+    %0 = arith.maxsi %a, %zero : i32
+    tir.yield %0 : i32
+  }
+  %f = tir.constant <[1.0] : tensor<f32>> : tensor<f32>
+  %e = tir.empty : tensor<1x1x1x16xi8>
+  %q = tir.block [n: 1, h: 1, w: 1, o: 16]
+      ins(%p[n, h, w, o] : tensor<1x1x1x16xi32>, %f[] : tensor<f32>)
+      outs(%e[n, h, w, o] : tensor<1x1x1x16xi8>) {
+  ^bb0(%a: i32, %scale: f32, %old: i8):
+    %0 = arith.sitofp %a : i32 to f32
+    %1 = arith.mulf %0, %scale : f32
+    %2 = math.roundeven %1 : f32
+    %low = arith.constant -128.0 : f32
+    %3 = arith.maximumf %2, %low : f32
+    %high = arith.constant 127.0 : f32
+    %4 = arith.minimumf %3, %high : f32
+    %5 = arith.fptosi %4 : f32 to i8
+    tir.yield %5 : i8
+  }
+  %m = tir.fill -128 : i8 : tensor<1x2x1x16xi8>
+  %y = tir.block [n: 1, h: 2, w: 1, c: 16 | r: 2, s: 1]
+      ins(%q[n, h + r, w + s, c] pad -128 : i8 : tensor<1x1x1x16xi8>)
+      outs(%m[n, h, w, c] : tensor<1x2x1x16xi8>) {
+  ^bb0(%a: i8, %most: i8):
+    %0 = arith.maxsi %most, %a : i8
+    tir.yield %0 : i8
+  }
+  func.return %y : tensor<1x2x1x16xi8>
+}"""
+
+
+def test_a_pool_is_left_of_which_a_window_has_no_element() -> None:
+    module = parse_module(POOL_BESIDE_ITS_ARRAY)
+    package = byocir.compile(module, targets=[str(POOLS)], levels=("tensor",))
+    reasons = [d.reason for d in package.report.decisions if d.pattern == "gemmini.pooled_conv"]
+    assert any("found some that are outside" in reason for reason in reasons)
+    feeds = random_feeds(module)
+    expected = evaluate(module, feeds)["res0"]
+    np.testing.assert_array_equal(package.run(feeds)["res0"], expected)
+
+
 def random_layer(draw: Callable[..., Any], size: st.SearchStrategy[int]) -> onnx.ModelProto:
     """A convolution or product of any sizes with what may follow it, or a residual sum."""
     channels, out, kernel = draw(size), draw(size), draw(st.integers(1, 3))

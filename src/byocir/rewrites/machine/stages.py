@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.locations import place
@@ -89,7 +90,7 @@ class Stage:
 def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
     """Gives each block the cheapest instruction that its neighbours can feed, and adds the copy
     that brings the last result towards main memory. Raises ByocirError B271 for a block that no
-    instruction does."""
+    instruction does, as none fills in what main memory gets of windows without elements."""
     stages: list[Stage] = []
     places: dict[SSAValue, int] = {}
     for block in blocks:
@@ -110,6 +111,7 @@ def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
         places.update(dict.fromkeys(block.results, len(stages) - 1))
     last = stages[-1]
     if last.into.is_main:
+        _expect_elements(machine, last.block)
         return stages
     return [*stages, _storing(machine, last, len(stages) - 1)]
 
@@ -148,6 +150,28 @@ def _begun(machine: Machine, block: BlockOp) -> set[Memory] | None:
 def _leaves(machine: Machine, plan: Plan, is_last: bool) -> bool:
     into = plan.instruction.into
     return not is_last or machine.path(into, MAIN) is not None
+
+
+def _expect_elements(machine: Machine, block: BlockOp) -> None:
+    """Raises ByocirError B271 for a block whose result goes to main memory, where its guards leave
+    nothing of the window of an element.
+    """
+    if block.where is None or not block.reductions:
+        return
+    inside = np.ones((1,) * len(block.extents), np.bool_)
+    for expr in block.where.data.results:
+        form = linear(expr)
+        if form is None:
+            return
+        left = np.full_like(inside, form.constant, np.int64)
+        for i, step in form.terms:
+            side = [-1 if d == i else 1 for d in range(inside.ndim)]
+            left = left + step * np.arange(block.extents[i]).reshape(side)
+        inside = inside & (left >= 0)
+    if not inside.any(tuple(block.reductions)).all():
+        told = "expected windows with an element inside of the array, found some that are outside"
+        why = f"no instruction of {machine.name} fills in their results"
+        raise ByocirError("B271", told, where=place(block.location), help=why)
 
 
 def _undone(machine: Machine, block: BlockOp, reasons: Sequence[str]) -> ByocirError:
