@@ -32,7 +32,7 @@ from byocir.patterns.target_classes import register
 from byocir.patterns.targets import attr_of, find, parse_targets
 from byocir.rewrites.pipeline import run_passes
 from byocir.targets.base import Target
-from byocir.targets.resolve_targets import load_target
+from byocir.targets.resolve_targets import attributes_of, load_target
 
 
 def refused(make: Callable[[], Any], code: str) -> ByocirError:
@@ -374,3 +374,10 @@ def test_mistakes_reach_the_user_of_a_target_as_one_message():
     module = module_of(f"%a = graph.relu %x : ({F}) -> {F}\nfunc.return %a : {F}")
     error = refused(lambda: partition(module, [target(patterns=(made,))]), "B202")
     assert "pattern npu.relu: rule broken" in error.message
+
+
+def test_a_path_is_a_file_as_its_text_is() -> None:
+    path = Path(__file__).parents[2] / "examples" / "toy_npu.py"
+    (named,), (alone,) = attributes_of([str(path)]), attributes_of(path)
+    assert alone == named
+    assert alone.target_name.data == "npu"

@@ -7,8 +7,10 @@ this call, never because a model, a module or a package names it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.utils.arg_spec import ArgSpec
@@ -22,19 +24,14 @@ from byocir.patterns.targets import attr_of, parse_targets, read_files
 from byocir.targets.base import Target, target_of
 from byocir.targets.check_class import check_target
 from byocir.targets.loader import KEEPS
+from byocir.vendor.user_code import import_file, imported_from
 
 if TYPE_CHECKING:
     from byocir.frontend.onnx.entry import Entry
 
 
-import re
-from pathlib import Path
-
-from byocir.vendor.user_code import import_file, imported_from
-
-Targets = str | Target | Sequence[str | Target]
+Targets = str | Path | Target | Sequence[str | Path | Target]
 """Names with options, files (`npu.py:Npu`) or instances, in order of preference."""
-
 
 NO_CLASS = (
     "write a class in it that derives from byocir.Target, with a name and patterns; `byocir "
@@ -95,11 +92,12 @@ def attributes_of(targets: Targets) -> list[TargetAttr]:
 
 def listed(targets: object) -> list[str | Target]:
     """Lists targets one by one; raises ByocirError B216 for what is none."""
-    single = isinstance(targets, str | type)
+    single = isinstance(targets, str | type | Path)
     try:
         found = [targets] if single else list(cast("Iterable[object]", targets))
     except TypeError:  # `targets` is not iterable
         found = [targets]
+    found = [str(each) if isinstance(each, Path) else each for each in found]
     for target in found:
         if not isinstance(target, str | Target):
             name = getattr(target, "__name__", "")
