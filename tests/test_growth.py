@@ -205,6 +205,18 @@ def test_contents_of_ops_that_none_can_equal_are_not_asked_for(monkeypatch):
     assert asked == []
 
 
+def test_bodies_of_less_than_two_ops_are_not_searched_for_equal_ones(monkeypatch):
+    searched: list[object] = []
+    known = clean_up._Known
+    monkeypatch.setattr(clean_up, "_Known", lambda: (searched.append(1), known())[1])
+    numbers: list[int] = []
+    for nodes in (8, 16):
+        searched.clear()
+        hand_over(byocir.import_onnx(growing("wide split", nodes)), Request(["vta"]))
+        numbers.append(len(searched))
+    assert numbers[0] == numbers[1] > 0
+
+
 @pytest.mark.parametrize("shape", ["many outputs", "wide concat", "wide split"])
 def test_replacing_an_operand_of_a_wide_op_copies_no_others(shape, monkeypatch):
     copied: list[int] = []

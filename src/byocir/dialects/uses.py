@@ -14,7 +14,6 @@ from typing import Any, cast
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.core import SSAValues
-from xdsl.rewriter import Rewriter
 
 WIDE = 32
 """The number of operands from which a list of them is worth its making."""
@@ -70,10 +69,18 @@ def erase(op: Operation) -> None:
 def replace_op(
     op: Operation, made: Operation | Sequence[Operation], results: Sequence[SSAValue] | None = None
 ) -> None:
-    """Replaces an op by others and its results by these values, or by the results of the last."""
+    """Replaces an op by others and its results by these values, or by the results of the last.
+    Results of the others without a name take that of the op's first result."""
     ops = [made] if isinstance(made, Operation) else list(made)
     if results is None:
         results = ops[-1].results if ops else ()
     for old, new in zip(op.results, results, strict=True):
         replace_uses(old, new)
-    Rewriter.replace_op(op, ops, results)
+    block = op.parent
+    assert block is not None, "expected an op in a block"
+    block.insert_ops_before(ops, op)
+    hint = op.results[0].name_hint if op.results else None
+    for result in (result for each in ops for result in each.results) if hint else ():
+        if result.name_hint is None:
+            result.name_hint = hint
+    erase(op)

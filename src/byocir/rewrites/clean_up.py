@@ -102,9 +102,12 @@ def _erase_unused(block: Block) -> bool:
 
 
 def _merge_equal(block: Block) -> None:
+    ops = [op for op in ops_in(block) if _may_merge(op)]
+    if len(ops) < 2:  # as in most bodies
+        return
     known, gone = _Known(), dict[Operation, list[LocationAttr]]()
-    for op in ops_in(block):
-        first = known.equal(op) if _may_merge(op) else op
+    for op in ops:
+        first = known.equal(op)
         if first is op:
             continue
         for old, kept in zip(op.results, first.results, strict=True):
@@ -126,7 +129,8 @@ class _Known:
 
     def equal(self, op: Operation) -> Operation:
         """Gives the first op that is equal to this one; that may be this one itself."""
-        beginning = (type(op), op.operands[0] if op.operands else None)
+        operands = op.operands
+        beginning = (type(op), operands[0] if len(operands) else None)
         if beginning not in self._alone:
             self._alone[beginning] = op
             return op

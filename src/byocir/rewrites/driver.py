@@ -235,6 +235,9 @@ def erase_dead(op: Operation) -> list[LocationAttr]:
 
 def is_dead(op: Operation) -> bool:
     """Tells if an op can go: it is pure and in a block, and nothing uses its results."""
-    if op.parent is None or any(result.first_use is not None for result in op.results):
+    if op.parent is None or not op.results:
         return False
-    return bool(op.results) and is_pure(op)
+    for result in op.results:  # a generator takes twice the time, and each op is asked
+        if result.first_use is not None:
+            return False
+    return is_pure(op)

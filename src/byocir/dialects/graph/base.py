@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -220,6 +221,7 @@ class OneInputOp(GraphOp):
     assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
 
+@cache
 def is_defined(kind: type[Operation]) -> bool:
     """Tells if ops of a class are graph ops with a definition of which no part is left to a
     subclass.
