@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from itertools import product
 from math import prod
 
@@ -24,6 +24,9 @@ ROW = "row"
 Span = tuple[int, int]
 """The first of some numbers, and the first after them."""
 
+Box = tuple[Span, ...]
+"""For each dimension of a buffer, from where to where."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -31,8 +34,7 @@ class Place:
 
     memory: Memory
     buffer: SSAValue
-    box: tuple[Span, ...]
-    """Of each dimension of the buffer."""
+    box: Box
     steps: Mapping[str, Shape]
     """By how much the index moves when an iterator of the instruction moves by one, by name."""
     array: int = -1
@@ -67,7 +69,7 @@ class Place:
         where = place_of(owner.location) if isinstance(owner, Operation) else ""
         raise ByocirError("B271", "expected a constant, found another array", where=where)
 
-    def over(self, box: tuple[Span, ...], steps: Mapping[str, Shape]) -> Place:
+    def over(self, box: Box, steps: Mapping[str, Shape]) -> Place:
         """Gives the place of another box of the same buffer, sharing what is known of the buffer's
         layout.
         """
@@ -83,12 +85,7 @@ class Place:
 
     @cached_property
     def _layout(self) -> _Layout:
-        shape = shape_of(self.buffer.type)
-        leading, blocks = self.memory.cut(shape)
-        if self.memory.is_main:
-            return _Layout(shape, leading, blocks, _strides(shape))
-        steps = [*_strides(leading), *[0] * len(self.memory.row)][-len(shape) :]
-        return _Layout(shape, leading, blocks, tuple(steps) if shape else ())
+        return _layout_of(self.memory, shape_of(self.buffer.type))
 
     @cached_property
     def address(self) -> int:
@@ -111,7 +108,7 @@ class Place:
     @property
     def row(self) -> int:
         """The row of the memory in which the box begins."""
-        return self.first + self._row_at([low for low, _ in self.box])
+        return self.first + self._layout.row_at([low for low, _ in self.box])
 
     @property
     def lane(self) -> int:
@@ -145,59 +142,10 @@ class Place:
 
     @cached_property
     def _rows(self) -> tuple[Span, ...]:
-        if self.memory.is_main:
-            return tuple(self._runs())
-        if len(self.box) == 2 and len(self.memory.row) == 1:
-            return self._matrix_rows()
-        row = self.memory.row
-        count = len(self.shape) - len(row)
-        lanes = [self._side(d) for d in range(count, len(self.shape))]
-        blocks = [range(lo // n, -(-hi // n)) for (lo, hi), n in zip(lanes, row, strict=True)]
-        outer = [range(*self.box[d]) for d in range(max(count - 1, 0))]
-        low, high = self._side(count - 1)
-        starts = (
-            self.first + self._row_at([*at, *[low] * (count > 0), *(b * n for b, n in chosen)])
-            for block in product(*blocks)
-            for chosen in [list(zip(block, row, strict=True))]
-            for at in product(*outer)
-        )
-        return _joined((start, start + high - low) for start in starts)
-
-    def _matrix_rows(self) -> tuple[Span, ...]:
-        """Lists the rows of a box of a matrix, which is the most frequent case."""
-        (low, high), (left, right) = self.box
-        height, lanes, first = self.shape[0], self.memory.row[0], self.first
-        starts = [first + n * height for n in range(left // lanes, -(-right // lanes))]
-        if high - low == height:
-            return ((starts[0] + low, starts[-1] + high),)
-        return tuple((start + low, start + high) for start in starts)
-
-    def _side(self, dimension: int) -> Span:
-        """Gives the interval of the box along a dimension; missing dimensions in front have one
-        index.
-        """
-        return self.box[dimension] if dimension >= 0 else (0, 1)
-
-    def _row_at(self, index: list[int]) -> int:
-        """Finds the row that holds an element of the buffer, counted from the buffer's first
-        row.
-        """
-        layout, rank, number = self._layout, len(self.memory.row), 0
-        whole = [0] * (len(layout.leading) + rank - len(index)) + index
-        for at, count, lanes in zip(whole[-rank:], layout.blocks, self.memory.row, strict=True):
-            number = number * count + at // lanes
-        for at, size in zip(whole, layout.leading, strict=False):
-            number = number * size + at
-        return number
-
-    def _runs(self) -> Iterator[Span]:
-        if not self.box:
-            yield 0, 1
-            return
-        low, high = self.box[-1]
-        for at in product(*(range(*side) for side in self.box[:-1])):
-            start = sum(i * step for i, step in zip(at, self._layout.steps, strict=False))
-            yield start + low, start + high
+        layout, first = self._layout, self.first
+        if self.box not in layout.rows:
+            layout.rows[self.box] = layout.rows_of(self.box)
+        return tuple([(first + low, first + high) for low, high in layout.rows[self.box]])
 
     def overlaps(self, other: Place) -> bool:
         """Tells whether two places share a row, or an element of main memory. Buffers share rows
@@ -214,14 +162,84 @@ class Place:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Says how a buffer lies in its memory: its shape, the dimensions that count rows, its blocks
+    """Says how buffers of a shape lie in their memory: the dimensions that count rows, the blocks
     of rows, and the rows, or elements of main memory, from one index of each dimension to the next.
     """
 
+    memory: Memory
     shape: Shape
     leading: Shape
     blocks: Shape
     steps: Shape
+    rows: dict[Box, tuple[Span, ...]] = field(default_factory=dict[Box, tuple[Span, ...]])
+    """The rows of boxes that were asked for: tiles are alike."""
+
+    def rows_of(self, box: Box) -> tuple[Span, ...]:
+        """Lists the rows that a box touches, as intervals, counted from the buffer's first row; in
+        main memory the elements.
+        """
+        if self.memory.is_main:
+            return tuple(self._runs(box))
+        row = self.memory.row
+        if len(box) == 2 and len(row) == 1:
+            return self._matrix_rows(box)
+        count = len(self.shape) - len(row)
+        lanes = [_side(box, d) for d in range(count, len(self.shape))]
+        blocks = [range(lo // n, -(-hi // n)) for (lo, hi), n in zip(lanes, row, strict=True)]
+        outer = [range(*box[d]) for d in range(max(count - 1, 0))]
+        low, high = _side(box, count - 1)
+        starts = (
+            self.row_at([*at, *[low] * (count > 0), *(b * n for b, n in chosen)])
+            for block in product(*blocks)
+            for chosen in [list(zip(block, row, strict=True))]
+            for at in product(*outer)
+        )
+        return _joined((start, start + high - low) for start in starts)
+
+    def _matrix_rows(self, box: Box) -> tuple[Span, ...]:
+        """Lists the rows of a box of a matrix, which is the most frequent case."""
+        (low, high), (left, right) = box
+        height, lanes = self.shape[0], self.memory.row[0]
+        starts = [n * height for n in range(left // lanes, -(-right // lanes))]
+        if high - low == height:
+            return ((starts[0] + low, starts[-1] + high),)
+        return tuple((start + low, start + high) for start in starts)
+
+    def row_at(self, index: list[int]) -> int:
+        """Finds the row that holds an element of the buffer, counted from the buffer's first
+        row.
+        """
+        rank, number = len(self.memory.row), 0
+        whole = [0] * (len(self.leading) + rank - len(index)) + index
+        for at, count, lanes in zip(whole[-rank:], self.blocks, self.memory.row, strict=True):
+            number = number * count + at // lanes
+        for at, size in zip(whole, self.leading, strict=False):
+            number = number * size + at
+        return number
+
+    def _runs(self, box: Box) -> Iterator[Span]:
+        if not box:
+            yield 0, 1
+            return
+        low, high = box[-1]
+        for at in product(*(range(*side) for side in box[:-1])):
+            start = sum(i * step for i, step in zip(at, self.steps, strict=False))
+            yield start + low, start + high
+
+
+def _side(box: Box, dimension: int) -> Span:
+    """Gives the interval of a box along a dimension; missing dimensions in front have one index."""
+    return box[dimension] if dimension >= 0 else (0, 1)
+
+
+@lru_cache(1024)
+def _layout_of(memory: Memory, shape: Shape) -> _Layout:
+    """Makes the layout of buffers of a shape, once for all that are alive at about one time."""
+    leading, blocks = memory.cut(shape)
+    if memory.is_main:
+        return _Layout(memory, shape, leading, blocks, _strides(shape))
+    steps = [*_strides(leading), *[0] * len(memory.row)][-len(shape) :]
+    return _Layout(memory, shape, leading, blocks, tuple(steps) if shape else ())
 
 
 _FIELDS = ("memory", "buffer", "box", "steps", "array", "_layout")
