@@ -35,6 +35,7 @@ class Place:
     memory: Memory
     buffer: SSAValue
     box: Box
+    """The part of the buffer."""
     steps: Mapping[str, Shape]
     """By how much the index moves when an iterator of the instruction moves by one, by name."""
     array: int = -1
