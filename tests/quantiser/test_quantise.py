@@ -199,6 +199,42 @@ def test_operators_that_become_others_are_told(name: str, tmp_path: Path, capsys
     assert (told in capsys.readouterr().out) == (name == "HardSwish")
 
 
+NET = """<ir_version: 9, opset_import: ["" : 17]>
+net (float[N, 6] x) => (float[N, 6] y)
+<float[6] k = {1, 2, 3, 4, 5, 6}, float o = {0}, float h = {9}>
+"""
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        # A sum and its product are a Gemm, and a Relu goes into a Clip, which computes no Relu.
+        ("a = MatMul(x, w) b = Add(a, k) r = Relu(b) y = Clip(r, o, h)", []),
+        # A Clip is folded beside an operator that is written with others.
+        (
+            "a = MatMul(x, w) r = Relu(a) c = Clip(r, o, h) y = HardSwish(c)",
+            ["1 HardSwish with HardSigmoid, Mul"],
+        ),
+        # One is gone though the net has others of its parts.
+        (
+            "a = MatMul(x, w) b = HardSwish(a) c = HardSigmoid(b) y = Mul(c, c)",
+            ["1 HardSwish with HardSigmoid, Mul"],
+        ),
+    ],
+)
+def test_only_operators_that_are_computed_by_several_are_told(
+    nodes: str, told: list[str], tmp_path: Path
+):
+    model = onnx.parser.parse_model(f"{NET}{{ {nodes} }}")
+    weight = np.random.default_rng(0).standard_normal((6, 6)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    onnx.save(model, tmp_path / "net.onnx")
+    made = quantise(tmp_path / "net.onnx", {"x": np.ones((4, 6), np.float32)})
+    assert list(made.notes) == [
+        f"ONNX Runtime writes {each}, and what lies between is quantised, too" for each in told
+    ]
+
+
 def test_arrays_that_are_not_wanted_are_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from byocir.frontend.onnx.load import load_model
 from byocir.patterns.policy import Quantisation
 from byocir.quantiser.accuracy import Accuracy, compared, labels_in, outputs_of
 from byocir.quantiser.data import Samples
+from byocir.quantiser.notes import notes
 from byocir.quantiser.scales import chosen, ranges_in
 from byocir.targets.base import Target, target_of
 from byocir.targets.ort_session import NoRuntime
@@ -92,27 +92,42 @@ def quantise(
     )
     form = _form(target, powers_of_two, per_channel)
     with _quiet(), tempfile.TemporaryDirectory() as folder:
-        tell("preparing the model")
-        given = _read(Path(model))
-        all_samples = Samples.of(given, data)
-        found_labels = labels_in(data, all_samples, labels)
-        prepared = _prepared(Path(model), Path(folder))
-        calibration = all_samples.first(samples)
-        tell(f"taking ranges from {calibration.count:,} samples")
-        default = _quantised(calibration, Path(folder))
-        tell("quantising")
-        wanted = _as_wanted(prepared, default, form, calibration, Path(folder))
-        meant = outputs_of(Path(model), all_samples, tell)
-        found, before = (outputs_of(each, all_samples, tell) for each in (wanted, default))
-        return Quantised(
-            wanted,
-            form,
-            compared(found, meant, found_labels),
-            compared(before, meant, found_labels),
-            compared(meant, meant, found_labels),
-            all_samples.count,
-            _notes(given, prepared),
-        )
+        return _quantised_in(Path(folder), Path(model), data, form, samples, labels, tell)
+
+
+def _quantised_in(
+    folder: Path,
+    model: Path,
+    data: Mapping[str, np.ndarray],
+    form: Quantisation,
+    samples: int,
+    labels: str | None,
+    tell: Tell,
+) -> Quantised:
+    """Quantises a model in this form, with files in a folder, and compares it with the float one
+    and with the quantiser's defaults.
+    """
+    tell("preparing the model")
+    given = _read(model)
+    all_samples = Samples.of(given, data)
+    found_labels = labels_in(data, all_samples, labels)
+    prepared = _prepared(model, folder)
+    calibration = all_samples.first(samples)
+    tell(f"taking ranges from {calibration.count:,} samples")
+    default = _quantised(calibration, folder)
+    tell("quantising")
+    wanted = _as_wanted(prepared, default, form, calibration, folder)
+    meant = outputs_of(model, all_samples, tell)
+    found, before = (outputs_of(each, all_samples, tell) for each in (wanted, default))
+    return Quantised(
+        wanted,
+        form,
+        compared(found, meant, found_labels),
+        compared(before, meant, found_labels),
+        compared(meant, meant, found_labels),
+        all_samples.count,
+        notes(given, prepared),
+    )
 
 
 def _form(
@@ -159,24 +174,6 @@ def _in_opset_of_quantiser(model: Path) -> Path | onnx.ModelProto:
         o for o in proto.opset_import if o.domain in ("", "ai.onnx") and o.version < LEAST_OPSET
     ]
     return version_converter.convert_version(proto, LEAST_OPSET) if older else model
-
-
-def _notes(given: onnx.ModelProto, prepared: onnx.ModelProto) -> list[str]:
-    """Says which operators of a model the quantiser writes as others: ONNX defines them so, and
-    ONNX Runtime has nothing else that computes them.
-    """
-    before, after = (Counter(n.op_type for n in m.graph.node) for m in (given, prepared))
-    parts = ", ".join(sorted(after - before))
-    gone = {kind: count for kind, count in (before - after).items() if parts and _has_body(kind)}
-    return [
-        f"ONNX Runtime writes {count} {kind} with {parts}, and what lies between is quantised, too"
-        for kind, count in sorted(gone.items())
-    ]
-
-
-def _has_body(kind: str) -> bool:
-    schema: Any = onnx.defs.get_schema(kind) if onnx.defs.has(kind) else None
-    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
 def _as_wanted(
