@@ -1,12 +1,16 @@
 """Ops and blocks that are made quickly are those that xDSL makes."""
 
+from typing import Any
+
 import pytest
 from xdsl.dialects import arith, test
 from xdsl.dialects.builtin import UNKNOWN_LOC, StringAttr, f32, i1
 from xdsl.dialects.cf import BranchOp
 from xdsl.ir import Block, Operation, Region
+from xdsl.irdl import IRDLOperation, attr_def
 
 from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.graph import ReluOp, SoftmaxOp
 from byocir.dialects.locations import named
 from byocir.dialects.new_ops import fill_block, new_block, new_op
@@ -86,3 +90,20 @@ def test_a_block_is_the_one_that_xdsl_makes():
     assert all(op.parent is made for op in added)
     fill_block(empty := new_block([]), [])
     assert empty.is_empty
+
+
+def test_a_class_that_is_made_in_its_own_way_is_refused():
+    class MadeOp(IRDLOperation):
+        name = "test.made"
+
+        @classmethod
+        def create(cls, **fields: Any) -> Any:
+            return super().create(**fields)
+
+    class NotedOp(IRDLOperation):
+        name = "test.noted"
+        note = attr_def(StringAttr, default_value=StringAttr("a"))
+
+    for kind in (MadeOp, NotedOp):
+        with pytest.raises(TypeError, match=f"found {kind.__name__}"):
+            irdl_op_definition(kind)

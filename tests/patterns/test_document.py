@@ -45,6 +45,8 @@ def test_blocks_and_checkers():
         "%0 = block [*i] reads a[*i] as xs0, constant b[*i] as xs1, computes xs0 + xs1"
     ]
     assert pattern_lines(block("*i", lambda acc: 0.0)) == ["%0 = block [*i] computes 0.0"]
+    (line,) = pattern_lines(block("*i", a["*i"], b["*i"], lambda acc, x0, *x: x0 - x[0]))
+    assert line.endswith("reads a[*i] as x0, constant b[*i] as x1, computes x0 - x1")
 
     @supports("graph.relu")
     def relu(m):

@@ -29,8 +29,9 @@ def irdl_op_definition(kind: type[_OpT]) -> type[_OpT]:
     """
     text, kind.assembly_format = kind.assembly_format, None
     define_op(kind)
-    setattr(kind, "create", classmethod(new_op))  # noqa: B010
     definition = kind.get_irdl_definition()
+    _expect_nothing_of_its_own(kind, definition)
+    setattr(kind, "create", classmethod(new_op))  # noqa: B010
     if text is None and kind.print is not Operation.print:
         return kind
     text = text or _as_function(definition)
@@ -49,6 +50,17 @@ def irdl_op_definition(kind: type[_OpT]) -> type[_OpT]:
     setattr(kind, "parse", classmethod(parse))  # noqa: B010
     setattr(kind, "print", print_op)  # noqa: B010
     return kind
+
+
+def _expect_nothing_of_its_own(kind: type[IRDLOperation], definition: OpDef) -> None:
+    """Raises TypeError for a class whose ops `new_op` would not make as xDSL does: it sets no
+    defaults of attributes, and calls nothing that a class does besides.
+    """
+    own = kind.__post_init__ is not IRDLOperation.__post_init__ or "create" in vars(kind)
+    defaults = any(each.default_value is not None for each in definition.attributes.values())
+    if own or defaults:
+        told = "expected an op without create, __post_init__ and defaults of attributes"
+        raise TypeError(f"{told}, found {kind.__name__}")
 
 
 def _as_function(definition: OpDef) -> str:

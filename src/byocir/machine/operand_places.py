@@ -165,6 +165,7 @@ class Place:
 class _Layout:
     """Says how buffers of a shape lie in their memory: the dimensions that count rows, the blocks
     of rows, and the rows, or elements of main memory, from one index of each dimension to the next.
+    It keeps the rows of boxes once they are found.
     """
 
     memory: Memory
@@ -173,7 +174,7 @@ class _Layout:
     blocks: Shape
     steps: Shape
     rows: dict[Box, tuple[Span, ...]] = field(default_factory=dict[Box, tuple[Span, ...]])
-    """The rows of boxes that were asked for: tiles are alike."""
+    """The rows of boxes that were asked for, as tiles are alike; it changes, the rest does not."""
 
     def rows_of(self, box: Box) -> tuple[Span, ...]:
         """Lists the rows that a box touches, as intervals, counted from the buffer's first row; in

@@ -58,14 +58,14 @@ def _index(map_: AffineMap, names: Sequence[str]) -> str:
     return f"[{', '.join(format_expr(expr, names) for expr in map_.results)}]"
 
 
-def opened(text: str) -> str:
+def without_outer_parentheses(text: str) -> str:
     """Drops outer parentheses of a text."""
     return text[1:-1] if _is_enclosed(text) else text
 
 
 def _short(text: str) -> str:
     """Drops outer parentheses of a text, and cuts it where it is long."""
-    text = opened(text)
+    text = without_outer_parentheses(text)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.composite import Composite
-from byocir.patterns.differences import opened
+from byocir.patterns.differences import without_outer_parentheses
 from byocir.patterns.nodes import (
     AlternativesPattern,
     AnyOperandsPattern,
@@ -103,7 +103,7 @@ class _Writer:
                 for read, name in zip(pattern.reads, inputs, strict=True)
             ]
             what = f"reads {''.join(reads)}" if reads else ""
-            return f"block [{pattern.iterators}] {what}computes {opened(body)}"
+            return f"block [{pattern.iterators}] {what}computes {without_outer_parentheses(body)}"
         if isinstance(pattern, AnyOperandsPattern):
             return f"{pattern.name}(…)"
         if isinstance(pattern, ResultPattern):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from inspect import Parameter, signature
+from itertools import count, islice
 from numbers import Real
 from typing import Any, NamedTuple, cast
 
@@ -161,9 +162,11 @@ def body_text(body: Callable[..., Any], inputs: int) -> tuple[list[str], str]:
     result so far and of so many inputs, which `*xs` names `xs0`, `xs1`.
     """
     names, block = list[str](), Block()
-    for name, parameter in signature(body).parameters.items():
+    parameters = signature(body).parameters
+    for name, parameter in parameters.items():
         is_rest = parameter.kind is Parameter.VAR_POSITIONAL
-        names += [f"{name}{i}" for i in range(inputs + 1 - len(names))] if is_rest else [name]
+        free = (each for i in count() if (each := f"{name}{i}") not in parameters)
+        names += islice(free, inputs + 1 - len(names)) if is_rest else [name]
     names = names[: inputs + 1]
     return names, str(_computed(body, *(_Argument(block, i, n) for i, n in enumerate(names))))
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Targets = str | Path | Target | Sequence[str | Path | Target]
 """Names with options, files (`npu.py:Npu`) or instances, in order of preference."""
 
-NO_CLASS = (
+HOW_TO_WRITE_ONE = (
     "write a class in it that derives from byocir.Target, with a name and patterns; `byocir "
     "new-target NAME` writes one to begin with"
 )
@@ -72,7 +72,7 @@ def load_target(path: Path, name: str | None = None) -> type[Target]:
             "B217",
             f"expected {expected}, found {', '.join(found) or 'none'}",
             where=str(path),
-            help=help if found else NO_CLASS,
+            help=help if found else HOW_TO_WRITE_ONE,
         )
     target = found[name]
     check_target(target)

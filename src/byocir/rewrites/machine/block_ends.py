@@ -57,8 +57,8 @@ class Ends(NamedTuple):
 
         type_ = _type_for(self.interval.corners(other.interval, exact))
         sides: list[list[np.ndarray]] = [[e.astype(type_) for e in each] for each in (self, other)]
-        found = [apply(a, b) for a in sides[0] for b in sides[1]]
-        return _as_arrays(reduce(np.minimum, found), reduce(np.maximum, found))
+        found = [_arrays(apply, a, b) for a in sides[0] for b in sides[1]]
+        return Ends(reduce(_least, found), reduce(_greatest, found))
 
     def within(self, interval: Interval) -> bool:
         """Tells whether all of the integers lie in an interval."""
@@ -66,16 +66,27 @@ class Ends(NamedTuple):
 
     def clamped(self, to: Ends) -> Ends:
         """Computes the ends of the integers once they are clamped between others."""
-        return _as_arrays(*(np.minimum(np.maximum(end, to.low), to.high) for end in self))
+        return Ends(*(_least(_greatest(end, to.low), to.high) for end in self))
 
     def with_other(self, other: Interval) -> Ends:
         """Widens the ends by the numbers of an interval."""
-        return _as_arrays(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+        low, high = (np.asarray(end) for end in other)
+        return Ends(_least(self.low, low), _greatest(self.high, high))
 
 
-def _as_arrays(low: np.ndarray | int, high: np.ndarray | int) -> Ends:
-    """Makes ends of numbers: numpy gives integers for arrays of objects without dimensions."""
-    return Ends(np.asarray(low), np.asarray(high))
+def _arrays(apply: Operator, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Applies an operation to two arrays: numpy gives integers, which may fit none of its types,
+    for arrays of objects without dimensions.
+    """
+    return np.asarray(apply(a, b))
+
+
+def _least(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return _arrays(np.minimum, a, b)
+
+
+def _greatest(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return _arrays(np.maximum, a, b)
 
 
 def _type_for(interval: Interval) -> np.dtype:

@@ -305,9 +305,10 @@ class _Restating:
                 value = owner.operands[0]
                 continue
             operands = list(owner.operands)
-            if isinstance(owner, arith.MuliOp | arith.AddiOp) and self._is_known(operands[0]):
+            commutes = isinstance(owner, arith.MuliOp | arith.AddiOp)
+            if commutes and not self._is_known(operands[1]):
                 operands.reverse()
-            if not self._rises(owner, operands[1]):
+            if len(operands) != 2 or not self._rises(owner, operands[1]):
                 break
             found.append((type(owner), operands[1]))
             value = operands[0]

@@ -161,9 +161,8 @@ def _expect_elements(machine: Machine, block: BlockOp) -> None:
     inside = np.ones((1,) * len(block.extents), np.bool_)
     for expr in block.where.data.results:
         form = linear(expr)
-        if form is None:
-            return
-        left = np.full_like(inside, form.constant, np.int64)
+        assert form is not None, "guards are linear"
+        left = np.full((1,) * inside.ndim, form.constant)
         for i, step in form.terms:
             side = [-1 if d == i else 1 for d in range(inside.ndim)]
             left = left + step * np.arange(block.extents[i]).reshape(side)

@@ -1,0 +1,173 @@
+"""Bodies that are restated in i32 compute what they did in i64, in each way to clamp."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from byocir.dialects.text import parse_module
+from byocir.dialects.tir import BlockOp
+from byocir.dialects.types import i32
+from byocir.dialects.uses import replace_op
+from byocir.dialects.verify import verify_module
+from byocir.evaluate.module import evaluate
+from byocir.rewrites.machine.restate_bodies import restated
+
+TYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32}
+NUMBERS = {
+    "addi": st.integers(-(2**20), 2**20),
+    "subi": st.integers(-1000, 1000),
+    "muli": st.sampled_from([-7, -1, 0, 1, 3, 1000, 2**20, 2**31 - 1]),
+    "shrsi": st.sampled_from([0, 1, 8, 9, 20, 31, 40]),
+    "maxsi": st.integers(-40000, 10000),
+    "minsi": st.integers(-40000, 60000),
+}
+"""The numbers that steps of a body have for all channels."""
+OF_CHANNELS = {
+    "addi": st.integers(-(2**22), 2**22),
+    "muli": st.integers(1, 4000) | st.integers(1, 2**31 - 1) | st.integers(-3, 9),
+    "shrsi": st.integers(0, 31),
+}
+"""The numbers that steps of a body have for each channel."""
+
+
+class Body:
+    """The text of a block of a few steps in i64, clamped to bytes, on an array of up to two
+    dimensions, the last of which counts channels.
+    """
+
+    def __init__(self, data: st.DataObject) -> None:
+        self.data = data
+        self.channels = data.draw(st.sampled_from([None, 1, 4]))
+        self.rows = data.draw(st.sampled_from([None, 3])) if self.channels else None
+        self.element = data.draw(st.sampled_from(["i32", *TYPES]))
+        self.lines = [f"%v = arith.extsi %a : {self.element} to i64"]
+        self.constants: list[str] = []
+        self.value = "%v"
+        for _ in range(data.draw(st.integers(1, 4))):
+            self.step()
+        low = data.draw(st.sampled_from([-128, -5, 0]))
+        self.put("maxsi", self.number(low))
+        self.put("minsi", self.number(data.draw(st.sampled_from([low, 60, 127]))))
+
+    def step(self) -> None:
+        kind = self.data.draw(st.sampled_from([*NUMBERS, "muli", "muli", "shrsi"]))
+        if kind in OF_CHANNELS and self.data.draw(st.booleans()):
+            other = self.array([self.data.draw(OF_CHANNELS[kind]) for _ in range(self.count)])
+        else:
+            other = self.number(self.data.draw(NUMBERS[kind]))
+        self.put(kind, other, turned=kind in ("addi", "muli") and self.data.draw(st.booleans()))
+
+    def put(self, kind: str, other: str, *, turned: bool = False) -> None:
+        operands = (other, self.value) if turned else (self.value, other)
+        self.value = f"%v{len(self.lines)}"
+        self.lines.append(f"{self.value} = arith.{kind} {', '.join(operands)} : i64")
+
+    def number(self, number: int) -> str:
+        name = f"%n{len(self.lines)}"
+        self.lines.append(f"{name} = arith.constant {number} : i64")
+        return name
+
+    def array(self, numbers: list[int]) -> str:
+        at = len(self.constants)
+        self.constants.append(str(numbers))
+        self.lines.append(f"%w{at} = arith.extsi %b{at} : i32 to i64")
+        return f"%w{at}"
+
+    @property
+    def count(self) -> int:
+        return self.channels or 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(size for size in (self.rows, self.channels) if size)
+
+    @property
+    def text(self) -> str:
+        index = ", ".join(["i"] * (self.rows is not None) + ["j"] * (self.channels is not None))
+        sizes = "".join(f"{size}x" for size in self.shape)
+        iterators = ", ".join(map("{}: {}".format, index.split(", "), self.shape))
+        own = (f"{self.channels}x" if self.channels else "", "j" if self.channels else "")
+        kept = [f"tensor<{own[0]}i32>"] * len(self.constants)
+        made = [
+            f"%f{at} = tir.constant <{numbers} : {type_}> : {type_}"
+            for at, (numbers, type_) in enumerate(zip(self.constants, kept, strict=True))
+        ]
+        reads = [f"%x[{index}] : tensor<{sizes}{self.element}>"]
+        reads += [f"%f{at}[{own[1]}] : {type_}" for at, type_ in enumerate(kept)]
+        scalars = [f"%a: {self.element}", *(f"%b{at}: i32" for at in range(len(kept))), "%old: i8"]
+        lines = [*self.lines, f"%r = arith.trunci {self.value} : i64 to i8", "tir.yield %r : i8"]
+        return "\n".join(
+            [
+                f"func.func @main(%x: tensor<{sizes}{self.element}>) -> tensor<{sizes}i8> {{",
+                *made,
+                f"%e = tir.empty : tensor<{sizes}i8>",
+                f"%y = tir.block [{iterators}] ins({', '.join(reads)})",
+                f"    outs(%e[{index}] : tensor<{sizes}i8>) {{",
+                f"^bb0({', '.join(scalars)}):",
+                *lines,
+                "}",
+                f"func.return %y : tensor<{sizes}i8>",
+                "}",
+            ]
+        )
+
+
+def restates(text: str, shape: tuple[int, ...], element: str) -> int:
+    """Counts the ways to restate a block, each of which computes what the block does."""
+    module = parse_module(text)
+    (block,) = [op for op in module.walk() if isinstance(op, BlockOp)]
+    ends, rng = np.iinfo(TYPES[element]), np.random.default_rng(len(text))
+    feeds = [np.full(shape, end, TYPES[element]) for end in (ends.min, ends.max, 0)]
+    for most in (9, 300, 10**5, 2**31 - 1):
+        numbers = np.clip(rng.integers(-most, most + 1, shape), ends.min, ends.max)
+        feeds.append(np.asarray(numbers, TYPES[element]))
+    expected = [evaluate(module, {"arg0": feed})["res0"] for feed in feeds]
+    before = len(list(block.ins[0].uses))
+    ways = restated(block, i32)
+    if isinstance(ways, str):
+        assert "fit" in ways
+        return 0
+    assert len(list(block.ins[0].uses)) == before + len(ways), "nothing else is left"
+    assert len({str(way[-1]) for way in ways}) == len(ways)
+    for way in ways:
+        replace_op(block, way)
+        (block,) = [op for op in way if isinstance(op, BlockOp)]
+        verify_module(module)
+        for feed, wanted in zip(feeds, expected, strict=True):
+            np.testing.assert_array_equal(evaluate(module, {"arg0": feed})["res0"], wanted)
+    return len(ways)
+
+
+@settings(max_examples=60 if settings.default.max_examples < 100 else 2000)
+@given(st.data())
+def test_each_way_to_clamp_computes_what_the_body_does(data: st.DataObject) -> None:
+    body = Body(data)
+    event(f"{restates(body.text, body.shape, body.element)} ways")
+
+
+def test_a_number_that_can_be_one_only_is_no_step() -> None:
+    """Bytes shifted by 9 bits are 0 or -1, and their maximum with 10 is 10."""
+    text = """
+      func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
+        %e = tir.empty : tensor<4xi8>
+        %y = tir.block [j: 4] ins(%x[j] : tensor<4xi8>) outs(%e[j] : tensor<4xi8>) {
+        ^bb0(%a: i8, %old: i8):
+          %w = arith.extsi %a : i8 to i64
+          %z = arith.constant 9 : i64
+          %s = arith.shrsi %w, %z : i64
+          %o = arith.constant 10 : i64
+          %p = arith.maxsi %s, %o : i64
+          %n = arith.constant 2147483647 : i64
+          %m = arith.muli %p, %n : i64
+          %lo = arith.constant 0 : i64
+          %g = arith.maxsi %m, %lo : i64
+          %hi = arith.constant 127 : i64
+          %d = arith.minsi %g, %hi : i64
+          %r = arith.trunci %d : i64 to i8
+          tir.yield %r : i8
+        }
+        func.return %y : tensor<4xi8>
+      }"""
+    assert restates(text, (4,), "i8") == 0
