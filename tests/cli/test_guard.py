@@ -48,6 +48,16 @@ def test_no_input_is_an_empty_one(monkeypatch, capsys):
     sys.stdin.close()
 
 
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["run", "--help"]])
+@pytest.mark.parametrize("stream", ["full", "closed"])
+def test_help_that_cannot_be_written_is_an_error(words, stream, monkeypatch, capsys):
+    place = open("/dev/full", "w", encoding="utf-8") if stream == "full" else None  # noqa: SIM115
+    monkeypatch.setattr(sys, "stdout", place)
+    assert main(words) == 1
+    sys.stdout.close()
+    assert "error[B112]: expected standard output that" in capsys.readouterr().err
+
+
 def test_usage_errors_are_short_and_printable(capsys):
     with pytest.raises(SystemExit):
         main(["run", "m.onnx", "--seed", "\x1b[2J" + "9" * 5000])

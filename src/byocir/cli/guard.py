@@ -12,7 +12,6 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import Any, NoReturn, TextIO
 
 from byocir.errors import (
@@ -24,21 +23,19 @@ from byocir.errors import (
     printable,
     shortened,
 )
-from byocir.memory import limit_memory, refused
+from byocir.memory import refused
 
 OK, USER_ERROR, CHECK_FAILED, INTERNAL, INTERRUPTED = 0, 1, 3, 70, 130
 
 
-def guarded(tool: Callable[[], int], command: Sequence[str], max_bytes: str | None = None) -> int:
-    """Runs a tool, with a limit on memory if one is given, and reports errors on stderr; `command`
-    is what the user typed. Gives the exit code.
+def guarded(tool: Callable[[], int], command: Sequence[str]) -> int:
+    """Runs a tool and reports errors on stderr; `command` is what the user typed. Gives the exit
+    code. A parser that ends the tool, as behind its help, raises SystemExit.
     """
     _open_streams()
     try:
-        with nullcontext() if max_bytes is None else limit_memory(max_bytes), refused("work"):
-            code = tool()
-        sys.stdout.flush()
-        return code
+        with refused("work"):
+            return _flushed(tool)
     except KeyboardInterrupt:
         _tell("interrupted")
         return INTERRUPTED
@@ -47,6 +44,17 @@ def guarded(tool: Callable[[], int], command: Sequence[str], max_bytes: str | No
         return OK
     except Exception as error:
         return _reported(error, command)
+
+
+def _flushed(tool: Callable[[], int]) -> int:
+    """Runs a tool, and writes out all that it printed."""
+    try:
+        code = tool()
+    except SystemExit:
+        sys.stdout.flush()
+        raise
+    sys.stdout.flush()
+    return code
 
 
 def _reported(error: Exception, command: Sequence[str]) -> int:
@@ -100,6 +108,11 @@ class Parser(argparse.ArgumentParser):
             near = "" if name is None else f"; {did_you_mean(name.partition('=')[0], known)}"
             self.error(f"unrecognized arguments: {' '.join(rest)}{near}")
         return found, rest
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Prints help and usage. What cannot be written is an error, which argparse would hide."""
+        if message:
+            (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:
         super().error(shortened(printable(message), MOST))

@@ -11,12 +11,14 @@ import argparse
 import gc
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
 from byocir.cli.arguments import add_limit, isolated_as_asked
 from byocir.cli.guard import Parser, guarded
 from byocir.dialects.gc_pause import gc_paused
+from byocir.memory import limit_memory
 
 VERBS = {
     "run": "compile a model (or load a package) and run it",
@@ -41,14 +43,14 @@ VERBS = {
 
 def main(args: Sequence[str] | None = None) -> int:
     """Runs the command line; gives the exit code."""
-    options = build_parser().parse_args(args)
-    command = ["byocir", *(sys.argv[1:] if args is None else args)]
 
     def verb() -> int:
-        with isolated_as_asked(options):
+        options = build_parser().parse_args(args)
+        limit = nullcontext() if options.max_bytes is None else limit_memory(options.max_bytes)
+        with limit, isolated_as_asked(options):
             return options.verb(options)
 
-    return guarded(verb, command, options.max_bytes)
+    return guarded(verb, ["byocir", *(sys.argv[1:] if args is None else args)])
 
 
 def build_parser() -> argparse.ArgumentParser:
