@@ -175,9 +175,9 @@ def test_numbers_of_the_import_are_compared_with_onnx_runtime(step, tmp_path, ca
     path = tmp_path / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
 
-    def wrong(model, feeds):
-        yield {"y": next(iter(feeds))["x"] + np.float32([0, 0, step])}
+    def wrong(session, feeds):
+        return [feeds["x"] + np.float32([0, 0, step])]
 
-    monkeypatch.setattr("byocir.cli.bisect.run_onnxruntime", wrong)
+    monkeypatch.setattr("byocir.targets.ort_session.Session.run", wrong)
     code, result, _ = run(capsys, str(path), "--target", "json")
     assert (code, result["found"]["step"], result["found"]["element"]) == (3, "import", [2])

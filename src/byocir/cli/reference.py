@@ -35,13 +35,15 @@ def distances(
     array: np.ndarray, reference: np.ndarray, coarse: bool
 ) -> tuple[np.ndarray, np.ndarray, str]:
     """Measures how far each element is from ONNX Runtime's and how far it may be, in models that
-    round coarsely or do not, and words the latter.
+    round coarsely or do not, and words the latter. Integers of models that do not are exact.
     """
     difference, spread = distance(array, reference)
     if coarse:
         limit = max(spread / NEAR, 1e-3)
         told = f"limit {limit:.6g}, a {NEAR}th of the outputs' spread"
         return difference, np.full(difference.shape, limit), told
+    if reference.dtype.kind != "f":
+        return difference, np.zeros(difference.shape), "limit 0, as no floats"
     told = f"limit {RELATIVE:g} of each, {ABSOLUTE:g} of the outputs' spread and {ROUGH:g}"
     return difference, bounds(reference, spread, ROUGH), told
 

@@ -6,13 +6,15 @@ this shows that offloading, lowering and code generation changed nothing. And th
 be near ONNX Runtime, whose requantisation may differ by single steps from a target's fixed point,
 unless it is not installed, or lacks an operator that a target brings. If it is not near, and every
 node that ONNX Runtime computes otherwise is in the table of differences, a note names the rows. If
-there are no such nodes, the model is followed op by op, as it may amplify single steps.
+there are no such nodes, a model of floats amplifies how they round, and a quantised one is followed
+op by op, as it may amplify single steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import byocir
 from byocir.cli.arguments import Shapes
-from byocir.cli.differing import Differing, differing_nodes
+from byocir.cli.differing import ByNode, compared_by_node
 from byocir.cli.guard import CHECK_FAILED, OK
 from byocir.cli.reference import distances, rounds_coarsely, run_onnxruntime
 from byocir.dialects.context import load_context
@@ -48,18 +50,9 @@ def verify(
     coarse = rounds_coarsely(module)
     run_passes(module, load_context(), meaning_pipeline(module, targets))
     meant = evaluate(module, feeds)
-    lines: list[str] = []
+    runtime, lines = _runtime(model, targets, feeds)
+    apart = _Apart(model, shapes, module, feeds, coarse)
     code = OK
-    try:
-        runtime = next(run_onnxruntime(model, [dict(feeds)]))
-    except ByocirError as error:
-        own = "as targets bring operators of their own: " if error.code == "B119" else ""
-        if error.code != "B118" and not (own and operators_of(targets)):
-            raise
-        runtime = {}
-        lines.append(f"note not compared with ONNX Runtime, {own}{error.message}")
-    differing: list[Differing] | None = None
-    followed: _Followed | None = None
     for name, array in outputs.items():
         holds, text = exact(array, meant[name], "the evaluator")
         lines.append(f"{'ok  ' if holds else 'FAIL'} {name}: {text}")
@@ -67,24 +60,56 @@ def verify(
         if name not in runtime:
             continue
         holds, text = _near(array, runtime[name], coarse)
-        if not holds and differing is None:
-            differing = differing_nodes(model, feeds)
-            followed = _Followed.of(byocir.import_onnx(model, shapes=shapes), module, feeds)
-        word, at = ("ok", "") if holds else _verdict(differing or [])
-        if not holds and not differing and followed and followed.explains(name, runtime[name]):
-            word, at = "note", str(followed)
-        lines.append(f"{word:<4} {name}: {text}{at}")
+        word, why = ("ok", "") if holds else apart.verdict(name, array, runtime[name])
+        lines.append(f"{word:<4} {name}: {text}{why}")
         code = CHECK_FAILED if word == "FAIL" else code
     return lines, code
 
 
-def _verdict(differing: Sequence[Differing]) -> tuple[str, str]:
-    """Words the verdict on an output that is not near ONNX Runtime's, and names the nodes where the
-    difference begins.
+def _runtime(model: Path, targets: Sequence[str], feeds: Arrays) -> tuple[Arrays, list[str]]:
+    """Gives ONNX Runtime's outputs; none, and a note, without it or where it lacks operators that
+    targets bring.
     """
-    at = f"; at {', '.join(map(str, differing))}" if differing else ""
-    is_known = bool(differing) and all(each.rows for each in differing)
-    return "note" if is_known else "FAIL", at
+    try:
+        return next(run_onnxruntime(model, [dict(feeds)])), []
+    except ByocirError as error:
+        own = "as targets bring operators of their own: " if error.code == "B119" else ""
+        if error.code != "B118" and not (own and operators_of(targets)):
+            raise
+        return {}, [f"note not compared with ONNX Runtime, {own}{error.message}"]
+
+
+@dataclass(frozen=True)
+class _Apart:
+    """A model some of whose outputs are not near ONNX Runtime's, and what tells why."""
+
+    model: Path
+    shapes: Shapes
+    module: ModuleOp
+    feeds: Arrays
+    coarse: bool
+
+    def verdict(self, name: str, array: np.ndarray, reference: np.ndarray) -> tuple[str, str]:
+        """Words the verdict on an output, and names the nodes where the difference begins, or says
+        what adds up to it.
+        """
+        by_node = self._by_node
+        if by_node.differing:
+            at = f"; at {', '.join(map(str, by_node.differing))}"
+            return "note" if by_node.is_known else "FAIL", at
+        if by_node.amplifies(array, reference, self.coarse):
+            return "note", "; no node differs by itself: the model amplifies how floats round"
+        followed = self._followed
+        return ("note", str(followed)) if followed.explains(name, reference) else ("FAIL", "")
+
+    @cached_property
+    def _by_node(self) -> ByNode:
+        return compared_by_node(self.model, self.feeds)
+
+    @cached_property
+    def _followed(self) -> _Followed:
+        plain = byocir.import_onnx(self.model, shapes=self.shapes)
+        return _Followed.of(plain, self.module, self.feeds)
 
 
 @dataclass(frozen=True)
