@@ -79,7 +79,7 @@ class Npu(byocir.Target):
         if self.mistake == "cost raises":
             raise KeyError("cost")
         costs = {"cost is nan": float("nan"), "cost is below zero": -1.0}
-        costs |= {"cost is infinite": float("inf"), "cost is true": True}
+        costs |= {"cost is infinite": float("inf"), "cost is true": True, "cost is text": "cheap"}
         found = {"latency": costs.get(self.mistake, 1.0)}
         return None if self.mistake == "cost is none" else found
 
@@ -177,7 +177,8 @@ def test_a_runner_cannot_write_its_inputs(host: str):
         ("policy raises", r"B219.*failed in region_policy with KeyError.*\n.*\.py:\d+"),
         ("policy is none", r"B228.*region_policy of target 'npu' to give a RegionPolicy, found No"),
         ("cost raises", r"B219.*failed in cost with KeyError: 'cost'\n.*\.py:\d+"),
-        ("cost is none", r"B228.*cost of target 'npu' to give numbers by objective, found None"),
+        ("cost is none", r"B228.*'npu' to give numbers by objective, as .*1e-6}, found NoneType"),
+        ("cost is text", r"B228.*'npu' to give latency as a finite .* 0, found cheap for npu.relu"),
         ("lower raises", r"B219.*failed in lower with KeyError: 'block'\n.*\.py:\d+"),
         ("passes are numbers", r"B228.*passes of target 'npu' .* before-match, found int"),
         ("passes are a number", r"B228.*passes of target 'npu' .* before-match, found int"),

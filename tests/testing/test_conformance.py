@@ -595,3 +595,10 @@ def test_all_bugs_are_found(bug, tmp_path):
 def test_shipped_targets_conform(target, seed):
     score = conform(target, seconds=60, seed=seed)
     assert not score.wrong, score.text()
+
+
+def test_a_saved_case_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conform", "json", "--case", "nosuch.mlir"]) == 1
+    error = capsys.readouterr().err
+    assert "expected a program (.mlir), found none" in error
+    assert "nosuch.mlir" in error

@@ -94,8 +94,9 @@ def _print(score: Score, as_json: bool) -> None:
 
 def _again(target: Target, path: Path) -> int:
     """Tries one program once more that was saved, with its inputs; gives the exit code."""
-    if path.suffix != ".mlir":
-        raise ByocirError("B101", "expected a program (.mlir)", where=str(path))
+    if path.suffix != ".mlir" or not path.is_file():
+        found = "another file" if path.is_file() else "none"
+        raise ByocirError("B101", f"expected a program (.mlir), found {found}", where=str(path))
     case = read_case(path, read_arrays(path.with_suffix(FEEDS)))
     with quiet():
         trial = Trial(case, target, is_exported=has_device(target)).run()

@@ -81,17 +81,20 @@ class Offer:
 
     def _cost(self, attempt: Attempt, name: str, objective: str) -> Mapping[str, float]:
         found: Any = ask(self.bidder, "cost", name, MatchedOps(attempt.matched))
-        costs = cast("Mapping[str, Any]", found if isinstance(found, Mapping) else {"": None})
-        fits = all(isinstance(value, Real) for value in costs.values())
-        expect_given(self.bidder, "cost", fits, "numbers by objective", cast("object", found))
-        value = costs.get(objective, 0)
-        if isinstance(value, bool) or not 0 <= value < inf:  # this refuses NaN, too
-            raise ByocirError(
-                "B228",
-                f"expected cost of target '{self.target}' to give {objective} as a finite number "
-                f"of at least 0, found {value} for {name}",
-                help=f"leave {objective} out where it is not known; a rule says what to refuse",
-            )
+        fits = isinstance(found, Mapping)
+        expect_given(
+            self.bidder, "cost", fits, f'numbers by objective, as {{"{objective}": 1e-6}}', found
+        )
+        costs = cast("Mapping[str, Any]", found)
+        for each, value in costs.items():
+            is_number = not isinstance(value, bool) and isinstance(value, Real)
+            if not is_number or not 0 <= float(value) < inf:  # this refuses NaN, too
+                raise ByocirError(
+                    "B228",
+                    f"expected cost of target '{self.target}' to give {each} as a finite number of "
+                    f"at least 0, found {value} for {name}",
+                    help=f"leave {each} out where it is not known; a rule says what to refuse",
+                )
         return costs
 
 
