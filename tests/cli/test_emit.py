@@ -43,7 +43,7 @@ def test_a_stage_goes_into_a_file_that_the_next_tool_reads(small, tmp_path, caps
 
 def test_a_run_stops_there(small, capsys):
     assert main(["run", small, "--emit", "import"]) == 0
-    assert ": 1x10 float32" not in capsys.readouterr().out
+    assert "logits: 1x10 float32" not in capsys.readouterr().out
 
 
 def test_stages_that_there_are_not(small, tmp_path, capsys):

@@ -83,7 +83,7 @@ def test_compile_then_run_the_package(
     path = str(tmp_path / "digits.bpkg")
     assert main(["compile", small, "-o", path]) == 0
     assert main(["run", path]) == 0
-    assert ": 1x10 float32" in capsys.readouterr().out
+    assert "logits: 1x10 float32" in capsys.readouterr().out
 
 
 def test_dump_writes_every_stage(small: str, tmp_path: Path):

@@ -265,7 +265,7 @@ def test_check_each_names_the_pass_that_changes_a_result(
     monkeypatch.setattr(CleanUpPass, "apply", double_the_first_scale)
     assert main(["run", small, "--check-each"]) == 3
     err = capsys.readouterr().err
-    assert "error[B224]: expected pass clean-up to keep output 'v" in err
+    assert "error[B224]: expected pass clean-up to keep output 'logits'" in err
 
 
 def double_the_first_scale(self: CleanUpPass, ctx: Context, op: ModuleOp) -> None:

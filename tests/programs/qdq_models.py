@@ -177,7 +177,8 @@ def small_net() -> onnx.ModelProto:
     net.value = net.node("MaxPool", [net.value], kernel_shape=[2, 2], strides=[4, 4])
     net.value = net.requantize(net.node("Flatten", [net.requantize(net.value, 0.5)]), 0.5)
     weight, scale = net.weights((10, 64), per_channel=False, axis=0)
-    net.value = net.requantize(net.node("Gemm", [net.value, weight], transB=1), 2.0)
+    net.requantize(net.node("Gemm", [net.value, weight], transB=1), 2.0)
+    net.nodes[-1].output[0] = net.value = "logits"
     net.shape = (1, 10)
     return net.build()
 
