@@ -139,6 +139,14 @@ TEXT_ERRORS = {
         f'#a = "{"x" * 200} // "\n// " "\nbuiltin.module {{\n  %0 = x.y "{"y" * 200}\n}}',
         ["error[B120]: expected a valid string that ends on its line", "m.mlir:4:12"],
     ),
+    "a node of two parts": (
+        'builtin.module attributes {n = #byoc.node<"q", "Relu">} {}',
+        ["error[B120]: expected a node's name, op type, ", "found 2 parts", "m.mlir:1:"],
+    ),
+    "a node of five parts": (
+        'builtin.module attributes {n = #byoc.node<"q", "Relu", #builtin.int<0>, "c", "d">} {}',
+        ["error[B120]: expected a node's name, op type, ", "found 5 parts", "m.mlir:1:"],
+    ),
     "endless nesting": ("builtin.module {" * 5000, ["error[B120]", "nesting"]),
 }
 

@@ -179,7 +179,15 @@ class NodeAttr(ParametrizedAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
+            at = parser.pos
             parts = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_attribute)
+            if len(parts) not in (3, 4):
+                parser.raise_error(
+                    "expected a node's name, op type, multiply-accumulates, and maybe the op that "
+                    f"it belongs to, found {len(parts)} parts",
+                    at,
+                    parser.pos,
+                )
         return parts if len(parts) > 3 else [*parts, StringAttr("")]
 
 
