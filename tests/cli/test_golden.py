@@ -11,6 +11,7 @@ import pytest
 
 import byocir
 from byocir.cli.main import main
+from byocir.cli.user_files import read_arrays
 from byocir.runtime.golden import Golden
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
@@ -38,11 +39,21 @@ def test_a_package_is_held_to_what_the_evaluator_makes_of_the_model(
     assert "FAIL logits: the golden output: largest difference 1" in capsys.readouterr().out
 
 
-def test_golden_inputs_may_be_given(tmp_path: Path):
+def test_golden_inputs_may_be_given_and_are_read_once(tmp_path: Path, monkeypatch):
     image = np.load(DIGITS / "digits_test.npz")["image"][:1]
     np.savez(tmp_path / "in.npz", image=image)
     made = tmp_path / "d.bpkg"
+    read: list[Path] = []
+
+    def noting(path: Path, *rest: object):
+        read.append(path)
+        return read_arrays(path, *rest)
+
+    monkeypatch.setattr("byocir.cli.user_files.read_arrays", noting)
     main(["compile", *MODEL, "-o", str(made), "--golden", str(tmp_path / "in.npz")])
+    assert read == [tmp_path / "in.npz"]
+    assert main(["run", *MODEL, "--input", str(tmp_path / "in.npz")]) == 0
+    assert len(read) == 2
     golden = byocir.load(made).golden
     assert golden is not None
     np.testing.assert_array_equal(golden.inputs["image"], image)

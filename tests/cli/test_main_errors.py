@@ -158,6 +158,14 @@ def test_a_variable_shows_where_an_error_comes_from(
     assert err.splitlines()[-2].startswith("error[B217]: expected a file that imports")
 
 
+@pytest.mark.parametrize("name", ["none.mlir", "none.onnx"])
+def test_a_model_that_is_missing_beside_a_package_that_is_not(name: str, tmp_path: Path, capsys):
+    package = tmp_path / "existing.bpkg"
+    package.write_bytes(b"")
+    assert main(["compile", str(tmp_path / name), "-o", str(package)]) == 1
+    assert "error[B101]: expected a file, found no" in capsys.readouterr().err
+
+
 def test_verify_fails_when_code_generation_went_wrong(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

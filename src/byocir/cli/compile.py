@@ -13,6 +13,7 @@ from byocir.cli.arguments import (
     add_model,
     add_stages,
 )
+from byocir.cli.given_inputs import GivenInputs
 from byocir.cli.guard import OK
 from byocir.cli.hosts import host_text
 from byocir.cli.steps import PACKAGE_SUFFIX, compile_with_steps, refuse_package, write_report
@@ -54,10 +55,10 @@ def run(options: argparse.Namespace) -> int:
     refuse_package(options)
     path: Path = options.output or Path(f"{options.model.stem}{PACKAGE_SUFFIX}")
     check_writable(path, options.report)
-    if path.exists() and path.samefile(options.model):
+    if path.exists() and options.model.exists() and path.samefile(options.model):
         raise ByocirError("B112", "expected a file to write other than the model", where=str(path))
-    given = options.golden if options.golden != Path() else None
-    package = compile_with_steps(options, host=host_text(options), inputs=given)
+    given = GivenInputs(options.golden if options.golden != Path() else None)
+    package = compile_with_steps(options, host=host_text(options), expect=given.check)
     if options.golden is not None:
         from byocir.cli.golden import add_golden
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from byocir.cli.arguments import read_shapes
+from byocir.cli.given_inputs import GivenInputs
 from byocir.cli.guard import CHECK_FAILED, OK
-from byocir.cli.user_files import read_feeds
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate
@@ -18,7 +17,7 @@ from byocir.runtime.read_model import read_model
 from byocir.targets.hand_off_passes import is_handed_over, meaning_pipeline
 
 
-def add_golden(options: argparse.Namespace, package: Package, inputs: Path | None) -> None:
+def add_golden(options: argparse.Namespace, package: Package, inputs: GivenInputs) -> None:
     """Gives a package inputs, drawn or read from a file, and the outputs that the evaluator
     computes from them in the model before any hand-off.
     """
@@ -26,7 +25,7 @@ def add_golden(options: argparse.Namespace, package: Package, inputs: Path | Non
     if not is_handed_over(module):
         targets = [package.target(each.target_name.data) for each in package.targets]
         run_passes(module, load_context(), meaning_pipeline(module, targets))
-    feeds = read_feeds(inputs, package)
+    feeds = inputs.feeds(package)
     package.golden = Golden(feeds, evaluate(module, feeds))
 
 

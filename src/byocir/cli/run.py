@@ -17,6 +17,7 @@ from byocir.cli.arguments import (
     add_seed,
     add_stages,
 )
+from byocir.cli.given_inputs import GivenInputs
 from byocir.cli.guard import OK
 from byocir.cli.hosts import host_text
 from byocir.cli.profile import cycles_table
@@ -31,7 +32,7 @@ from byocir.cli.steps import (
     targets_of,
     write_report,
 )
-from byocir.cli.user_files import check_writable, make_folder, read_feeds, write_arrays
+from byocir.cli.user_files import check_writable, make_folder, write_arrays
 from byocir.errors import ByocirError, escaped
 from byocir.runtime.package import Package
 from byocir.runtime.read_model import is_saved_module
@@ -91,25 +92,11 @@ def _run_model(options: argparse.Namespace) -> int:
     check_writable(options.output, options.report)
     if options.trace is not None:
         make_folder(options.trace)
-    if is_package(options.model):
-        steps = StepTimer(2)
-        steps.begin("load")
-        package = load_package(options)
-        if options.selftest:
-            from byocir.cli.golden import selftest
-
-            own = ["input", "output", "report", "check", "timing", "trace"]
-            refuse(options, "--selftest", own, "its inputs are those of the package")
-            steps.end()
-            return selftest(package)
-    else:
-        refuse(options, "a model", ["selftest"], "compile it with --golden, and run the package")
-        if is_saved_module(options.model):
-            refuse(options, "a module, which ONNX Runtime cannot read", ["verify"], VERIFY_INSTEAD)
-        steps = StepTimer(5 if options.verify else 4)
-        host = host_text(options)
-        package = compile_with_steps(options, steps, host=host, inputs=options.input)
-    feeds = read_feeds(options.input, package, options.seed)
+    if options.selftest:
+        return _selftest(options)
+    inputs = GivenInputs(options.input, options.seed)
+    package, steps = _package(options, inputs)
+    feeds = inputs.feeds(package)
     steps.begin("run")
     outputs = _outputs(package, feeds, options)
     steps.end()
@@ -130,6 +117,31 @@ def _run_model(options: argparse.Namespace) -> int:
     steps.end()
     print("\n".join(lines))
     return code
+
+
+def _selftest(options: argparse.Namespace) -> int:
+    """Runs a package on its golden inputs."""
+    if not is_package(options.model):
+        refuse(options, "a model", ["selftest"], "compile it with --golden, and run the package")
+    from byocir.cli.golden import selftest
+
+    package, steps = _package(options, GivenInputs(None))
+    own = ["input", "output", "report", "check", "timing", "trace"]
+    refuse(options, "--selftest", own, "its inputs are those of the package")
+    steps.end()
+    return selftest(package)
+
+
+def _package(options: argparse.Namespace, inputs: GivenInputs) -> tuple[Package, StepTimer]:
+    """Loads a package, or compiles a model."""
+    if is_package(options.model):
+        steps = StepTimer(2)
+        steps.begin("load")
+        return load_package(options), steps
+    if is_saved_module(options.model):
+        refuse(options, "a module, which ONNX Runtime cannot read", ["verify"], VERIFY_INSTEAD)
+    steps = StepTimer(5 if options.verify else 4)
+    return compile_with_steps(options, steps, host=host_text(options), expect=inputs.check), steps
 
 
 def _tell_times(package: Package, options: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ import argparse
 import sys
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO, cast
 
@@ -18,7 +19,6 @@ import byocir
 from byocir.cli.arguments import Shapes, read_shapes
 from byocir.cli.user_files import (
     make_folder,
-    read_inputs,
     read_json,
     write_text,
     write_weights,
@@ -29,12 +29,10 @@ from byocir.dialects.byoc import LEVELS
 from byocir.dialects.text import print_module
 from byocir.dialects.weights import SHARED, large_arrays
 from byocir.errors import ByocirError
-from byocir.evaluate.module import MAIN, Interpreter, bind
 from byocir.request import Request
 from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import PassRunner, with_care
 from byocir.runtime.host_ops import check_host_ops
-from byocir.runtime.module_members import module_types
 from byocir.runtime.package import Package
 from byocir.runtime.read_model import read_model
 from byocir.runtime.report import REFERENCE, Report
@@ -165,10 +163,10 @@ def compile_with_steps(
     steps: StepTimer | None = None,
     *,
     host: str = REFERENCE,
-    inputs: Path | None = None,
+    expect: Callable[[ModuleOp], None] = lambda _: None,
 ) -> Package:
-    """Compiles as the options ask, printing each step; `host` runs what no target takes. A file of
-    `inputs` that do not fit the model is refused when that is read: ByocirError B101, B111 or B310.
+    """Compiles as the options ask, printing each step; `host` runs what no target takes, `expect`
+    raises if something else does not fit the imported model.
     """
     steps = steps or StepTimer(3)
     dump = Dump(options.dump) if options.dump else None
@@ -183,13 +181,8 @@ def compile_with_steps(
     def attempt(runner: PassRunner) -> Package:
         steps.restart()
         steps.begin("import")
-        module = read_model(options.model, shapes=shapes_of(options), targets=options.target)
-        if dump is not None:
-            dump.stage("import", module)
-        if check is not None:
-            check.begin(module)
-        if inputs is not None:
-            bind(Interpreter(module).function(MAIN), read_inputs(inputs, module_types(module)[0]))
+        module = _imported(options, dump, check)
+        expect(module)
         steps.begin("partition")
         report = hand_over_as_asked(options, module, runner)
         if options.host_ops is not None:
@@ -202,6 +195,15 @@ def compile_with_steps(
     if dump is not None:
         dump.package(package)
     return package
+
+
+def _imported(options: argparse.Namespace, dump: Dump | None, check: CheckEach | None) -> ModuleOp:
+    module = read_model(options.model, shapes=shapes_of(options), targets=options.target)
+    if dump is not None:
+        dump.stage("import", module)
+    if check is not None:
+        check.begin(module)
+    return module
 
 
 def hand_over_as_asked(options: argparse.Namespace, module: ModuleOp, runner: PassRunner) -> Report:
