@@ -8,8 +8,11 @@ import numpy as np
 from byocir.evaluate.module import random_feeds
 from byocir.runtime.export import export_project
 
-SANITIZE = "-O0 -Werror -fsanitize=address,undefined -fno-sanitize-recover"
+FINDING = "-Werror -fsanitize=address,undefined -fno-sanitize-recover"
+SANITIZE = f"-O0 {FINDING}"
 """Flags for sanitizers, from which no optimiser takes what they look for, in half the time."""
+SANITIZE_OPTIMISED = f"-g -O1 {FINDING}"
+"""The same with the warnings that only an optimiser gives, and lines in what is found."""
 TOOLS = ("make", "sh", "gcc", "clang", "as", "ld")
 
 

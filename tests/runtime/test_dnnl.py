@@ -37,7 +37,7 @@ def library():
 @pytest.fixture(autouse=True)
 def built_in_a_hurry(monkeypatch):
     """oneDNN computes: a third of the compiler's time will do for the C that calls it. Processes of
-    their own here, and the tests of plans, build it as users do."""
+    their own here, the tests of plans, and those that undo it build as users do."""
     flags = ["-O1" if flag == "-O3" else flag for flag in c_loader.FLAGS]
     monkeypatch.setattr(c_loader, "FLAGS", flags)
 
@@ -92,7 +92,9 @@ def small():
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
-def test_places_are_shared_only_by_what_nobody_reads(library, tmp_path):
+def test_places_are_shared_only_by_what_nobody_reads(library, tmp_path, monkeypatch):
+    monkeypatch.undo()
+    assert "-O3" in c_loader.FLAGS
     package = byocir.compile(small(), targets=["dnnl"], host="c{cpu=generic}")
     assert package.report.host == []
     given = feeds(small().SerializeToString(), 3)

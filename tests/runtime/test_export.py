@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from host_models import attention, depthwise_net, model_of, recurrent
 from onnx import helper
-from projects import SANITIZE, build, check, run, tools_alone
+from projects import SANITIZE, SANITIZE_OPTIMISED, build, check, run, tools_alone
 
 import byocir
 from byocir.cli.export import check_folder, write_project
@@ -45,7 +45,7 @@ def test_digits_on_vta(compiler, digits, tmp_path, alone):
 
 
 def test_sanitizers_find_nothing(digits, tmp_path, alone):
-    check(digits, tmp_path / "vta", alone, flags=SANITIZE)
+    check(digits, tmp_path / "vta", alone, flags=SANITIZE_OPTIMISED)
     # Its tiles are larger; it fuses nothing, so results do not depend on how it is built.
     cpu = "x86-64-v2" if x86_64_level() >= 2 else "generic"
     host = byocir.compile(depthwise_net(), targets=[], host=f"c{{cpu={cpu},threads=2}}")
