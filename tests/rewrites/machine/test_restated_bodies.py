@@ -147,6 +147,76 @@ def test_each_way_to_clamp_computes_what_the_body_does(data: st.DataObject) -> N
     event(f"{restates(body.text, body.shape, body.element)} ways")
 
 
+def requantised(numbers: list[int], factors: list[int]) -> str:
+    """A block on 4 rows of bytes: times 100,000, plus a number and times a factor of the channel,
+    shifted and clamped to what a relu leaves of bytes.
+    """
+    constant = f"tensor<{len(numbers)}xi32>"
+    sizes = f"4x{len(numbers)}x"
+    return f"""
+      func.func @main(%x: tensor<{sizes}i8>) -> tensor<{sizes}i8> {{
+        %p = tir.constant <{numbers} : {constant}> : {constant}
+        %q = tir.constant <{factors} : {constant}> : {constant}
+        %e = tir.empty : tensor<{sizes}i8>
+        %y = tir.block [i: 4, j: {len(numbers)}] ins(%x[i, j] : tensor<{sizes}i8>,
+            %p[j] : {constant}, %q[j] : {constant}) outs(%e[i, j] : tensor<{sizes}i8>) {{
+        ^bb0(%a: i8, %b: i32, %c: i32, %old: i8):
+          %w = arith.extsi %a : i8 to i64
+          %n = arith.constant 100000 : i64
+          %m = arith.muli %w, %n : i64
+          %f = arith.extsi %b : i32 to i64
+          %z = arith.addi %m, %f : i64
+          %u = arith.extsi %c : i32 to i64
+          %k = arith.muli %z, %u : i64
+          %s = arith.constant 20 : i64
+          %v = arith.shrsi %k, %s : i64
+          %lo = arith.constant 0 : i64
+          %g = arith.maxsi %v, %lo : i64
+          %hi = arith.constant 127 : i64
+          %d = arith.minsi %g, %hi : i64
+          %r = arith.trunci %d : i64 to i8
+          tir.yield %r : i8
+        }}
+        func.return %y : tensor<{sizes}i8>
+      }}"""
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_each_way_to_clamp_requantises(data: st.DataObject) -> None:
+    numbers = data.draw(st.lists(st.integers(-100000, 100000), min_size=16, max_size=16))
+    factors = data.draw(st.lists(st.integers(1, 4000), min_size=16, max_size=16))
+    event(f"{restates(requantised(numbers, factors), (4, 16), 'i8')} ways")
+
+
+def test_there_are_ways_with_fewer_steps_and_with_fewer_arrays() -> None:
+    assert restates(requantised([5, -70000], [900, 1000]), (4, 2), "i8") == 2
+
+
+def test_numbers_without_dimensions_are_clamped_before() -> None:
+    text = """
+      func.func @main(%x: tensor<i8>) -> tensor<i8> {
+        %f = tir.constant <[1667835929] : tensor<i32>> : tensor<i32>
+        %e = tir.empty : tensor<i8>
+        %y = tir.block [] ins(%x[] : tensor<i8>, %f[] : tensor<i32>) outs(%e[] : tensor<i8>) {
+        ^bb0(%a: i8, %b: i32, %old: i8):
+          %w = arith.extsi %a : i8 to i64
+          %u = arith.extsi %b : i32 to i64
+          %m = arith.muli %w, %u : i64
+          %s = arith.constant 1 : i64
+          %v = arith.shrsi %m, %s : i64
+          %lo = arith.constant -128 : i64
+          %c = arith.maxsi %v, %lo : i64
+          %hi = arith.constant 127 : i64
+          %d = arith.minsi %c, %hi : i64
+          %r = arith.trunci %d : i64 to i8
+          tir.yield %r : i8
+        }
+        func.return %y : tensor<i8>
+      }"""
+    assert restates(text, (), "i8") == 1
+
+
 def test_a_number_that_can_be_one_only_is_no_step() -> None:
     """Bytes shifted by 9 bits are 0 or -1, and their maximum with 10 is 10."""
     text = """
