@@ -30,8 +30,8 @@ from byocir.vendor.engine import NotComputed
 PAGE = "docs/differences.md"
 
 CLOSE = 1e-3
-"""What one node's floats of fewer than 32 bits may be away, relative to the spread; others are held
-to the bounds of whole models."""
+"""The part of the spread by which one node's floats of fewer than 32 bits may differ; others are
+held to the bounds of whole models."""
 
 FEW = 64
 """Arrays of so many numbers may be shapes, axes or pads, which import wants to know."""
@@ -62,7 +62,7 @@ class ByNode:
 
     @property
     def is_known(self) -> bool:
-        """Whether nodes differ, and the table of differences explains all of them."""
+        """Tells whether nodes differ, and the table of differences explains all of them."""
         return bool(self.differing) and all(each.rows for each in self.differing)
 
     def amplifies(self, array: np.ndarray, reference: np.ndarray, coarse: bool) -> bool:

@@ -18,7 +18,7 @@ from byocir.vendor.engine import NotComputed
 NEAR = 20
 """ONNX Runtime may be this part of the outputs' spread away where models round coarsely."""
 ROUGH = 1e-6
-"""What floats may always be away from ONNX Runtime's: its sigmoid is off by a tenth of that."""
+"""Any float may differ by so much from ONNX Runtime's, whose sigmoid is off by a tenth of that."""
 
 
 def rounds_coarsely(module: ModuleOp) -> bool:

@@ -245,10 +245,10 @@ class _Plan:
         feeds = dict(zip(self._runner.inputs, values, strict=True))
         is_open = any(static_shape(result.type) is None for result in op.results)
         if isinstance(op, FuncOp) or (is_open and not op.regions):
-            told = tuple(map(memory_key, values))
-            if told not in self._asked:
+            key = tuple(map(memory_key, values))
+            if key not in self._asked:
                 ask_for_outputs(op, self._model, feeds)
-                self._asked.add(told)
+                self._asked.add(key)
         with refused(f"room for {kind_of(op)}", place(op.location)):
             return list(self._runner.run(feeds))
 

@@ -59,9 +59,9 @@ def fits(
     `start` the block begins with that number in place of what its result was before.
     """
     key = "bodies", body_key(block.body.block)
-    told = machine.answer(key, lambda: _body_differences(machine, block))
+    differences = machine.answer(key, lambda: _body_differences(machine, block))
     for instruction in machine.instructions if only is None else [only]:
-        yield _fit(instruction, block, start, asked, told)
+        yield _fit(instruction, block, start, asked, differences)
 
 
 def _body_differences(machine: Machine, block: BlockOp) -> Mapping[BlockPattern, str]:
@@ -83,14 +83,14 @@ def _fit(
     block: BlockOp,
     start: Attribute | None,
     asked: Asked,
-    told_of_bodies: Mapping[BlockPattern, str],
+    body_differences: Mapping[BlockPattern, str],
 ) -> Fit | Misfit:
     reason = ""
     for form in instruction.forms:
         if isinstance(form.init, Operand) and start is not None:
             continue
-        if form in told_of_bodies:
-            reason = reason or told_of_bodies[form]
+        if form in body_differences:
+            reason = reason or body_differences[form]
             continue
         for ranks in _ranks(instruction, form, len(block.ins)):
             root = local_form(block, ranks, start)

@@ -1,4 +1,4 @@
-"""Says what a user should know of a quantised model: operators that became several others.
+"""Notes which operators of a model became several others before it was quantised.
 
 ONNX defines some operators by others, and where ONNX Runtime has nothing else that computes them,
 its quantiser gets, and quantises, these.

@@ -59,7 +59,7 @@ class Quantised:
     samples: int
     """Samples that were compared."""
     notes: Sequence[str] = ()
-    """What a user should know of the model beside that."""
+    """Sentences for the user about operators that became others."""
 
 
 def quantise(

@@ -96,7 +96,7 @@ class _Claims:
     _around: dict[Block | None, HandPlacement] = field(
         default_factory=dict["Block | None", HandPlacement]
     )
-    """Where the control flow around the ops of a block is placed by hand."""
+    """The hand placement of the control flow around the ops of each block."""
 
     def place_of(self, op: Operation) -> HandPlacement:
         """Reads where an op is placed by hand: by itself, or with the control flow around it."""

@@ -19,7 +19,7 @@ class Step:
     work: list[Calls] = field(default_factory=list[Calls])
 
 
-def is_load(call: Calls, brought: Collection[SSAValue]) -> bool:
+def _is_load(call: Calls, brought: Collection[SSAValue]) -> bool:
     """Tells whether a call moves something into a buffer from main memory, or from where such calls
     brought it, or sets a buffer to a number.
     """
@@ -51,7 +51,7 @@ def _loads_of(calls: Sequence[Calls]) -> set[Calls]:
     """Finds the calls that move something in from main memory, directly or by way of others."""
     found, brought = set[Calls](), set[SSAValue]()
     for call in calls:
-        if is_load(call, brought):
+        if _is_load(call, brought):
             found.add(call)
             brought.add(call.result.buffer)
     return found
