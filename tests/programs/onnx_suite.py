@@ -25,6 +25,7 @@ import numpy as np
 import onnx
 from c_host import build_together
 from onnx.backend.test import loader, runner
+from onnx_cases import node_cases
 
 from byocir.errors import ByocirError
 from byocir.onnx_backend import Backend, BackendRep
@@ -69,9 +70,7 @@ def cases(kind: str) -> Iterator[Case]:
     if kind == "light":
         yield from _light_cases()
         return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # expected values that overflow
-        found: Any = loader.load_model_tests(kind=kind)
+    found: Any = node_cases() if kind == "node" else loader.load_model_tests(kind=kind)
     for case in found:
         model, data_sets = case.model, case.data_sets
         if model is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from json_programs import program_of, same_bits
 from mixed_models import input_shape, mixed_models
+from onnx_cases import node_cases
 from qdq_models import images
 from xdsl.dialects.builtin import ModuleOp
 
@@ -54,13 +54,8 @@ def test_partitioned_nets_compute_what_the_evaluator_computes(model: onnx.ModelP
 
 def operators() -> Iterator[tuple[str, ModuleOp, dict[str, np.ndarray]]]:
     """For each operator the first of onnx's own cases that can be imported, and its inputs."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # onnx overflows on purpose when it makes casts
-        from onnx.backend.test.loader import load_model_tests
-
-        cases = load_model_tests(kind="node")
     seen: set[str] = set()
-    for case in cases:
+    for case in node_cases():
         model, values = case.model, case.data_sets[0][0]
         kind, has_lists = model.graph.node[0].op_type, any(isinstance(v, list) for v in values)
         if kind in seen or len(model.graph.node) > 1 or has_lists:

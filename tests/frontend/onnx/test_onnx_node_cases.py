@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from onnx_cases import node_cases
 from onnx_models import run_byocir
 
 from byocir.errors import ByocirError
@@ -28,16 +28,11 @@ after each step of its softmax; ours is computed as f32 and rounded once. They a
 apart."""
 
 
-def node_cases() -> list[Any]:
+def known_cases() -> list[Any]:
     """The cases whose nodes the table knows."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # onnx overflows on purpose when it makes casts
-        from onnx.backend.test.loader import load_model_tests
-
-        cases = load_model_tests(kind="node")
     return [
         case
-        for case in cases
+        for case in node_cases()
         if all(node.op_type in READERS and not node.domain for node in case.model.graph.node)
     ]
 
@@ -120,7 +115,7 @@ def difference(ours: Value, theirs: Value, case: Any) -> str:
 
 
 def test_node_cases(capsys: pytest.CaptureFixture[str]) -> None:
-    outcomes = {case.name: outcome(case) for case in node_cases()}
+    outcomes = {case.name: outcome(case) for case in known_cases()}
     wrong = {n: o for n, o in outcomes.items() if o.startswith("WRONG")}
     right = Counter(outcomes.values())["right"]
     with capsys.disabled():
