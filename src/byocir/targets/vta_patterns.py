@@ -412,8 +412,15 @@ def _fits(op: RequantizeOp) -> bool:
 _SCALED = (conv, dense, product, add, multiply, leaky_relu, avg_pool, requantize)
 for _pattern in _SCALED:
     _pattern.rule(fix=_FIXED)(_is_fixed)
-for _pattern in (conv_pool, conv_add, *_SCALED):
+for _pattern in (conv_pool, conv_add):
     _pattern.rule(fix=_FIXED)(_numbers_fit)
+for _pattern in _SCALED:
+    _pattern.rule(
+        fix=_FIXED,
+        vary="requantize.rounding",
+        holds=(FixedAttr.of(0), FixedAttr.of(8)),
+        fails=(FixedAttr.of(40),),
+    )(_numbers_fit)
 for _pattern in (conv, conv_pool, conv_add, add, multiply, requantize):
     _pattern.rule(fix=_PER_CHANNEL)(_one_scale_per_channel)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from xdsl.dialects.builtin import LocationAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -121,17 +121,23 @@ def plan_block(
     like: Shape | None = None,
 ) -> Plan:
     """Plans a block for these inputs; raises Unfit where a draw failed. A block that runs over
-    whole arrays of any shape sometimes takes the shape of what was made before, which is `like`, so
-    that both can meet in a sum.
+    whole arrays of any shape mostly takes the shape of what was made before, which is `like`, so
+    that both can meet in a sum; inputs that nothing tells mostly have the element type of one that
+    is known.
     """
     space = _Space(choose, pattern, wants, breadth.extents)
     reads = slots[: len(pattern.reads)]
-    for index, slot in zip(pattern.indices, reads, strict=True):
-        space.learn(index, slot)
-    if like is not None and not space.groups and space.is_any_shape and not choose(0, 2):
-        space.learn(pattern.out, Slot(tensor(element, like)))
+    for index, slot, read in zip(pattern.indices, reads, pattern.reads, strict=True):
+        space.learn(index, slot, read)
+    if like is not None and not space.groups and space.is_any_shape and choose(0, 3):
+        space.learn_shape(pattern.out, like)
     space.settle()
+    known = [slot.type for slot in reads if slot.type is not None]
+    element = element_type_of(known[0]) if known and choose(0, 7) else element
     indices = [space.expressions(index) for index in pattern.indices]
+    for exprs, slot, read in zip(indices, reads, pattern.reads, strict=True):
+        if slot.type is not None and read.pad is None:
+            space.shrink(exprs, shape_of(slot.type))
     types = [
         slot.type or tensor(slot.element or element, _shape(choose, space, exprs, read))
         for slot, exprs, read in zip(reads, indices, pattern.reads, strict=True)
@@ -178,6 +184,7 @@ class _Space:
         self.wants = wants
         self.options = options
         self.extents: dict[str, int] = {}
+        self.open: list[str] = []
         self.order: list[str] = []
         self.groups: dict[str, list[str]] = {}
         self.unknowns: dict[str, int] = {}
@@ -187,17 +194,34 @@ class _Space:
         """Tells if the block runs over all dimensions of its result, however many."""
         return len(self.pattern.out) == 1 and isinstance(self.pattern.out[0], Group)
 
-    def learn(self, index: Index, slot: Slot) -> None:
-        """Takes extents from the shape of an input that is known or wanted."""
-        plain = all(isinstance(part, Group) or _is_plain(part) for part in index)
-        if slot.type is not None and plain:
-            self._learn_shape(index, shape_of(slot.type))
-        if slot.label is not None and plain and not any(isinstance(p, Group) for p in index):
+    def learn(self, index: Index, slot: Slot, read: Access) -> None:
+        """Takes extents from the shape of an input that is known or wanted. What is known and has
+        no pad is read from its first element on.
+        """
+        if slot.type is not None:
+            self.learn_shape(index, shape_of(slot.type))
+            if read.pad is None:
+                offsets = [part.unknown for part in index if isinstance(part, Affine)]
+                self.unknowns.update({offset[1]: 0 for offset in offsets if offset is not None})
+        elif slot.label is not None and not any(isinstance(part, Group) for part in index):
             for axis, part in enumerate(index):
-                if isinstance(part, Affine) and (slot.label, axis) in self.wants:
+                if _is_plain(part) and (slot.label, axis) in self.wants:
                     self.extents.setdefault(part.terms[0][0], self.wants[slot.label, axis])
 
-    def _learn_shape(self, index: Index, shape: Shape) -> None:
+    def learn_shape(self, index: Index, shape: Shape) -> None:
+        """Takes extents from a shape that an index reads or writes; raises Unfit where they have
+        not as many dimensions."""
+        if any(isinstance(part, Group) for part in index):
+            if all(isinstance(part, Group) or _is_plain(part) for part in index):
+                self._learn_groups(index, shape)
+            return
+        if len(index) != len(shape):
+            raise Unfit
+        for part, size in zip(index, shape, strict=True):
+            if _is_plain(part):
+                self.extents.setdefault(part.terms[0][0], size)
+
+    def _learn_groups(self, index: Index, shape: Shape) -> None:
         """Takes extents from a shape, a dimension for each part; raises Unfit where there are more
         parts or fewer."""
         groups = [part for part in index if isinstance(part, Group)]
@@ -234,8 +258,17 @@ class _Space:
         self.order = [name for names in in_result for name in names]
         missing = [name for name in iterators.parallel if name not in self.order]
         self.order += [*missing, *self._reduced()]
-        for name in self.order:
-            self.extents.setdefault(name, pick(self.choose, self.options))
+        self.open = [name for name in self.order if name not in self.extents]
+        for name in self.open:
+            self.extents[name] = pick(self.choose, self.options)
+
+    def shrink(self, exprs: Sequence[AffineExpr], shape: Shape) -> None:
+        """Shortens iterators that nothing fixes until indices stay inside of an array."""
+        for expr, size in zip(exprs, shape, strict=False):
+            used = expr.used_dims()
+            for name in [n for n in self.open if self.order.index(n) in used]:
+                while self.extents[name] > 1 and self._bounds([expr])[0][1] >= size:
+                    self.extents[name] -= 1
 
     def _reduced(self) -> list[str]:
         iterators = self.pattern.iterators
@@ -326,7 +359,7 @@ class _Space:
         return any(map(any, beyond(exprs, shape_of(type_), known)))
 
 
-def _is_plain(part: Affine | Group) -> bool:
+def _is_plain(part: Affine | Group) -> TypeGuard[Affine]:
     if not isinstance(part, Affine) or part.divisor != 1:
         return False
     return [c for _, c in part.terms] == [1] and part.unknown is None

@@ -42,13 +42,14 @@ class Unfit(Exception):
 
 @dataclass
 class Slot:
-    """Holds the facts about one operand: its type, or the element type that the pattern wants, and
-    the name under which rules know it.
+    """Holds the facts about one operand: its type, or the element type that the pattern wants, the
+    name under which rules know it, and whether it is a constant.
     """
 
     type: TensorType | None = None
     element: Attribute | None = None
     label: str | None = None
+    is_constant: bool = False
 
 
 @dataclass

@@ -220,7 +220,7 @@ class _Builder:
             to = pattern.attrs.get("to")
             return Slot(None, to if isinstance(to, Attribute) else KEEP_SHAPE[pattern.name])
         assert isinstance(pattern, ValuePattern)
-        return Slot(None, pattern.dtype, pattern.label)
+        return Slot(None, pattern.dtype, pattern.label, isinstance(pattern, ConstantPattern))
 
     def _operand(
         self, pattern: Pattern, type_: TensorType, place: tuple[str, int] = ("", 0)

@@ -128,6 +128,13 @@ def _shape_like(d: Draft, other: Shape) -> Shape:
     return pick(d.choose, kinds)
 
 
+def _shape_beside(d: Draft, i: int, other: Shape) -> Shape:
+    """Draws the shape of an operand beside another one: mostly the same for what is computed."""
+    if not d.slots[i].is_constant and d.choose(0, 2):
+        return other
+    return _shape_like(d, other)
+
+
 def _any_shape(d: Draft, i: int = 0) -> Shape:
     """Draws the shape of an input drawn before, most of the time, or one that broadcasts with it,
     so that inputs can meet again.
@@ -152,7 +159,7 @@ def _broadcast(d: Draft, elements: Sequence[Attribute]) -> list[TensorType]:
     first = next((i for i in range(len(d.slots)) if d.known(i) is not None), 0)
     shape = d.known(first)
     shape = _any_shape(d) if shape is None else shape
-    others = [(_shape_like(d, shape), d.kind(i, each)) for i, each in enumerate(elements)]
+    others = [(_shape_beside(d, i, shape), d.kind(i, each)) for i, each in enumerate(elements)]
     if d.known(first) is None and others:
         others[first] = (shape, others[first][1])
     return d.types(*others)
@@ -173,7 +180,8 @@ def _requantize(d: Draft) -> Proposal:
     shape = d.known(0)
     shape = _any_shape(d) if shape is None else shape
     fixed = len(d.slots) == 2 and d.kind(1, i32) == i32
-    shift, ties = pick(d.choose, (0, 0, 8)), pick(d.choose, ("half_up", "half_even", "floor"))
+    shifts = (0, 0, 0, 0, 8) if d.fixed.get("to") == i32 else (0, 0, 8)  # wide ones are exact
+    shift, ties = pick(d.choose, shifts), pick(d.choose, ("half_up", "half_even", "floor"))
     rounding = d.attribute("rounding", FixedAttr.of(shift, ties)) if fixed else FloatHalfEvenAttr()
     to = d.attribute("to", i8, i8, i8, ui8, i32) if fixed else d.attribute("to", i8, i8, ui8)
     wide = d.breadth.steps
