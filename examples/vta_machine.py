@@ -74,8 +74,11 @@ def multiply_add(total: Scalar, x: Scalar, w: Scalar) -> Scalar:
     strided=("a", "w", "out"), cycles=lambda s: FILL + steps(s),
 )  # fmt: skip
 def gemm() -> Pattern:
-    a, w = inp("a")["(i*sh + r*dh) (j*sw + s*dw) k"], wgt("w")["r s k n"]
-    return block("i j n | r s k", a, w, multiply_add, init=acc("c"))
+    """Products of blocks of weights with vectors of their own, or with one vector for all."""
+    own, of_windows = inp("a")["(i*sh + r*dh) (j*sw + s*dw) k"], wgt("w")["r s k n"]
+    each = block("i j n | r s k", own, of_windows, multiply_add, init=acc("c"))
+    one, weights = inp("a")["k"], wgt("w")["k n"]
+    return each | block("i j n | k", one, weights, multiply_add, init=acc("c"))
 
 
 @vta.instruction(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from vta_programs import Net, Scale, apply
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -18,7 +15,6 @@ from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
 from byocir.lowering.tir_to_vta.legalise import VtaLegalisePass
 from byocir.lowering.tir_to_vta.pack import VtaPackPass
-from byocir.lowering.tir_to_vta.pack_blocks import input_of_numbers, weights_of_numbers
 
 
 def constants_of(module: ModuleOp) -> list[np.ndarray]:
@@ -51,18 +47,6 @@ def test_convolution_weights() -> None:
     (function,) = vta_functions(module)
     assert list(function.function_type.inputs) == [tensor(i8, (1, 1, 4, 4, 16))]
     assert list(function.function_type.outputs) == [tensor(i8, (1, 2, 4, 3, 16))]
-
-
-@given(
-    hnp.arrays(np.int32, (2, 3, 16), elements=st.integers(-241_900, 241_900)),
-    st.sampled_from([2, 16]),
-)
-def test_numbers_are_products_of_one_input(numbers: np.ndarray, block: int) -> None:
-    numbers = numbers[..., :block] // (1 if block > 2 else 16)
-    weights = weights_of_numbers(numbers)
-    assert weights is not None
-    found = weights.astype(np.int64) @ input_of_numbers(block).astype(np.int64)
-    np.testing.assert_array_equal(found, numbers)
 
 
 @pytest.mark.parametrize(

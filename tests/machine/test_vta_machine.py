@@ -44,6 +44,15 @@ def test_a_convolution_leaves_requantised(per_channel: bool) -> None:
     assert "shr_number" in region.composites[0].schedule
 
 
+def test_a_bias_that_serves_many_points_is_added_by_products() -> None:
+    """The weights of a bias take as long to load as the unit takes to add it to 40 vectors."""
+    for side, name in ((8, "gemm0"), (2, "add_vectors")):
+        net = Net((1, 16, side, side), per_channel=True)
+        model = net.of(net.conv(net.value, (16, 16)), (1, 16, side, side))
+        (region,) = expect_equal(byocir.import_onnx(model), 1).report.regions
+        assert name in region.composites[0].schedule
+
+
 def test_a_residual_sum_stays_in_the_accumulators() -> None:
     net = Net((1, 16, 6, 6), per_channel=False)
     first = net.conv(net.value, (16, 16))

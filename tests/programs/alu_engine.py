@@ -1,4 +1,6 @@
-"""A machine whose core does one operation at a time on vectors of i32, in place, as many do."""
+"""A machine whose core does one operation at a time on vectors of i32, in place, as many do, and
+adds products of bytes to them.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,12 @@ import byocir
 from byocir.dialects.types import i8, i32
 from byocir.machine import MAIN, Counted, Machine, multiples_of, up_to
 from byocir.patterns import Match, Pattern, block, number, wildcard
+from byocir.patterns import ScalarPattern as Scalar
 
 engine = Machine("alu")
 dma, core = engine.unit("dma", queue=8), engine.unit("core", queue=4)
 vectors = engine.memory("vectors", i32, row=(8,), rows=128)
+bytes_ = engine.memory("bytes", i8, row=(8,), rows=64)
 engine.order(Counted())
 sizes = {"rows": up_to(16), "lanes": multiples_of(8, 64)}
 engine.copy("load", MAIN, vectors, unit=dma, cycles=lambda s: 9 + s["rows"], **sizes)
@@ -52,6 +56,19 @@ def alu(name: str) -> None:
 
 for operation in ("add", "mul", "max", "min", "shr"):
     alu(operation)
+boxes = {"rows": up_to(16), "lanes": up_to(64)}
+engine.copy("load_bytes", MAIN, bytes_, unit=dma, cycles=lambda s: 6 + s["rows"], **boxes)
+
+
+def multiply_add(total: Scalar, x: Scalar, w: Scalar) -> Scalar:
+    return total + x.to(i32) * w.to(i32)
+
+
+@engine.instruction(core, into=vectors, cycles=lambda s: 2 + s["rows"], **sizes, k=up_to(6))
+def products() -> Pattern:
+    """Adds the products of one vector for all rows with each of some vectors."""
+    one, each = bytes_("one")["k"], bytes_("each")["k lanes"]
+    return block("rows lanes | k", one, each, multiply_add, init=vectors("x"))
 
 
 class Engine(byocir.Target):

@@ -55,6 +55,18 @@ def module_of(body: str, inputs: str, result: str = "i8", shape: str = "4x16") -
       }}""")
 
 
+def with_constants(module: ModuleOp, *arrays: np.ndarray) -> ModuleOp:
+    """Makes the last inputs of a composite constants of i32."""
+    (composite,) = [op for op in module.walk() if isinstance(op, CompositeOp)]
+    block = composite.body.block
+    assert block.first_op is not None
+    for argument, array in zip(block.args[-len(arrays) :], arrays, strict=True):
+        constant = ConstantOp.of(Array.of(array.astype(np.int32)))
+        block.insert_op_before(constant, block.first_op)
+        replace_uses(argument, constant.result)
+    return module
+
+
 def blocks_in(module: ModuleOp) -> int:
     return sum(isinstance(op, BlockOp) for op in module.walk())
 
@@ -118,6 +130,48 @@ def test_chains_of_operations_compute_what_the_body_did(drawn: tuple[str, str]) 
     event("split")
 
 
+ADDED = """
+  %w = arith.extsi %a : i8 to i32
+  %x = arith.addi %w, %b : i32
+  %y = arith.addi %c, %x : i32
+  %lo = arith.constant -128 : i32
+  %d = arith.maxsi %y, %lo : i32
+  %hi = arith.constant 127 : i32
+  %f = arith.minsi %d, %hi : i32
+  %r = arith.trunci %f : i32 to i8
+  tir.yield %r : i8"""
+
+
+def products_in(module: ModuleOp) -> int:
+    return sum(isinstance(op, BlockOp) and len(op.reductions) == 1 for op in module.walk())
+
+
+@settings(max_examples=10 if settings.default.max_examples < 100 else 500)
+@given(st.data())
+def test_numbers_that_products_add_are_the_same(data: st.DataObject) -> None:
+    rows, lanes = data.draw(st.sampled_from([1, 3, 16, 40])), data.draw(st.sampled_from([8, 24]))
+    most = data.draw(st.sampled_from([3, 127, 8000, 80_000, 90_000]))
+    numbers = st.lists(st.integers(-most, most), min_size=lanes, max_size=lanes)
+    arrays = [np.array(data.draw(numbers)) for _ in range(2)]
+    inputs, shape = "a: i8 [i, j]; b: i32 [j]; c: i32 [j]", f"{rows}x{lanes}"
+    module = with_constants(module_of(ADDED, inputs, shape=shape), *arrays)
+    brought_down(module)
+    event(f"{products_in(module)} products")
+
+
+@pytest.mark.parametrize(
+    ("number", "rows", "products"),
+    [(127 * 127 * 5, 16, 2), (127 * 127 * 6, 16, 0), (127 * 127 * 5, 1, 0)],
+)
+def test_numbers_are_added_by_products_where_they_fit_and_that_takes_fewer_cycles(
+    number: int, rows: int, products: int
+) -> None:
+    arrays = [np.array([number, -number] * 4), np.full(8, -number)]
+    module = module_of(ADDED, "a: i8 [i, j]; b: i32 [j]; c: i32 [j]", shape=f"{rows}x8")
+    brought_down(with_constants(module, *arrays))
+    assert products_in(module) == products
+
+
 def test_factors_of_channels_that_leave_i32_are_clamped_before_by_numbers_of_each() -> None:
     body = """
       %w = arith.extsi %a : i8 to i64
@@ -133,14 +187,8 @@ def test_factors_of_channels_that_leave_i32_are_clamped_before_by_numbers_of_eac
       %d = arith.minsi %c, %hi : i64
       %r = arith.trunci %d : i64 to i8
       tir.yield %r : i8"""
-    module = module_of(body, "a: i8 [i, j]; b: i32 [j]")
-    (composite,) = [op for op in module.walk() if isinstance(op, CompositeOp)]
-    factors = np.array([n * n * 10 + 1 for n in range(16)], np.int32)
-    constant = ConstantOp.of(Array.of(factors))
-    block = composite.body.block
-    assert block.first_op is not None
-    block.insert_op_before(constant, block.first_op)
-    replace_uses(block.args[1], constant.result)
+    factors = np.array([n * n * 10 + 1 for n in range(16)])
+    module = with_constants(module_of(body, "a: i8 [i, j]; b: i32 [j]"), factors)
     assert brought_down(module) > 5
 
 

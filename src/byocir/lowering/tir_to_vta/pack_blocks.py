@@ -20,6 +20,7 @@ from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel
 from byocir.lowering.tir_to_vta.legalise_lanes import OPERAND_CYCLES
 from byocir.patterns.scalars import number
+from byocir.rewrites.numbers_as_products import input_of_numbers, weights_of_numbers
 from byocir.rewrites.tiled_layout import TiledLayout
 from byocir.vta_sim import VTAConfig
 
@@ -169,7 +170,8 @@ class BlockPacker:
         if weights is not None:
             block = TiledLayout((0,), {0: self.lanes.block})
             channel = self._packed(block, [self.dims[self.channel]])
-            numbers = _constant(input_of_numbers(self.lanes.block), op.location)
+            numbers = input_of_numbers(self.lanes.block).astype(np.int8)
+            numbers = _constant(numbers, op.location)
             into.add_op(numbers)
             return self._product(numbers.result, [], weights, channel, start, into)
         if factor is not None:
@@ -218,7 +220,8 @@ class BlockPacker:
         if list(index) != [AffineExpr.dimension(self.channel)]:
             return None
         packed, _ = self._constant(numbers, op.in_maps[0])
-        return weights_of_numbers(packed.value.data.values())
+        weights = weights_of_numbers(packed.value.data.values(), self.lanes.block)
+        return None if weights is None else weights.astype(np.int8)
 
     def _factor(self) -> int | None:
         """Gives the number by which a block multiplies bytes that it adds to accumulators, if that
@@ -300,28 +303,6 @@ class BlockPacker:
         order, index = order_of_weights(map_, self.channel, self.summed), self._index(map_)
         layout = layout_of_weights((0,) * len(order), self.lanes.block)
         return self._map(self._packed(layout, [index[i] for i in order]))
-
-
-def input_of_numbers(block: int) -> np.ndarray:
-    """Gives the constant input whose products with weights are numbers, as digits to the base of
-    127: 1 for the lower digit and 127 for all other lanes, as several weights together hold the
-    higher digit.
-    """
-    return np.array([*[127] * (block - 1), 1], np.int8)
-
-
-def weights_of_numbers(numbers: np.ndarray) -> np.ndarray | None:
-    """Splits numbers into weights, i8 with one more dimension, whose products with
-    `input_of_numbers` they are; None where one is too large for that.
-    """
-    count = numbers.shape[-1] - 1
-    higher = np.rint(numbers / 127).astype(np.int64)
-    lower = numbers.astype(np.int64) - 127 * higher
-    if np.abs(higher).max() > 127 * count:
-        return None
-    before = np.abs(higher)[..., None] - 127 * np.arange(count, dtype=np.int64)
-    digits = np.sign(higher)[..., None] * before.clip(0, 127)
-    return np.concatenate([digits, lower[..., None]], axis=-1).astype(np.int8)
 
 
 def order_of_weights(map_: AffineMap, channel: int, summed: int | None) -> list[int]:

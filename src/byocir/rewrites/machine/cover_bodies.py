@@ -2,24 +2,27 @@
 chain that takes the fewest cycles.
 
 A part ends in one value of the body and begins with others: what arrays hold, numbers, or results
-of other parts, in the memories that the instruction has its operands in.
+of other parts, in the memories that the instruction has its operands in. Known numbers may be added
+by an instruction that adds products, too: those of two constants.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise, permutations, product
+from math import isfinite
 
+import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
 
-from byocir.dialects.tir import BlockOp, buffer
-from byocir.dialects.tir.scalar import Emitted, emit_body
-from byocir.dialects.types import element_type_of, shape_of, tensor
+from byocir.dialects.tir import BlockOp, ConstantOp, buffer
+from byocir.dialects.tir.bodies import multiply_accumulate
+from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.evaluate.scalar import sources
 from byocir.machine import MAIN, Machine, Memory
 from byocir.machine.cut_plans import Plan, plans_of
@@ -28,42 +31,27 @@ from byocir.machine.instructions import Fit, Instruction, init_of
 from byocir.machine.parts import Operand
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.scalars import Part, constant_number, emit_pattern, match_part
-
-LOADED = 1.0
-"""The cycles that a number in an array counts for: of two ways the one with fewer arrays is
-taken."""
-
-
-@dataclass(frozen=True, eq=False)
-class Given:
-    """An input of a piece: an array that the block reads, by its position, or a number of the
-    block's body.
-    """
-
-    value: SSAValue
-    position: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """A part of a body that an instruction does, with the pieces in front of it; `cycles` are those
-    of all.
-    """
-
-    value: SSAValue
-    form: BlockPattern
-    part: Part
-    old: Given | Piece | None
-    """The place of what the result begins with, which is its own."""
-    inputs: tuple[Given | Piece, ...]
-    cycles: float = 0
+from byocir.rewrites.machine.copies import Copies
+from byocir.rewrites.machine.number_products import factors_of
+from byocir.rewrites.machine.pieces import (
+    Given,
+    Made,
+    Piece,
+    Source,
+    block_of,
+    result_type,
+    type_of,
+)
+from byocir.rewrites.machine.restate_bodies import is_signed
 
 
 class Cover:
-    """Finds the ways to do a block on tensors that computes element by element."""
+    """Finds the ways to do a block on tensors that computes element by element, with products of
+    constants or without.
+    """
 
-    def __init__(self, machine: Machine, op: BlockOp) -> None:
-        self.machine, self.op = machine, op
+    def __init__(self, machine: Machine, op: BlockOp, *, products: bool = True) -> None:
+        self.machine, self.op, self.products = machine, op, products
         self.reasons: list[str] = []
         used = sources(op.body.block, op.yielded)
         self._uses = Counter(value for inner in used for value in inner.operands)
@@ -100,23 +88,25 @@ class Cover:
         key = value, into
         if key not in self._known:
             self._known[key] = None
-            found = (p for form in self._forms(value, into) for p in self._pieces(value, *form))
+            forms = list(self._forms(value, into))
+            found = [piece for form in forms for piece in self._pieces(value, *form)]
+            found += [piece for form in forms for piece in self._products(value, *form)]
             self._known[key] = min(found, key=lambda piece: piece.cycles, default=None)
         return self._known[key]
 
     def _forms(self, value: SSAValue, into: Memory) -> Iterator[tuple[Instruction, BlockPattern]]:
         for instruction in self.machine.instructions:
-            if instruction.into != into or into.element not in (None, value.type):
-                continue
-            for form in instruction.forms:
-                sums = form.iterators.reduction or form.iterators.reduction_groups
-                whole = any(read.whole for read in form.reads)
-                if not sums and not whole and isinstance(form.init, Operand | None):
-                    yield instruction, form
+            if instruction.into == into and into.element in (None, value.type):
+                for form in instruction.forms:
+                    whole = any(read.whole for read in form.reads)
+                    if not whole and isinstance(form.init, Operand | None):
+                        yield instruction, form
 
     def _pieces(
         self, value: SSAValue, instruction: Instruction, form: BlockPattern
     ) -> Iterator[Piece]:
+        if form.iterators.reduction or form.iterators.reduction_groups:
+            return
         for part in match_part(value, form.body, len(form.reads)):
             begun = init_of(form) is not None
             if (part.old is not None) != begun or None in part.inputs:
@@ -125,18 +115,52 @@ class Cover:
                 continue
             for sources_ in product(*self._sources(instruction, form, part)):
                 old, inputs = (sources_[0], sources_[1:]) if begun else (None, sources_)
-                piece = Piece(value, form, part, old, inputs, sum(map(_cycles_of, sources_)))
-                cycles = self._cycles(instruction, piece)
-                if cycles is not None:
-                    yield replace(piece, cycles=piece.cycles + cycles)
+                piece = Piece(value, partial(_body_of, form, part), old, inputs)
+                timed = self._timed(instruction, piece)
+                if isinstance(timed, Piece):
+                    yield timed
+                elif timed:
+                    self.reasons.append(f"{instruction.name}: {timed}")
+
+    def _products(
+        self, value: SSAValue, instruction: Instruction, form: BlockPattern
+    ) -> Iterator[Piece]:
+        """Yields the ways in which an instruction that adds products to what is there adds known
+        numbers.
+        """
+        owner = value.owner
+        if not self.products or not isinstance(owner, arith.AddiOp) or not is_signed(value.type):
+            return
+        body = partial(multiply_accumulate, to=value.type)
+        for x, y in permutations(owner.operands):
+            numbers = self._numbers_of(y)
+            if numbers is None:
+                continue
+            for old in self._in_place(x, instruction.into):
+                factors = factors_of(self.op, numbers, instruction, form)
+                pieces = (Piece(value, body, old, inputs, count) for inputs, count in factors)
+                timed = (self._timed(instruction, piece) for piece in pieces)
+                yield from (piece for piece in timed if isinstance(piece, Piece))
+
+    def _numbers_of(self, value: SSAValue) -> np.ndarray | None:
+        """Gives the number for each lane of the result that a value is known to be; else None."""
+        number, position = constant_number(value), self._inputs.get(value)
+        if number is not None:
+            return np.full(self._row, number)
+        source = None if position is None else self.op.ins[position].owner
+        if position is None or not isinstance(source, ConstantOp) or not source.value.data.present:
+            return None
+        in_lanes = self.op.in_maps[position].results == self.op.out_maps[0].results[-1:]
+        plain = position not in self.op.whole and self.op.pad_values[position] is None
+        return source.value.data.values() if in_lanes and plain else None
 
     def _sources(
         self, instruction: Instruction, form: BlockPattern, part: Part
-    ) -> list[list[Given | Piece]]:
+    ) -> list[list[Source]]:
         """Lists, for what the result begins with, if it does, and for each input, where it may come
         from.
         """
-        found: list[list[Given | Piece]] = []
+        found: list[list[Source]] = []
         if part.old is not None:
             found.append(list(self._in_place(part.old, instruction.into)))
         for read, value in zip(form.reads, part.inputs, strict=True):
@@ -145,12 +169,12 @@ class Cover:
             found.append(list(self._read(value, memory)))
         return found
 
-    def _in_place(self, value: SSAValue, into: Memory) -> Iterator[Given | Piece]:
+    def _in_place(self, value: SSAValue, into: Memory) -> Iterator[Source]:
         """Yields the sources of a value that an instruction overwrites."""
         position = self._inputs.get(value)
         if position is not None:
             if self._is_free(value, position) and self.home(self.op.ins[position]) == into:
-                yield Given(value, position)
+                yield Given(position)
         elif self._uses[value] > 1 or isinstance(value.owner, arith.ConstantOp):
             return
         piece = self._best(value, into)
@@ -170,19 +194,27 @@ class Cover:
         same &= shape_of(source.type) == shape_of(self.op.outs[0].type)
         return same and len(users) == 1 and self.op.pad_values[position] is None
 
-    def _read(self, value: SSAValue, memory: Memory) -> Iterator[Given | Piece]:
+    def _read(self, value: SSAValue, memory: Memory) -> Iterator[Source]:
         """Yields the sources of a value that an instruction reads in a memory."""
         position, typed = self._inputs.get(value), memory.element in (None, value.type)
-        is_number = isinstance(value.owner, arith.ConstantOp)
-        if position is None and not is_number:
+        number = constant_number(value)
+        if position is None and number is None:
             piece = self._best(value, memory)
             if piece is not None:
                 yield piece
             return
         home = MAIN if position is None else self.home(self.op.ins[position])
         fed = home == memory or (home.is_main and self.machine.path(home, memory) is not None)
-        if typed and fed:
-            yield Given(value, position)
+        if typed and fed and position is not None:
+            yield Given(position)
+        elif typed and fed:
+            values = np.full(self._row, number, dtype_of(value.type))
+            yield Made(values, value.type, self.op.out_maps[0].results[-1:])
+
+    @property
+    def _row(self) -> tuple[int, ...]:
+        """The shape of an array with a number for each of the lanes that the result has."""
+        return shape_of(self.op.outs[0].type)[-1:]
 
     def home(self, value: SSAValue) -> Memory:
         """Gives the memory in which an array is made: main memory unless a block before makes
@@ -193,69 +225,47 @@ class Cover:
         plans = plans_of(self.machine, value.owner, value.owner.extents, "pattern", [])
         return plans[0].instruction.into if plans else MAIN
 
-    # -- a piece as a block
-
-    def types(self, piece: Piece) -> list[Attribute]:
-        """Gives the types of the arrays that a piece reads or begins with, and of its result."""
-        return [*(self.type_of(each) for each in piece.inputs), self.result_type(piece)]
-
-    def result_type(self, piece: Piece) -> TensorType[Attribute]:
-        """Gives the type of the array that a piece makes."""
-        return tensor(piece.value.type, shape_of(self.op.outs[0].type))
-
-    def type_of(self, source: Given | Piece) -> Attribute:
-        """Gives the type of the array of a source."""
-        if isinstance(source, Piece):
-            return self.result_type(source)
-        if source.position is None:
-            return tensor(source.value.type, self.row)
-        return self.op.ins[source.position].type
-
-    @property
-    def row(self) -> tuple[int, ...]:
-        """The shape of an array that repeats one number in as many lanes as the result has."""
-        return shape_of(self.op.outs[0].type)[-1:]
-
-    def block(self, piece: Piece, ins: Sequence[SSAValue], out: SSAValue) -> BlockOp:
-        """Makes the block of a piece on these arrays."""
-        maps, pads = list[AffineMap](), list[Attribute | None]()
-        out_map = self.op.out_maps[0]
-        for source in piece.inputs:
-            position = source.position if isinstance(source, Given) else None
-            if position is not None:
-                maps.append(self.op.in_maps[position])
-                pads.append(self.op.pad_values[position])
-                continue
-            lanes = out_map.results[-1:] if isinstance(source, Given) else out_map.results
-            maps.append(AffineMap(out_map.num_dims, 0, lanes))
-            pads.append(None)
-        elements = [element_type_of(value.type) for value in [*ins, out]]
-        numbers = piece.part.numbers
-
-        def body(*arguments: Emitted) -> Emitted:
-            return emit_pattern(piece.form.body, arguments, numbers.__getitem__)
-
-        return BlockOp(
-            list(self.op.iterators), ins, [out], [*maps, out_map], emit_body(elements, body),
-            pads=pads, location=self.op.location,
-        )  # fmt: skip
-
-    def _cycles(self, instruction: Instruction, piece: Piece) -> float | None:
-        """Counts the cycles of a piece; None where the instruction does not do it after all."""
-        outside = Block(arg_types=self.types(piece))
-        block = self.block(piece, outside.args[:-1], outside.args[-1])
+    def _timed(self, instruction: Instruction, piece: Piece) -> Piece | str:
+        """Counts the cycles of a piece and of all that leads to it, or says why the instruction
+        does not do it after all.
+        """
+        types = [type_of(self.op, source) for source in piece.inputs]
+        outside = Block(arg_types=[*types, result_type(self.op, piece)])
+        block = block_of(self.op, piece, outside.args[:-1], outside.args[-1])
         outside.add_op(block)
         found = done_by(self.machine, block, instruction)
         if isinstance(found, str):
-            self.reasons += [f"{instruction.name}: {found}"] if found else []
-            return None
-        return found.cycles
+            return found
+        pairs = zip(piece.inputs, found.fit.memories, strict=False)
+        before = sum(self._brought(source, memory) for source, memory in pairs)
+        before += piece.old.cycles if isinstance(piece.old, Piece) else 0
+        return replace(piece, cycles=found.cycles + before)
+
+    def _brought(self, source: Source, memory: Memory) -> float:
+        """Counts the cycles of the pieces that lead to a source, or of bringing an array once to
+        the memory in which it is read.
+        """
+        if isinstance(source, Piece):
+            return source.cycles
+        home = self.home(self.op.ins[source.position]) if isinstance(source, Given) else MAIN
+        type_ = type_of(self.op, source)
+        key = "brought", type_, home, memory
+        return self.machine.answer(key, lambda: _moving(self.machine, type_, home, memory))
 
 
-def _cycles_of(source: Given | Piece) -> float:
-    if isinstance(source, Piece):
-        return source.cycles
-    return LOADED if source.position is None else 0
+def _moving(machine: Machine, type_: Attribute, home: Memory, memory: Memory) -> float:
+    """Counts the cycles of moving a whole array to a memory, or of one step where only tiles of it
+    can be moved.
+    """
+    shape = [np.array(size, np.int64) for size in shape_of(type_)]
+    steps = pairwise(machine.path(home, memory) or ())
+    copies = [Copies(element_type_of(type_), shape, *step) for step in steps]
+    found = sum(float(n) for each in copies for n in each.cycles(machine).values())
+    return found if isfinite(found) else 1.0
+
+
+def _body_of(form: BlockPattern, part: Part, *arguments: Emitted) -> Emitted:
+    return emit_pattern(form.body, arguments, part.numbers.__getitem__)
 
 
 def _described(op: Operation) -> str:

@@ -133,9 +133,9 @@ def _begin_with(machine: Machine, op: BlockOp) -> bool:
 
 def _is_brought(machine: Machine, made: BlockOp, added: BlockOp, sums: SSAValue) -> bool:
     """Tells whether an instruction can bring what sums would begin with to where they are, in no
-    more cycles than adding it to them takes.
+    more cycles than adding it to them takes. Products would add it on the unit that makes the sums.
     """
-    cover = Cover(machine, added)
+    cover = Cover(machine, added, products=False)
     home = cover.home(sums)
     plans = plans_of(machine, made, made.extents, "pattern", [])
     brought = [plan.cycles for plan in plans if plan.instruction.into == home]

@@ -4,7 +4,8 @@ Does: where no instruction computes what a block does, as vector units that do o
 time cannot do a whole requantise, makes blocks of the parts of its body that instructions do, those
 that take the fewest cycles together. Parts whose instruction overwrites what it reads begin with
 the result of the part before, in the same buffer. Numbers that fit no instruction as they are
-become arrays. Where instructions compute in one type of integers, the body is restated in that.
+become arrays, or products of constants where an instruction adds products. Where instructions
+compute in one type of integers, the body is restated in that.
 
 Requires: composites on tensors in functions of described machines, after `fuse-epilogues`.
 
@@ -16,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -25,13 +25,13 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.array import Array
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp
-from byocir.dialects.types import dtype_of, element_type_of, shape_of, width_of
+from byocir.dialects.types import shape_of, width_of
 from byocir.dialects.uses import erase, replace_op
 from byocir.machine import MAIN, Machine
-from byocir.patterns.scalars import constant_number
 from byocir.rewrites.host.fuse_blocks import is_map, with_numbers
 from byocir.rewrites.machine import searched_composites
-from byocir.rewrites.machine.cover_bodies import Cover, Given, Piece, is_done
+from byocir.rewrites.machine.cover_bodies import Cover, is_done
+from byocir.rewrites.machine.pieces import Made, Piece, Source, block_of, result_type
 from byocir.rewrites.machine.restate_bodies import is_signed, restated
 
 
@@ -55,7 +55,7 @@ def split_bodies(machine: Machine, body: Block) -> None:
             ways = _Ways(machine, op)
             best = ways.best()
             if best is not None:
-                replace_op(op, [], [_Made(*best, op).result])
+                replace_op(op, [], [_Emitter(*best, op).result])
             ways.forget()
     for op in list(body.ops):
         if isinstance(op, EmptyOp) and not op.result.uses:
@@ -148,19 +148,29 @@ def _without_ones(op: BlockOp) -> BlockOp:
     return made
 
 
-class _Made:
-    """Makes the blocks of pieces, in front of another block."""
+class _Emitter:
+    """Emits the blocks of pieces, in front of another block."""
 
     def __init__(self, cover: Cover, piece: Piece, before: BlockOp) -> None:
-        self._cover, self._before, self._last = cover, before, piece
-        self._known: dict[Given | Piece, SSAValue] = {}
+        self._op, self._before, self._last = cover.op, before, piece
+        self._known: dict[Source, SSAValue] = {}
         self.result = self._of(piece)
 
-    def _of(self, source: Given | Piece) -> SSAValue:
+    def _of(self, source: Source) -> SSAValue:
         if source not in self._known:
-            made = self._piece(source) if isinstance(source, Piece) else self._given(source)
-            self._known[source] = made
+            self._known[source] = self._emitted(source)
         return self._known[source]
+
+    def _emitted(self, source: Source) -> SSAValue:
+        if isinstance(source, Piece):
+            return self._piece(source)
+        if isinstance(source, Made):
+            return self._put(ConstantOp.of(Array.of(source.values)))
+        value = self._op.ins[source.position]
+        constant = value.owner
+        if isinstance(constant, ConstantOp) and constant.parent is self._op.parent:
+            return self._put(constant.clone())
+        return value
 
     def _piece(self, piece: Piece) -> SSAValue:
         if piece.old is not None:
@@ -168,20 +178,8 @@ class _Made:
         elif piece is self._last:
             out = self._before.outs[0]
         else:
-            out = self._put(EmptyOp.of(self._cover.result_type(piece)))
-        return self._put(self._cover.block(piece, [self._of(each) for each in piece.inputs], out))
-
-    def _given(self, source: Given) -> SSAValue:
-        if source.position is not None:
-            value = self._cover.op.ins[source.position]
-            constant = value.owner
-            if isinstance(constant, ConstantOp) and constant.parent is self._cover.op.parent:
-                return self._put(constant.clone())
-            return value
-        type_ = self._cover.type_of(source)
-        number = constant_number(source.value)
-        array = np.full(shape_of(type_), number, dtype_of(element_type_of(type_)))
-        return self._put(ConstantOp.of(Array.of(array)))
+            out = self._put(EmptyOp.of(result_type(self._op, piece)))
+        return self._put(block_of(self._op, piece, [self._of(each) for each in piece.inputs], out))
 
     def _put(self, op: Operation) -> SSAValue:
         home = self._before.parent

@@ -41,3 +41,28 @@ func.func @requantise(%a: tensor<4x16xi8>) -> tensor<4x16xi8> attributes {byoc.t
   }
   func.return %r : tensor<4x16xi8>
 }
+
+// A bias is added as the products of one vector for all rows with weights: 1000 is 127 * 8 - 16.
+// CHECK-LABEL: func.func @biased
+// CHECK-DAG:   %[[ONE:.*]] = tir.constant <[127, 1] : tensor<2xi8>> : tensor<2xi8>
+// CHECK-DAG:   %[[WEIGHTS:.*]] = tir.constant <{{.*}}> : tensor<2x8xi8>
+// CHECK:       tir.block [i: 16, j: 8 | k: 2] ins(%[[ONE]][k] : tensor<2xi8>, %[[WEIGHTS]][k, j] : tensor<2x8xi8>) outs(%{{.*}}[i, j]
+// CHECK:         arith.muli
+// CHECK:         arith.addi
+func.func @biased(%a: tensor<16x8xi8>) -> tensor<16x8xi8> attributes {byoc.target = #byoc.target<"alu", {}>} {
+  %r = byoc.composite "alu.any" at "tensor" (%x = %a : tensor<16x8xi8>) -> tensor<16x8xi8> {
+    %b = tir.constant <[1000, -1000, 999, 5, 4, 3, 2, 1] : tensor<8xi32>> : tensor<8xi32>
+    %e = tir.empty : tensor<16x8xi8>
+    %y = tir.block [i: 16, j: 8] ins(%x[i, j] : tensor<16x8xi8>, %b[j] : tensor<8xi32>) outs(%e[i, j] : tensor<16x8xi8>) {
+    ^bb0(%p: i8, %q: i32, %old: i8):
+      %0 = arith.extsi %p : i8 to i32
+      %1 = arith.addi %0, %q : i32
+      %s = arith.constant 4 : i32
+      %2 = arith.shrsi %1, %s : i32
+      %3 = arith.trunci %2 : i32 to i8
+      tir.yield %3 : i8
+    }
+    byoc.yield %y : tensor<16x8xi8>
+  }
+  func.return %r : tensor<16x8xi8>
+}
