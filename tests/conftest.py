@@ -24,7 +24,7 @@ _COMMON = {
     "suppress_health_check": [HealthCheck.too_slow],
 }
 
-settings.register_profile("ci", max_examples=40, derandomize=True, **_COMMON)
+settings.register_profile("ci", max_examples=25, derandomize=True, **_COMMON)
 settings.register_profile("fuzz", max_examples=500, derandomize=False, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

@@ -156,6 +156,17 @@ def test_what_does_not_round_coarsely_has_to_be_nearer(
     assert found.endswith(f"{told}\n")
 
 
+@pytest.mark.parametrize(("steps", "code"), [(1, 0), (2, 3)])
+def test_quantised_outputs_may_be_a_step_apart(
+    steps: int, code: int, tmp_path: Path, monkeypatch, capsys
+):
+    """A softmax of many classes has few steps in all; a twentieth of them is less than one."""
+    monkeypatch.setattr(Session, "run", lambda _, feeds: [steps - feeds["x"]])
+    neg, x = helper.make_node("Neg", ["x"], ["y"]), np.arange(6, dtype=np.int8)
+    assert main(save(tmp_path, [neg], {"x": x}, {})) == code
+    assert "(limit 1, a step)" in capsys.readouterr().out
+
+
 def computed_as(values: dict[str, np.ndarray]):
     """What ONNX Runtime's sessions do where it computes these values by name."""
     return lambda session, feeds: [values[name] for name in session.outputs]

@@ -36,11 +36,15 @@ def distances(
 ) -> tuple[np.ndarray, np.ndarray, str]:
     """Measures how far each element is from ONNX Runtime's and how far it may be, in models that
     round coarsely or do not, and words the latter. Integers of models that do not are exact.
+    Quantised integers may be one step apart, however few steps the outputs spread over.
     """
     difference, spread = distance(array, reference)
     if coarse:
-        limit = max(spread / NEAR, 1e-3)
-        told = f"limit {limit:.6g}, a {NEAR}th of the outputs' spread"
+        is_quantised = reference.dtype.kind in "iu" and reference.dtype.itemsize < 4
+        step = 1.0 if is_quantised else 1e-3
+        limit = max(spread / NEAR, step)
+        of = f"a {NEAR}th of the outputs' spread" if limit > step or not is_quantised else "a step"
+        told = f"limit {limit:.6g}, {of}"
         return difference, np.full(difference.shape, limit), told
     if reference.dtype.kind != "f":
         return difference, np.zeros(difference.shape), "limit 0, as no floats"
