@@ -80,6 +80,9 @@ class TargetProtocol(Protocol):
     is_searched: ClassVar[bool]
     """Tells if byocir finds the schedules of its composites."""
 
+    gathers_windows: ClassVar[bool]
+    """Tells if the host may gather the windows of its convolutions."""
+
     @property
     def fixed_point(self) -> str:
         """The rounding of fixed-point requantisation ("half_up", "half_even", "float_scale"), or ""

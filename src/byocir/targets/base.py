@@ -95,6 +95,10 @@ class Target(Loader, ArgSpecConvertible):
     """Asks byocir to find the schedules of its composites. A class says so itself: its machine is
     described, and `schedule` the default."""
 
+    gathers_windows: ClassVar[bool] = True
+    """Lets the host gather the windows of convolutions of few channels as channels, where images
+    come from the host and a described machine then takes fewer cycles (`gather-windows`)."""
+
     instructions: ClassVar[tuple[Composite, ...]] = ()
     """The steps that its device can do, as patterns of blocks that `tensorise` in its schedules
     may name. They take no work themselves, as those of `patterns` do."""

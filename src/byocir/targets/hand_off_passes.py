@@ -199,7 +199,7 @@ def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) 
     place = _place(module, targets)
     check = parse_pipeline("check-placement" if place else "")
     if any(isinstance(target.machine, Machine) for target in targets):
-        check += parse_pipeline("fuse-epilogues,split-bodies")
+        check += parse_pipeline("gather-windows,fuse-epilogues,split-bodies")
     if any(_schedules(target) for target in targets):
         check += parse_pipeline("choose-schedules")
     if not tensor:

@@ -1,6 +1,7 @@
 """Holds the passes that bring functions in memory down to the instructions of a described machine.
 
 ```
+gather-windows         windows of few channels as channels, which the host gathers
 fuse-epilogues         what follows sums in composites as one block, biases as what sums begin with
 split-bodies           chains of blocks that instructions do one by one
 apply-schedules        tiles, and the buffers of the machine that they are staged in

@@ -1,0 +1,299 @@
+"""Lets convolutions of few channels read their windows as channels, which the host gathers.
+
+Units that multiply blocks of channels at once idle where there are few: a convolution of 3 channels
+with a 7x7 window takes a unit of 16 lanes 49 steps for each block of results, 13 lanes idle. Where
+the host hands over what such a convolution reads, it gathers the windows on the way into the call,
+and these become channels, in the order in which the weights have them:
+
+    x [n, 3, 224, 224], w [o, 3, 7, 7]  →  x' [n, 147, 112, 112], w' [o, 147]
+    x'[n, k, h, w] = x[n, k floordiv 49, 2 h + (k floordiv 7) mod 7 - 3, 2 w + k mod 7 - 3]
+
+    x [n, 230, 230, 3], w [7, 7, 3, o]  →  x' [n, 112, 112, 147], w' [147, o]
+    x'[n, h, w, k] = x[n, 2 h + k floordiv 21, 2 w + (k floordiv 3) mod 7, k mod 3]
+
+147 channels are 10 blocks, and so 10 steps. What is read outside of an array is gathered with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import Rewriter
+
+from byocir.dialects.array import Array
+from byocir.dialects.byoc import CallOp, CompositeOp
+from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
+from byocir.dialects.tir.moves import axes, moved
+from byocir.dialects.types import Shape, element_type_of, nbytes, shape_of, tensor
+from byocir.dialects.uses import erase, replace_op, set_operand
+
+Gains = Callable[["NarrowRead"], bool]
+"""Tells if a device needs so much less time for the windows that the host shall gather them."""
+
+
+@dataclass(frozen=True)
+class NarrowRead:
+    """A contraction with constant weights that alone reads an image, an argument of its composite,
+    by windows.
+    """
+
+    composite: CompositeOp
+    op: BlockOp
+
+    @property
+    def image(self) -> SSAValue:
+        return self.op.ins[0]
+
+    @property
+    def weights(self) -> SSAValue:
+        return self.op.ins[1]
+
+    @property
+    def out(self) -> int:
+        """The iterator over output channels."""
+        return next(i for i in self._of_weights if i not in self.op.reductions)
+
+    @property
+    def summed(self) -> list[int]:
+        """The iterators that are summed over, in the order in which weights become one row."""
+        return [i for i in self._of_weights if i != self.out]
+
+    @property
+    def depth(self) -> int:
+        """The number of elements of a window, all channels together."""
+        return prod(self.op.extents[i] for i in self.summed)
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the gathered windows."""
+        return tuple(self.depth if i is None else self.op.extents[i] for i in self._walked)
+
+    @property
+    def channel(self) -> int:
+        """The dimension of the image, and of the windows, that has channels."""
+        return self._walked.index(None)
+
+    @property
+    def _of_weights(self) -> list[int]:
+        exprs = self.op.in_maps[1].results
+        return [expr.position for expr in exprs if isinstance(expr, AffineDimExpr)]
+
+    @property
+    def _walked(self) -> list[int | None]:
+        """The parallel iterator by which each dimension of the image is read; None for channels."""
+        found: list[int | None] = []
+        for expr in self.op.in_maps[0].results:
+            is_channel = isinstance(expr, AffineDimExpr) and expr.position in self.op.reductions
+            own = [i for i in sorted(expr.used_dims()) if i in self.op.parallels]
+            found.append(None if is_channel else own[0] if len(own) == 1 else -1)
+        return found
+
+    @property
+    def is_narrow(self) -> bool:
+        """Tells if it sums over windows, all outputs over the same ones, and no guard leaves any
+        out.
+        """
+        op, walked = self.op, self._walked
+        plain = self._of_weights
+        others = [i for i in op.parallels if i not in plain]
+        return (
+            len(op.reductions) > 1
+            and op.where is None
+            and not op.bases
+            and op.pad_values[1] is None
+            and list(op.parallels) == list(range(len(op.parallels)))
+            and list(op.out_maps[0].results) == axes(len(op.extents))[: len(op.parallels)]
+            and len(op.in_maps[1].results) == len(set(plain))
+            and {*op.reductions} < {*plain}
+            and len(plain) == len(op.reductions) + 1
+            and sorted(walked, key=lambda i: -2 if i is None else i) == [None, *others]
+        )
+
+    @property
+    def index(self) -> list[AffineExpr]:
+        """The element of the image, by the dimensions of the windows."""
+        sources: list[AffineExpr] = [AffineExpr.constant(0)] * len(self.op.extents)
+        for at, i in enumerate(self._walked):
+            if i is not None:
+                sources[i] = AffineExpr.dimension(at)
+        k, inner = AffineExpr.dimension(self.channel), 1
+        for i in reversed(self.summed):
+            whole = k // inner if inner > 1 else k
+            inner *= self.op.extents[i]
+            sources[i] = whole % self.op.extents[i] if inner < self.depth else whole
+        return [e.replace_dims_and_symbols(sources, []) for e in self.op.in_maps[0].results]
+
+    def restate(self) -> None:
+        """Makes the contraction read windows as channels: image and weights of its composite get
+        other shapes.
+        """
+        op, last = self.op, len(self.op.parallels)
+        shape, index = self.shape, [last if i is None else i for i in self._walked]
+        image = _retyped(self.image, shape)
+        if isinstance(self.weights.owner, ConstantOp):
+            constant = self.weights.owner
+            made = ConstantOp.of(self.rows_of(constant), location=constant.location)
+            replace_op(constant, [made])
+            weights = made.result
+        else:
+            weights = _retyped(self.weights, self.shape_of_rows)
+        iterators = list(op.iterators)
+        name = iterators[self._of_channels].iterator_name.data
+        depth = IteratorAttr.of(name, IteratorKind.REDUCTION, self.depth)
+        rows = [self.out, last] if self._is_out_first else [last, self.out]
+        maps = [index, rows, [*range(last)]]
+        restated = BlockOp(
+            [*iterators[:last], depth],
+            [image, weights],
+            list(op.outs),
+            [AffineMap(last + 1, 0, tuple(map(AffineExpr.dimension, each))) for each in maps],
+            op.body.clone(),
+            location=op.location,
+        )
+        Rewriter.replace_op(op, restated)
+
+    @property
+    def _of_channels(self) -> int:
+        """The iterator over the image's channels."""
+        expr = self.op.in_maps[0].results[self.channel]
+        assert isinstance(expr, AffineDimExpr)
+        return expr.position
+
+    @property
+    def _is_out_first(self) -> bool:
+        return self._of_weights[0] == self.out
+
+    @property
+    def shape_of_rows(self) -> Shape:
+        """The shape of the weights of all windows: [outputs, depth], or the other way round."""
+        shape = (self.op.extents[self.out], self.depth)
+        return shape if self._is_out_first else shape[::-1]
+
+    def rows_of(self, weights: ConstantOp) -> Array:
+        """Gives weights with a row, or a column, for each output channel."""
+        at, end = self._of_weights.index(self.out), 0 if self._is_out_first else -1
+        values = np.moveaxis(weights.value.data.values(), at, end)
+        return Array.of(values.reshape(self.shape_of_rows))
+
+
+def _retyped(value: SSAValue, shape: Shape) -> SSAValue:
+    type_ = tensor(element_type_of(value.type), shape)
+    return Rewriter.replace_value_with_new_type(value, type_)
+
+
+def narrow_reads(composite: CompositeOp) -> Iterator[NarrowRead]:
+    """Yields the contractions of a composite that alone read an argument of it, by windows."""
+    for op in list(composite.body.block.ops):
+        if isinstance(op, BlockOp) and len(op.ins) == 2:
+            image, weights = op.ins
+            is_read = isinstance(image, BlockArgument) and len(list(image.uses)) == 1
+            is_constant = isinstance(weights.owner, ConstantOp) or isinstance(
+                weights, BlockArgument
+            )
+            read = NarrowRead(composite, op)
+            if is_read and is_constant and len(list(weights.uses)) == 1 and read.is_narrow:
+                yield read
+
+
+def gather_windows(module: ModuleOp, gains: Iterable[tuple[FuncOp, Gains]]) -> None:
+    """Lets the host gather the windows of convolutions in functions where a device gains by it."""
+    calls: dict[str, list[CallOp]] = {}
+    for op in module.walk():
+        if isinstance(op, CallOp):
+            calls.setdefault(op.callee.root_reference.data, []).append(op)
+    for function, gain in gains:
+        own = calls.get(function.sym_name.data, [])
+        for composite in [op for op in function.body.block.ops if isinstance(op, CompositeOp)]:
+            for read in narrow_reads(composite):
+                crossing = _Crossing.of(function, read)
+                if crossing and all(map(crossing.is_from_host, own)) and gain(read):
+                    crossing.move(own)
+
+
+@dataclass(frozen=True)
+class _Crossing:
+    """How what a contraction reads comes into its function: the numbers of the arguments that are
+    its image and, unless they are constants of the composite, its weights.
+    """
+
+    function: FuncOp
+    read: NarrowRead
+    image: int
+    weights: int | None
+
+    @staticmethod
+    def of(function: FuncOp, read: NarrowRead) -> _Crossing | None:
+        """Gives None where others read the arguments, too, or something else computes them."""
+        found: list[int] = []
+        for value in (read.image, read.weights):
+            if not isinstance(value, BlockArgument):
+                continue
+            outer = read.composite.inputs[value.index]
+            if not isinstance(outer, BlockArgument) or len(list(outer.uses)) > 1:
+                return None
+            found.append(outer.index)
+        return _Crossing(function, read, found[0], found[1] if len(found) > 1 else None)
+
+    def is_from_host(self, call: CallOp) -> bool:
+        """Tells if a call gets an image that no device has just computed, and constant weights."""
+        if self.weights is not None and not isinstance(call.inputs[self.weights].owner, ConstantOp):
+            return False
+        source = call.inputs[self.image].owner
+        while isinstance(source, BlockOp) and source.yielded[0] is source.body.block.args[0]:
+            source = source.ins[0].owner
+        return not isinstance(source, CallOp)
+
+    def move(self, calls: Sequence[CallOp]) -> None:
+        """Gathers the windows in front of the calls, and makes the contraction read them."""
+        read = self.read
+        for call in calls:
+            self._gather(call)
+            if self.weights is not None:
+                self._put_rows(call, self.weights)
+        moved = {self.image: read.shape}
+        if self.weights is not None:
+            moved[self.weights] = read.shape_of_rows
+        read.restate()
+        for number, shape in moved.items():
+            _retyped(self.function.body.block.args[number], shape)
+        types = [argument.type for argument in self.function.body.block.args]
+        results = list(self.function.function_type.outputs)
+        self.function.function_type = FunctionType.from_lists(types, results)
+
+    def _gather(self, call: CallOp) -> None:
+        """Gathers the windows of the image that a call passes in."""
+        image, read = call.inputs[self.image], self.read
+        pad = read.op.pad_values[0]
+        ops = moved(image, read.shape, read.index, call.location, pad=pad)
+        before, after = ("x".join(map(str, shape)) for shape in (shape_of(image.type), read.shape))
+        _pass_in(call, self.image, ops)
+        windows = f"the host gathers the windows of input {self.image} as channels"
+        more = nbytes(call.inputs[self.image].type) - nbytes(image.type)
+        call.add_note(f"{windows}: {before} becomes {after}, {more:,} bytes more cross")
+
+    def _put_rows(self, call: CallOp, number: int) -> None:
+        """Passes in the weights of all windows in the place of those of a window."""
+        constant = call.inputs[number].owner
+        assert isinstance(constant, ConstantOp)
+        rows = ConstantOp.of(self.read.rows_of(constant), location=constant.location)
+        _pass_in(call, number, [rows])
+        if not list(constant.result.uses):
+            erase(constant)
+
+
+def _pass_in(call: CallOp, number: int, ops: Sequence[Operation]) -> None:
+    """Passes the result of new ops, the last one's, to a call."""
+    block = call.parent
+    assert block is not None
+    block.insert_ops_before(ops, call)
+    value = ops[-1].results[0]
+    set_operand(call, number, value)
+    if call.handed_off is not None:
+        call.handed_off = call.handed_off.with_input(number, value.type)

@@ -1,0 +1,126 @@
+"""gather-windows: the same results, from windows that the host gathers as channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from quantised_nets import Net
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+import byocir
+from byocir.compiler import partition
+from byocir.dialects.byoc import CallOp
+from byocir.dialects.types import shape_of
+from byocir.evaluate.module import evaluate, random_feeds
+from byocir.rewrites.gather_windows import gather_windows
+from byocir.rewrites.machine import machines_in
+from byocir.vendor.user_code import import_file
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def keeping(example: str, name: str) -> byocir.Target:
+    """A target of an example that takes images as they are."""
+    described = getattr(import_file(EXAMPLES / f"{example}.py", "B217"), name)
+    return type(name, (described,), {"gathers_windows": False})()
+
+
+TARGETS = [keeping("gemmini_pools", "Gemmini"), keeping("vta_machine", "Vta16")]
+
+
+def layer(
+    image: tuple[int, ...], outputs: int, kernel: int, stride: int = 1, pad: int = 0, dilation: int = 1
+) -> onnx.ModelProto:
+    """A quantised convolution with a relu."""
+    net = Net(image, per_channel=False)
+    reach = dilation * (kernel - 1) + 1
+    ways = dict(relu=True, pads=[pad] * 4, dilation=dilation)
+    made = net.conv(net.value, (image[1], outputs), kernel, stride, **ways)
+    sides = ((side + 2 * pad - reach) // stride + 1 for side in image[2:])
+    return net.of(made, (image[0], outputs, *sides))
+
+
+def handed_over(model: onnx.ModelProto, target: byocir.Target) -> ModuleOp:
+    module = byocir.import_onnx(model)
+    partition(module, targets=[target], levels=("tensor",))
+    return module
+
+
+def crossing(module: ModuleOp) -> list[tuple[int, ...]]:
+    """The shapes of the images that calls pass in."""
+    return [shape_of(op.inputs[0].type) for op in module.walk() if isinstance(op, CallOp)]
+
+
+@st.composite
+def convolutions(draw: st.DrawFn, whole: bool) -> onnx.ModelProto:
+    """Any convolution that a target takes, one of which wants whole vectors of channels."""
+    channels = st.sampled_from([16, 32]) if whole else st.integers(1, 18)
+    dilation, kernel = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    side = st.integers(dilation * (kernel - 1) + 1, 9)
+    image = (1, draw(channels), draw(side), draw(side))
+    ways = draw(st.integers(1, 3)), draw(st.integers(0, 2))
+    return layer(image, draw(channels), kernel, *ways, dilation)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@settings(max_examples=max(settings.default.max_examples // 5, 1))
+@given(st.data())
+def test_gathered_windows_give_the_same(target: byocir.Target, data: st.DataObject) -> None:
+    module = handed_over(data.draw(convolutions(target.name == "vta16")), target)
+    feeds, before = random_feeds(module), crossing(module)
+    expected = evaluate(module, feeds)
+    functions = [function for function, _ in machines_in(module, in_memory=False)]
+    gather_windows(module, [(function, always) for function in functions])
+    module.verify()
+    for name, found in evaluate(module, feeds).items():
+        np.testing.assert_array_equal(found, expected[name])
+    assert len(before) == len(functions)
+
+
+def always(read: Any) -> bool:
+    return True
+
+
+def gathers(model: onnx.ModelProto) -> list[tuple[int, ...]]:
+    target = import_file(EXAMPLES / "gemmini_pools.py", "B217").Gemmini()
+    return crossing(handed_over(model, target))
+
+
+def test_a_stem_reads_its_windows_as_channels() -> None:
+    assert gathers(layer((1, 3, 32, 32), 16, 7, 2, 3)) == [(1, 16, 16, 147)]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [layer((1, 32, 8, 8), 16, 3), layer((1, 3, 8, 8), 16, 1)],
+    ids=["whole blocks", "no window"],
+)
+def test_what_gains_nothing_stays(model: onnx.ModelProto) -> None:
+    image = model.graph.input[0].type.tensor_type.shape.dim
+    n, c, h, w = (each.dim_value for each in image)
+    assert gathers(model) == [(n, h, w, c)]
+
+
+def test_what_the_device_computed_stays_there() -> None:
+    """The second convolution reads three channels, too, in zeros around them."""
+    net = Net((1, 3, 16, 16), per_channel=False)
+    made = net.conv(net.value, (3, 3), 3, 1, relu=True, pads=[1] * 4)
+    made = net.conv(made, (3, 16), 3, 1, relu=True, pads=[1] * 4)
+    assert gathers(net.of(made, (1, 16, 16, 16))) == [(1, 16, 16, 27), (1, 18, 18, 3)]
+
+
+def test_an_image_with_two_readers_stays() -> None:
+    net = Net((1, 3, 16, 16), per_channel=False)
+    x, scale = net.value, net.scale
+    some = net.conv(x, (3, 16), 3, 1, relu=True)
+    net.scale = scale
+    more = net.conv(x, (3, 16), 3, 1, relu=True)
+    assert gathers(net.of(net.add(some, more), (1, 16, 16, 16))) == [(1, 18, 18, 3)]
