@@ -12,6 +12,7 @@ and these become channels, in the order in which the weights have them:
     x'[n, h, w, k] = x[n, 2 h + k floordiv 21, 2 w + (k floordiv 3) mod 7, k mod 3]
 
 147 channels are 10 blocks, and so 10 steps. What is read outside of an array is gathered with it.
+Where tiles want whole blocks, windows have zeros behind them, or anything that weights of 0 follow.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from math import prod
 import numpy as np
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
@@ -31,11 +32,12 @@ from byocir.dialects.array import Array
 from byocir.dialects.byoc import CallOp, CompositeOp
 from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.moves import axes, moved
+from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import Shape, element_type_of, nbytes, shape_of, tensor
 from byocir.dialects.uses import erase, replace_op, set_operand
 
-Gains = Callable[["NarrowRead"], bool]
-"""Tells if a device needs so much less time for the windows that the host shall gather them."""
+Form = Callable[["NarrowRead"], "NarrowRead | None"]
+"""Gives the form in which a device gains by windows that the host gathers; None if it does not."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class NarrowRead:
 
     composite: CompositeOp
     op: BlockOp
+    multiple: int = 1
+    """The depth of gathered windows is a multiple of it."""
 
     @property
     def image(self) -> SSAValue:
@@ -66,9 +70,22 @@ class NarrowRead:
         return [i for i in self._of_weights if i != self.out]
 
     @property
-    def depth(self) -> int:
+    def elements(self) -> int:
         """The number of elements of a window, all channels together."""
         return prod(self.op.extents[i] for i in self.summed)
+
+    @property
+    def depth(self) -> int:
+        """The number of channels of gathered windows."""
+        return -(-self.elements // self.multiple) * self.multiple
+
+    @property
+    def pad(self) -> Attribute | None:
+        """The number that is gathered outside of the image."""
+        pad = self.op.pad_values[0]
+        if pad is None and self.depth > self.elements:
+            return number_attr(0, element_type_of(self.image.type))
+        return pad
 
     @property
     def shape(self) -> Shape:
@@ -127,7 +144,7 @@ class NarrowRead:
         for i in reversed(self.summed):
             whole = k // inner if inner > 1 else k
             inner *= self.op.extents[i]
-            sources[i] = whole % self.op.extents[i] if inner < self.depth else whole
+            sources[i] = whole % self.op.extents[i] if inner < self.elements else whole
         return [e.replace_dims_and_symbols(sources, []) for e in self.op.in_maps[0].results]
 
     def restate(self) -> None:
@@ -178,9 +195,11 @@ class NarrowRead:
 
     def rows_of(self, weights: ConstantOp) -> Array:
         """Gives weights with a row, or a column, for each output channel."""
-        at, end = self._of_weights.index(self.out), 0 if self._is_out_first else -1
-        values = np.moveaxis(weights.value.data.values(), at, end)
-        return Array.of(values.reshape(self.shape_of_rows))
+        at = self._of_weights.index(self.out)
+        rows = np.moveaxis(weights.value.data.values(), at, 0)
+        rows = rows.reshape(len(rows), -1)
+        rows = np.pad(rows, [(0, 0), (0, self.depth - self.elements)])
+        return Array.of(rows if self._is_out_first else rows.T.copy())
 
 
 def _retyped(value: SSAValue, shape: Shape) -> SSAValue:
@@ -202,19 +221,19 @@ def narrow_reads(composite: CompositeOp) -> Iterator[NarrowRead]:
                 yield read
 
 
-def gather_windows(module: ModuleOp, gains: Iterable[tuple[FuncOp, Gains]]) -> None:
+def gather_windows(module: ModuleOp, forms: Iterable[tuple[FuncOp, Form]]) -> None:
     """Lets the host gather the windows of convolutions in functions where a device gains by it."""
     calls: dict[str, list[CallOp]] = {}
     for op in module.walk():
         if isinstance(op, CallOp):
             calls.setdefault(op.callee.root_reference.data, []).append(op)
-    for function, gain in gains:
+    for function, form in forms:
         own = calls.get(function.sym_name.data, [])
         for composite in [op for op in function.body.block.ops if isinstance(op, CompositeOp)]:
             for read in narrow_reads(composite):
                 crossing = _Crossing.of(function, read)
-                if crossing and all(map(crossing.is_from_host, own)) and gain(read):
-                    crossing.move(own)
+                if crossing and all(map(crossing.is_from_host, own)):
+                    crossing.move(form(read), own)
 
 
 @dataclass(frozen=True)
@@ -224,7 +243,6 @@ class _Crossing:
     """
 
     function: FuncOp
-    read: NarrowRead
     image: int
     weights: int | None
 
@@ -239,7 +257,7 @@ class _Crossing:
             if not isinstance(outer, BlockArgument) or len(list(outer.uses)) > 1:
                 return None
             found.append(outer.index)
-        return _Crossing(function, read, found[0], found[1] if len(found) > 1 else None)
+        return _Crossing(function, found[0], found[1] if len(found) > 1 else None)
 
     def is_from_host(self, call: CallOp) -> bool:
         """Tells if a call gets an image that no device has just computed, and constant weights."""
@@ -250,13 +268,16 @@ class _Crossing:
             source = source.ins[0].owner
         return not isinstance(source, CallOp)
 
-    def move(self, calls: Sequence[CallOp]) -> None:
-        """Gathers the windows in front of the calls, and makes the contraction read them."""
-        read = self.read
+    def move(self, read: NarrowRead | None, calls: Sequence[CallOp]) -> None:
+        """Gathers windows of this form in front of the calls, and makes the contraction read
+        them.
+        """
+        if read is None:
+            return
         for call in calls:
-            self._gather(call)
+            self._gather(read, call)
             if self.weights is not None:
-                self._put_rows(call, self.weights)
+                self._put_rows(read, call, self.weights)
         moved = {self.image: read.shape}
         if self.weights is not None:
             moved[self.weights] = read.shape_of_rows
@@ -267,22 +288,21 @@ class _Crossing:
         results = list(self.function.function_type.outputs)
         self.function.function_type = FunctionType.from_lists(types, results)
 
-    def _gather(self, call: CallOp) -> None:
+    def _gather(self, read: NarrowRead, call: CallOp) -> None:
         """Gathers the windows of the image that a call passes in."""
-        image, read = call.inputs[self.image], self.read
-        pad = read.op.pad_values[0]
-        ops = moved(image, read.shape, read.index, call.location, pad=pad)
+        image = call.inputs[self.image]
+        ops = moved(image, read.shape, read.index, call.location, pad=read.pad)
         before, after = ("x".join(map(str, shape)) for shape in (shape_of(image.type), read.shape))
         _pass_in(call, self.image, ops)
         windows = f"the host gathers the windows of input {self.image} as channels"
         more = nbytes(call.inputs[self.image].type) - nbytes(image.type)
         call.add_note(f"{windows}: {before} becomes {after}, {more:,} bytes more cross")
 
-    def _put_rows(self, call: CallOp, number: int) -> None:
+    def _put_rows(self, read: NarrowRead, call: CallOp, number: int) -> None:
         """Passes in the weights of all windows in the place of those of a window."""
         constant = call.inputs[number].owner
         assert isinstance(constant, ConstantOp)
-        rows = ConstantOp.of(self.read.rows_of(constant), location=constant.location)
+        rows = ConstantOp.of(read.rows_of(constant), location=constant.location)
         _pass_in(call, number, [rows])
         if not list(constant.result.uses):
             erase(constant)

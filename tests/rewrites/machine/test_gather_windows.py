@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -13,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quantised_nets import Net
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 
 import byocir
 from byocir.compiler import partition
@@ -37,7 +35,12 @@ TARGETS = [keeping("gemmini_pools", "Gemmini"), keeping("vta_machine", "Vta16")]
 
 
 def layer(
-    image: tuple[int, ...], outputs: int, kernel: int, stride: int = 1, pad: int = 0, dilation: int = 1
+    image: tuple[int, ...],
+    outputs: int,
+    kernel: int,
+    stride: int = 1,
+    pad: int = 0,
+    dilation: int = 1,
 ) -> onnx.ModelProto:
     """A quantised convolution with a relu."""
     net = Net(image, per_channel=False)
@@ -74,19 +77,16 @@ def convolutions(draw: st.DrawFn, whole: bool) -> onnx.ModelProto:
 @settings(max_examples=max(settings.default.max_examples // 5, 1))
 @given(st.data())
 def test_gathered_windows_give_the_same(target: byocir.Target, data: st.DataObject) -> None:
+    multiple = data.draw(st.sampled_from([1, 4, 16]))
     module = handed_over(data.draw(convolutions(target.name == "vta16")), target)
     feeds, before = random_feeds(module), crossing(module)
     expected = evaluate(module, feeds)
     functions = [function for function, _ in machines_in(module, in_memory=False)]
-    gather_windows(module, [(function, always) for function in functions])
+    gather_windows(module, [(f, lambda read: replace(read, multiple=multiple)) for f in functions])
     module.verify()
     for name, found in evaluate(module, feeds).items():
         np.testing.assert_array_equal(found, expected[name])
     assert len(before) == len(functions)
-
-
-def always(read: Any) -> bool:
-    return True
 
 
 def gathers(model: onnx.ModelProto) -> list[tuple[int, ...]]:

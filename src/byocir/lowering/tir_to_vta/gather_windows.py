@@ -36,16 +36,16 @@ class VtaGatherWindowsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         functions = vta_functions(op)
-        gather_windows(op, [(f, partial(_gains, config_of(f).block_in)) for f in functions])
+        gather_windows(op, [(f, partial(_form, config_of(f).block_in)) for f in functions])
 
 
-def _gains(block: int, read: NarrowRead) -> bool:
-    """Tells if the steps of GEMM that gathering saves outweigh the loads that it adds."""
+def _form(block: int, read: NarrowRead) -> NarrowRead | None:
+    """Gives a read where the steps of GEMM that gathering saves outweigh the loads that it adds."""
     n, channels, *pixels = shape_of(read.image.type)
     _, depth, *positions = read.shape
     if channels >= block:
-        return False
+        return None
     gathered, outputs = blocks(depth, block), blocks(read.op.extents[read.out], block)
     steps = n * prod(positions) * outputs * (depth // channels - gathered)
     loads = n * (prod(positions) * gathered - prod(pixels))
-    return steps > LOAD * loads
+    return read if steps > LOAD * loads else None

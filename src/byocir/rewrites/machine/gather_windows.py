@@ -1,8 +1,8 @@
 """gather-windows: lets convolutions of few channels read their windows as channels.
 
 Does: `byocir.rewrites.gather_windows`, where the search for a schedule finds one of at most
-nine tenths of the cycles for the windows. The rest is what the host's work is worth, and the bytes
-that cross.
+nine tenths of the cycles for the windows, as they are or as whole rows of a memory. The rest is
+what the host's work is worth, and the bytes that cross.
 
 Requires: composites on tensors in functions of described machines, before `fuse-epilogues`. What is
 gathered has no other reader. A target with `gathers_windows = False` keeps its images.
@@ -13,18 +13,19 @@ Guarantees: the same results, bit for bit.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import TARGET, TargetAttr
+from byocir.dialects.types import element_type_of
 from byocir.machine import Machine
 from byocir.patterns.targets import find
-from byocir.rewrites.gather_windows import Gains, NarrowRead, gather_windows, narrow_reads
+from byocir.rewrites.gather_windows import Form, NarrowRead, gather_windows, narrow_reads
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.search_schedule import least_cycles
 
@@ -41,22 +42,33 @@ class GatherWindowsPass(ModulePass):
         gather_windows(op, list(_functions(op)))
 
 
-def _functions(module: ModuleOp) -> Iterator[tuple[FuncOp, Gains]]:
+def _functions(module: ModuleOp) -> Iterator[tuple[FuncOp, Form]]:
     for function, machine in machines_in(module, in_memory=False):
         attribute = function.attributes[TARGET]
         assert isinstance(attribute, TargetAttr)
         target = find(attribute)
         if target.is_searched and target.gathers_windows:
-            yield function, partial(_gains, machine)
+            yield function, partial(_form, machine)
 
 
-def _gains(machine: Machine, read: NarrowRead) -> bool:
-    """Tells if the composite takes fewer cycles with windows as channels."""
+def _form(machine: Machine, read: NarrowRead) -> NarrowRead | None:
+    """Gives a read with windows as deep as takes the fewest cycles, as they are or in whole rows of
+    a memory; None where that gains too little.
+    """
+    multiples = {1}
+    if isinstance(element_type_of(read.image.type), IntegerType):
+        multiples |= {memory.row[-1] for memory in machine.memories if not memory.is_main}
+    forms = [replace(read, multiple=each) for each in sorted(multiples)]
+    cycles = [_cycles(machine, form) for form in forms]
+    before = least_cycles(machine, read.composite.body.block.ops)
+    return forms[cycles.index(min(cycles))] if min(cycles) <= GAIN * before else None
+
+
+def _cycles(machine: Machine, read: NarrowRead) -> float:
+    """Computes the cycles of a read's composite with gathered windows."""
     number = [each.op for each in narrow_reads(read.composite)].index(read.op)
     restated = read.composite.clone()
-    [*narrow_reads(restated)][number].restate()
-    before, after = (
-        least_cycles(machine, each.body.block.ops) for each in (read.composite, restated)
-    )
+    replace([*narrow_reads(restated)][number], multiple=read.multiple).restate()
+    cycles = least_cycles(machine, restated.body.block.ops)
     restated.erase()
-    return after <= GAIN * before
+    return cycles
