@@ -49,6 +49,7 @@ DECLARED = (
     "signed_bytes",
     "unsigned_bytes",
     "channels_last",
+    "channel_multiple",
     "gathers_windows",
     "non_finite",
     "tolerance",

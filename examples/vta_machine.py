@@ -194,4 +194,5 @@ def add() -> Pattern:
 class Vta16(byocir.Target):
     name, machine, patterns = "vta16", vta, (conv_add, conv_alone, matmul, add)
     channels_last = signed_bytes = True
+    channel_multiple = LANES
     fixed_point = "floor"

@@ -80,6 +80,9 @@ class TargetProtocol(Protocol):
     is_searched: ClassVar[bool]
     """Tells if byocir finds the schedules of its composites."""
 
+    channel_multiple: ClassVar[int]
+    """The number of channels of which it wants multiples."""
+
     gathers_windows: ClassVar[bool]
     """Tells if the host may gather the windows of its convolutions."""
 

@@ -18,7 +18,7 @@ Where tiles want whole blocks, windows have zeros behind them, or anything that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -48,6 +48,8 @@ class NarrowRead:
 
     composite: CompositeOp
     op: BlockOp
+    channels: int | None = None
+    """The number of channels to gather: those behind them have weights of 0."""
     multiple: int = 1
     """The depth of gathered windows is a multiple of it."""
 
@@ -72,7 +74,7 @@ class NarrowRead:
     @property
     def elements(self) -> int:
         """The number of elements of a window, all channels together."""
-        return prod(self.op.extents[i] for i in self.summed)
+        return prod(self._extent(i) for i in self.summed)
 
     @property
     def depth(self) -> int:
@@ -112,6 +114,18 @@ class NarrowRead:
             found.append(None if is_channel else own[0] if len(own) == 1 else -1)
         return found
 
+    def _extent(self, i: int) -> int:
+        """Counts what an iterator of sums runs over in gathered windows."""
+        is_cut = self.channels is not None and i == self._of_channels
+        return self.channels if is_cut else self.op.extents[i]
+
+    def used_channels(self, weights: ConstantOp) -> int:
+        """Counts the channels up to the last one that has weights other than 0, but at least 1."""
+        at = self._of_weights.index(self._of_channels)
+        used = np.moveaxis(weights.value.data.values(), at, 0) != 0
+        found = np.flatnonzero(used.reshape(len(used), -1).any(axis=1))
+        return int(found[-1]) + 1 if len(found) else 1
+
     @property
     def is_narrow(self) -> bool:
         """Tells if it sums over windows, all outputs over the same ones, and no guard leaves any
@@ -143,8 +157,8 @@ class NarrowRead:
         k, inner = AffineExpr.dimension(self.channel), 1
         for i in reversed(self.summed):
             whole = k // inner if inner > 1 else k
-            inner *= self.op.extents[i]
-            sources[i] = whole % self.op.extents[i] if inner < self.elements else whole
+            inner *= self._extent(i)
+            sources[i] = whole % self._extent(i) if inner < self.elements else whole
         return [e.replace_dims_and_symbols(sources, []) for e in self.op.in_maps[0].results]
 
     def restate(self) -> None:
@@ -195,8 +209,10 @@ class NarrowRead:
 
     def rows_of(self, weights: ConstantOp) -> Array:
         """Gives weights with a row, or a column, for each output channel."""
-        at = self._of_weights.index(self.out)
-        rows = np.moveaxis(weights.value.data.values(), at, 0)
+        values, order = weights.value.data.values(), self._of_weights
+        if self.channels is not None:
+            values = values.take(range(self.channels), order.index(self._of_channels))
+        rows = np.moveaxis(values, order.index(self.out), 0)
         rows = rows.reshape(len(rows), -1)
         rows = np.pad(rows, [(0, 0), (0, self.depth - self.elements)])
         return Array.of(rows if self._is_out_first else rows.T.copy())
@@ -233,7 +249,7 @@ def gather_windows(module: ModuleOp, forms: Iterable[tuple[FuncOp, Form]]) -> No
             for read in narrow_reads(composite):
                 crossing = _Crossing.of(function, read)
                 if crossing and all(map(crossing.is_from_host, own)):
-                    crossing.move(form(read), own)
+                    crossing.move(form(crossing.of_used_channels(read, own)), own)
 
 
 @dataclass(frozen=True)
@@ -268,6 +284,14 @@ class _Crossing:
             source = source.ins[0].owner
         return not isinstance(source, CallOp)
 
+    def of_used_channels(self, read: NarrowRead, calls: Sequence[CallOp]) -> NarrowRead:
+        """Restricts a read to channels that have weights other than 0 in some call."""
+        owners = [read.weights.owner]
+        if self.weights is not None:
+            owners = [call.inputs[self.weights].owner for call in calls]
+        used = [read.used_channels(each) for each in owners if isinstance(each, ConstantOp)]
+        return replace(read, channels=max(used)) if used else read
+
     def move(self, read: NarrowRead | None, calls: Sequence[CallOp]) -> None:
         """Gathers windows of this form in front of the calls, and makes the contraction read
         them.
@@ -296,7 +320,8 @@ class _Crossing:
         _pass_in(call, self.image, ops)
         windows = f"the host gathers the windows of input {self.image} as channels"
         more = nbytes(call.inputs[self.image].type) - nbytes(image.type)
-        call.add_note(f"{windows}: {before} becomes {after}, {more:,} bytes more cross")
+        told = f"{abs(more):,} bytes {'more' if more >= 0 else 'fewer'} cross"
+        call.add_note(f"{windows}: {before} becomes {after}, {told}")
 
     def _put_rows(self, read: NarrowRead, call: CallOp, number: int) -> None:
         """Passes in the weights of all windows in the place of those of a window."""

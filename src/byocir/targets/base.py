@@ -95,6 +95,12 @@ class Target(Loader, ArgSpecConvertible):
     """Asks byocir to find the schedules of its composites. A class says so itself: its machine is
     described, and `schedule` the default."""
 
+    channel_multiple: ClassVar[int] = 1
+    """Asks that convolutions and matrix products of integers with constant weights are offered with
+    a multiple of so many channels, of what they read and of what they give: zeros are added to
+    weights, and other arrays get channels that nobody reads (`pad-channels`), in the whole module
+    before the first match. The least common multiple counts where several targets ask."""
+
     gathers_windows: ClassVar[bool] = True
     """Lets the host gather the windows of convolutions of few channels as channels, where images
     come from the host and a described machine then takes fewer cycles (`gather-windows`)."""

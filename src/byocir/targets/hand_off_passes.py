@@ -6,6 +6,7 @@ unsigned-bytes                   when one is faster on bytes without a zero poin
 fold-constants, clean-up, normalize-qdq, fold-constants, qdq-to-integer, fold-constants, clean-up
 tabulate-bytes                                  when a target has tables
 fix-point                                       when a target computes in fixed point
+pad-channels                                    when a target wants a multiple of channels
 match-composites, assign-targets, merge-regions, place-constants, outline-regions,
 clean-up                                                                            first hand-off
 convert-graph-to-tir
@@ -17,6 +18,7 @@ choose-schedules                  when a target schedules its composites, or des
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import lcm
 from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
@@ -36,6 +38,7 @@ from byocir.rewrites.byoc.place_by_hand import is_placed
 from byocir.rewrites.byoc.set_targets import set_objective, set_targets
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.machine import PASSES
+from byocir.rewrites.pad_channels import PadChannelsPass
 from byocir.rewrites.pipeline import parse_pipeline
 from byocir.rewrites.schedule.composites import is_scheduled
 from byocir.rewrites.signed_bytes import SignedBytesPass, UnsignedBytesPass
@@ -86,7 +89,8 @@ def meaning_pipeline(module: ModuleOp, targets: Targets) -> list[ModulePass]:
     attributes = attributes_of(targets)
     set_targets(module, attributes)
     instances = [target_of(attribute) for attribute in attributes]
-    return [*_sign_of_bytes(instances), *parse_pipeline(GRAPH_REWRITES), *_fix_point(instances)]
+    integers = [*_sign_of_bytes(instances), *parse_pipeline(GRAPH_REWRITES)]
+    return [*integers, *_fix_point(instances), *_whole_channels(instances)]
 
 
 def _sign_of_bytes(instances: Sequence[Target]) -> list[ModulePass]:
@@ -247,6 +251,18 @@ def _fix_point(targets: Sequence[Target]) -> list[ModulePass]:
     passes = [*parse_pipeline("tabulate-bytes" if tables else "")]
     passes += [FixPointPass(rounding, tables) for rounding in roundings]
     return [*passes, *parse_pipeline("fold-constants,clean-up")]
+
+
+def _whole_channels(targets: Sequence[Target]) -> list[ModulePass]:
+    """Lists the passes that give contractions a multiple of the channels that targets want."""
+    multiples: list[int] = []
+    for target in targets:
+        multiple: Any = ask(target, "channel_multiple")
+        is_number = type(multiple) is int and multiple > 0
+        expect_given(target, "channel_multiple", is_number, "a number above 0", multiple)
+        multiples.append(multiple)
+    multiple = lcm(*multiples)
+    return [PadChannelsPass(multiple), *parse_pipeline("clean-up")] if multiple > 1 else []
 
 
 def _rounding(target: Target) -> str:

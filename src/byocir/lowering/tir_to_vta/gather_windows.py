@@ -46,6 +46,7 @@ def _form(block: int, read: NarrowRead) -> NarrowRead | None:
     if channels >= block:
         return None
     gathered, outputs = blocks(depth, block), blocks(read.op.extents[read.out], block)
-    steps = n * prod(positions) * outputs * (depth // channels - gathered)
+    taps = prod(read.op.extents[i] for i in read.op.reductions) // channels
+    steps = n * prod(positions) * outputs * (taps - gathered)
     loads = n * (prod(positions) * gathered - prod(pixels))
     return read if steps > LOAD * loads else None

@@ -68,7 +68,8 @@ def _cycles(machine: Machine, read: NarrowRead) -> float:
     """Computes the cycles of a read's composite with gathered windows."""
     number = [each.op for each in narrow_reads(read.composite)].index(read.op)
     restated = read.composite.clone()
-    replace([*narrow_reads(restated)][number], multiple=read.multiple).restate()
+    twin = [*narrow_reads(restated)][number]
+    replace(twin, channels=read.channels, multiple=read.multiple).restate()
     cycles = least_cycles(machine, restated.body.block.ops)
     restated.erase()
     return cycles

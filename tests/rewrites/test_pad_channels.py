@@ -1,0 +1,121 @@
+"""pad-channels: the same integers, from contractions with whole blocks of channels."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from quantised_nets import Net, mobilenet, resnet18
+from rewrite_nets import op_names
+from xdsl.dialects.builtin import ModuleOp
+
+import byocir
+from byocir.dialects.context import load_context
+from byocir.dialects.graph import ConvOp, MatmulOp, PadOp, SliceOp
+from byocir.dialects.types import shape_of
+from byocir.errors import ByocirError
+from byocir.evaluate.module import evaluate, random_feeds
+from byocir.rewrites.pad_channels import PadChannelsPass
+from byocir.rewrites.pipeline import run_passes
+from byocir.targets.hand_off_passes import meaning_pipeline
+
+
+def integers(model: onnx.ModelProto, target: str = "vta") -> ModuleOp:
+    module = byocir.import_onnx(model)
+    run_passes(module, load_context(), meaning_pipeline(module, [target]))
+    return module
+
+
+def padded(module: ModuleOp, multiple: int) -> ModuleOp:
+    made = module.clone()
+    run_passes(made, load_context(), [PadChannelsPass(multiple)])
+    return made
+
+
+def odd_channels(module: ModuleOp, multiple: int) -> list[tuple[int, ...]]:
+    """The weights of dense contractions that have no whole blocks."""
+    convs = (op for op in module.walk() if isinstance(op, ConvOp) and op.group.value.data == 1)
+    weights = [shape_of(op.weight.type)[:2] for op in convs]
+    weights += [shape_of(op.rhs.type) for op in module.walk() if isinstance(op, MatmulOp)]
+    return [shape for shape in weights if any(size % multiple for size in shape)]
+
+
+def cuts_and_pads(module: ModuleOp) -> list[str]:
+    """The ops that make channels more or fewer."""
+    found = [op for op in module.walk() if isinstance(op, SliceOp | PadOp)]
+    return [
+        op.name for op in found if shape_of(op.input.type)[1] != shape_of(op.results[0].type)[1]
+    ]
+
+
+def expect_the_same(module: ModuleOp, other: ModuleOp) -> None:
+    feeds = random_feeds(module)
+    expected = evaluate(module, feeds)
+    for name, found in evaluate(other, feeds).items():
+        np.testing.assert_array_equal(found, expected[name])
+
+
+@st.composite
+def nets(draw: st.DrawFn) -> onnx.ModelProto:
+    """A chain of layers of any channels, some depthwise, with pools and residual sums."""
+    channels = [draw(st.integers(1, 9)) for _ in range(draw(st.integers(2, 4)))]
+    net = Net((draw(st.integers(1, 2)), channels[0], 6, 6), per_channel=draw(st.booleans()))
+    value = net.value
+    for before, after in pairwise(channels):
+        kernel = draw(st.integers(1, 3))
+        value = net.conv(value, (before, after), kernel, relu=draw(st.booleans()))
+        kind = draw(st.sampled_from(["", "depthwise", "pool", "sum"]))
+        if kind == "depthwise":
+            value = net.conv(value, (after, after), 3, group=after)
+        elif kind == "pool":
+            ways = {"kernel_shape": [3, 3], "pads": [1] * 4}
+            value = net.requantize(net.node("MaxPool", [value], **ways), net.scale)
+        elif kind == "sum":
+            scale = net.scale
+            inner = net.conv(value, (after, after), 1, relu=False)
+            net.scale = max(net.scale, scale)
+            value = net.add(inner, value)
+    return net.pooled(value, channels[-1], draw(st.integers(1, 9)))
+
+
+@settings(max_examples=max(settings.default.max_examples // 3, 1))
+@given(nets(), st.sampled_from([2, 4, 16]), st.sampled_from(["vta", "examples/gemmini.py"]))
+def test_nets_compute_the_same_integers(model: onnx.ModelProto, multiple: int, target: str) -> None:
+    module = integers(model, target)
+    made = padded(module, multiple)
+    expect_the_same(module, made)
+    assert odd_channels(made, multiple) == []
+
+
+@pytest.mark.parametrize("model", [resnet18(widths=(6, 10)), mobilenet()], ids=["ResNet", "Mobile"])
+def test_arrays_change_at_the_ends_of_a_net_alone(model: onnx.ModelProto) -> None:
+    module = integers(model)
+    made = padded(module, 16)
+    assert cuts_and_pads(module) == []
+    assert sorted(cuts_and_pads(made)) == ["graph.pad", "graph.slice"]
+    assert odd_channels(module, 16)
+    assert odd_channels(made, 16) == []
+    expect_the_same(module, made)
+
+
+def test_floats_stay() -> None:
+    """A channel of infinities times a weight of 0 is no number."""
+    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, 4, 4])
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 5, 4, 4])
+    weights = onnx.numpy_helper.from_array(np.ones((5, 3, 1, 1), np.float32), "w")
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", [x], [y], [weights])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    module = byocir.import_onnx(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9))
+    assert op_names(padded(module, 4)) == op_names(module)
+
+
+@pytest.mark.parametrize("multiple", [0, "16", True])
+def test_a_target_names_a_number(multiple: object) -> None:
+    target = type("Odd", (byocir.Target,), {"name": "odd", "channel_multiple": multiple})()
+    with pytest.raises(ByocirError, match="expected channel_multiple of target 'odd' to give"):
+        byocir.partition(byocir.import_onnx("examples/digits/digits_int8.onnx"), targets=[target])
