@@ -41,10 +41,11 @@ class Layer:
 
     def model(self, divisor: int, *, powers: bool) -> bytes:
         """The layer as an int8 net."""
-        inputs, outputs = self.inputs // divisor, self.outputs // divisor
+        image = self.inputs < 16
+        inputs, outputs = self.inputs // (1 if image else divisor), self.outputs // divisor
         rng = np.random.default_rng(self.side + self.outputs)
-        image = rng.normal(size=(1, inputs, self.side, self.side)).astype(np.float32)
-        net = Net(Scale(self.side, divisor, 1), image)
+        x = rng.normal(size=(1, inputs, self.side, self.side)).astype(np.float32)
+        net = Net(Scale(self.side, divisor, 1), x)
         weight = net.normal(outputs, inputs, self.kernel, self.kernel)
         bias = net.weight(rng.normal(0, 0.1, outputs).astype(np.float32))
         window = {"kernel_shape": [self.kernel] * 2, "strides": [self.stride] * 2}
@@ -55,6 +56,7 @@ class Layer:
 
 
 LAYERS = (
+    Layer(224, 3, 64, 7, 2),
     Layer(56, 64, 64, 3, 1),
     Layer(56, 64, 128, 3, 2),
     Layer(56, 64, 128, 1, 2),

@@ -12,7 +12,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 import byocir
+from byocir.dialects.types import i8
 from byocir.evaluate.module import evaluate, random_feeds
+from byocir.machine import MAIN
+from byocir.rewrites.machine.copies import Copies
+from byocir.vendor.user_code import import_file
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "vta_machine.py")
 
@@ -78,7 +82,7 @@ def test_the_digits_net_runs_in_whole_blocks_of_channels() -> None:
     module = byocir.import_onnx(str(path), shapes={"image": (1, 1, 8, 8)})
     report = expect_equal(module, 7).report
     assert report.macs["host"] == 0
-    assert any("1x10x10x16 becomes 1x8x8x16" in note for note in report.notes)
+    assert any("1x10x10x16 becomes 1x8x8x16, 576 bytes fewer" in note for note in report.notes)
 
 
 def test_loads_of_the_next_tile_run_beside_what_the_compute_unit_loads_itself() -> None:
@@ -88,3 +92,12 @@ def test_loads_of_the_next_tile_run_beside_what_the_compute_unit_loads_itself() 
     package = byocir.compile(byocir.import_onnx(model), targets=[EXAMPLE], levels=("tensor",))
     (profile,) = package.profile()
     assert profile.units["compute"]["order"] * 30 < profile.cycles
+
+
+def test_a_copy_costs_a_call_for_each_run_of_rows() -> None:
+    """Rows of one call follow each other in a scratchpad: 112 by 4 vectors are 112 calls."""
+    described = import_file(Path(EXAMPLE), "B217")
+    shapes = [np.array([112, 112]), np.array([4, 1]), np.array([16, 16])]
+    copies = Copies(i8, shapes, MAIN, described.inp)
+    ((unit, cycles),) = copies.cycles(described.vta).items()
+    assert (unit, cycles.tolist()) == ("load", [112 * (24 + 2 * 4), 24 + 2 * 112])

@@ -4,7 +4,7 @@ which cost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations, product
@@ -188,11 +188,15 @@ def _arrays(numbers: Sequence[int]) -> list[Ints]:
 
 
 def least_cycles(
-    machine: Machine, block: BlockOp, extents: Sequence[Ints], asked: Asked
+    machine: Machine,
+    block: BlockOp,
+    extents: Sequence[Ints],
+    asked: Asked,
+    may_be: Callable[[Fit, Sequence[Ints]], Bools],
 ) -> dict[str, Floats]:
     """Counts, for blocks as large as these arrays say, the cycles of the plan that `plans_of` puts
     first, by the unit that it keeps busy; infinitely many where there is no plan. Each block has
-    two points or more of each iterator.
+    two points or more of each iterator. `may_be` marks where calls may have such sizes.
     """
     shape = np.broadcast_shapes(*(each.shape for each in extents))
     least, units = np.full(shape, inf), list[str]()
@@ -206,7 +210,7 @@ def least_cycles(
             if isinstance(fit, Misfit):
                 continue
             sizes, legal = _cut(fit, [n if i in kept else _ONE for i, n in enumerate(extents)])
-            legal = legal & live
+            legal = legal & live & may_be(fit, sizes)
             cycles = np.where(legal, cycles_of_calls(fit, sizes, extents, legal), inf)
             units.append(fit.instruction.unit.name)
             of, least = np.where(cycles < least, len(units), of), np.minimum(cycles, least)

@@ -116,8 +116,8 @@ class NarrowRead:
 
     def _extent(self, i: int) -> int:
         """Counts what an iterator of sums runs over in gathered windows."""
-        is_cut = self.channels is not None and i == self._of_channels
-        return self.channels if is_cut else self.op.extents[i]
+        channels = self.channels if i == self._of_channels else None
+        return self.op.extents[i] if channels is None else channels
 
     def used_channels(self, weights: ConstantOp) -> int:
         """Counts the channels up to the last one that has weights other than 0, but at least 1."""

@@ -16,6 +16,7 @@ from byocir.errors import ByocirError
 from byocir.machine import Machine, Memory
 from byocir.machine.call_cycles import Floats, asked
 from byocir.machine.cut_plans import least_cycles, plans_of
+from byocir.machine.instructions import Fit
 from byocir.machine.parts import Bools, Ints
 
 
@@ -51,7 +52,23 @@ class Copies:
         """Counts the cycles of each copy, by the unit that makes it in the fewest; infinitely many
         where no instruction does it.
         """
-        return least_cycles(machine, self.block([2] * len(self.shape)), self.shape, "memories")
+        block = self.block([2] * len(self.shape))
+        return least_cycles(machine, block, self.shape, "memories", self._in_order)
+
+    def _in_order(self, fit: Fit, sizes: Sequence[Ints]) -> Bools:
+        """Marks where the rows of one call follow each other, in memories whose rows the
+        instruction does not step over.
+        """
+        legal = np.ones((), np.bool_)
+        for name, operand in fit.operands.items():
+            memory, called = fit.memories[operand], "out" if operand else name
+            if memory.is_main or called in fit.instruction.strided:
+                continue
+            dims = len(self.shape) - len(memory.row)
+            for i in (at[-1] for at in fit.iterators.values() if at and at[-1] < dims):
+                between = reduce(np.multiply, self.shape[i + 1 : dims], np.ones((), np.int64))
+                legal = legal & ((sizes[i] == 1) | (between == 1))
+        return legal
 
     def in_rows(self, machine: Machine, memory: Memory) -> Bools:
         """Marks where an array fits into one block of rows of a memory, which the calls that copy
