@@ -8,10 +8,6 @@ FUZZ_SECONDS ?= 300
 # process would compile byocir again: a third of the time that short commands take.
 BYTECODE := $(BIN)/python -m compileall -q src
 
-# It lists all of src as what a plugin of pytest is made of, of which pytest would rewrite and compile
-# each assert. The installed metadata is in .venv.
-LISTING := rm -rf src/byocir.egg-info
-
 # The first of these that runs and is new enough; set PYTHON to choose another.
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -31,7 +27,6 @@ help: ## list the targets
 .venv/dev: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	$(BYTECODE)
-	$(LISTING)
 	@touch $@ .venv/run
 
 .venv/run: pyproject.toml | .venv/bin/python
