@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from vta_oracle import Oracle
 from vta_streams import (
@@ -31,6 +31,7 @@ from byocir.vta_sim import (
 )
 
 image = random_image
+few = settings(max_examples=settings.default.max_examples // 2)
 
 
 def programs(config: VTAConfig) -> st.SearchStrategy[list[Row]]:
@@ -43,7 +44,6 @@ def oracle_result(rows: list[Row], dram: np.ndarray, config: VTAConfig) -> bytes
     return Oracle(dram.tobytes(), config.batch, config.block_in, widths).run(rows)
 
 
-@settings(max_examples=40, deadline=None)
 @given(rows=programs(DEFAULT_CONFIG), seed=st.integers(0, 1 << 16))
 def test_nests_planned_in_pieces(rows: list[Row], seed: int) -> None:
     """Nests too long for one plan are cut; a tiny limit makes every nest one of those."""
@@ -56,7 +56,7 @@ def test_nests_planned_in_pieces(rows: list[Row], seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@few
 @given(data=st.data(), seed=st.integers(0, 1 << 16))
 def test_engine_equals_oracle(name: str, data: st.DataObject, seed: int) -> None:
     config = CONFIGS[name]
@@ -68,7 +68,6 @@ def test_engine_equals_oracle(name: str, data: st.DataObject, seed: int) -> None
     assert np.array_equal(dram, before)
 
 
-@settings(max_examples=60, deadline=None)
 @given(rows=programs(DEFAULT_CONFIG), seed=st.integers(0, 1 << 16))
 def test_serialised_programs_run_like_program_order(rows: list[Row], seed: int) -> None:
     dram = image(DEFAULT_CONFIG, seed)
@@ -78,7 +77,7 @@ def test_serialised_programs_run_like_program_order(rows: list[Row], seed: int) 
         assert Program(insns, seed=order).run(dram).dram.tobytes() == expected
 
 
-@settings(max_examples=30, deadline=None)
+@few
 @given(rows=programs(DEFAULT_CONFIG), seed=st.integers(0, 1 << 16))
 def test_kept_plans_follow_the_micro_ops(rows: list[Row], seed: int) -> None:
     """A program run again on an image with other micro-ops must not use the old plan."""
@@ -87,7 +86,7 @@ def test_kept_plans_follow_the_micro_ops(rows: list[Row], seed: int) -> None:
         assert program.run(dram).dram.tobytes() == oracle_result(rows, dram, DEFAULT_CONFIG)
 
 
-@settings(max_examples=40, deadline=None)
+@few
 @given(
     seed=st.integers(0, 1 << 16),
     uops=st.integers(1, 20),

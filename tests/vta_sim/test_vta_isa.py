@@ -238,7 +238,6 @@ def known_opcodes(raw: bytes) -> np.ndarray:
     return insns
 
 
-@settings(max_examples=300, deadline=None)
 @given(raw=streams)
 def test_random_bytes_only_raise_vta_errors(raw: bytes) -> None:
     insns = np.frombuffer(raw, np.uint8).reshape(-1, 16)
@@ -246,7 +245,7 @@ def test_random_bytes_only_raise_vta_errors(raw: bytes) -> None:
         simulate(insns, np.zeros(4096, np.uint8), timing=True)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(raw=streams)
 def test_random_instructions_only_raise_vta_errors(raw: bytes) -> None:
     """Valid opcodes and few iterations, so that most streams reach the engine."""
@@ -262,14 +261,12 @@ def test_random_instructions_only_raise_vta_errors(raw: bytes) -> None:
             machine.run_in_order(encoded[None])
 
 
-@settings(max_examples=300, deadline=None)
 @given(raw=streams, config=vta_configs())
 def test_any_bytes_survive_the_text_form(raw: bytes, config: VTAConfig) -> None:
     insns = np.frombuffer(raw, np.uint8).reshape(-1, 16)
     assert np.array_equal(assemble("\n".join(disassemble(insns, config)), config), insns)
 
 
-@settings(max_examples=200, deadline=None)
 @given(raw=streams, config=vta_configs())
 def test_decoded_fields_encode_to_the_same_bits(raw: bytes, config: VTAConfig) -> None:
     """All bits but the reserved ones, which are named."""

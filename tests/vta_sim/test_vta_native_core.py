@@ -78,7 +78,7 @@ def test_every_way_to_multiply(way: str, monkeypatch: pytest.MonkeyPatch) -> Non
     library = load_core(("-std=c99", "-O1", *WAYS[way]))
     monkeypatch.setattr(engine_native, "core", lambda: library)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=settings.default.max_examples // 2)
     @given(data=st.data(), config=configs, seed=st.integers(0, 1 << 16))
     def check(data: st.DataObject, config: VTAConfig, seed: int) -> None:
         insns = encode_rows(serialise(data.draw(programs(config))), config)
@@ -96,7 +96,7 @@ def test_strict_c99_without_warnings(name: str, way: str, tmp_path: Path) -> Non
         pytest.skip(f"no {name}")
     flags = WAYS.get(way, ("-march=native",))
     for source in sorted(SOURCES.glob("*.c")):
-        command = [name, *STRICT, "-O2", *flags, "-c", str(source), "-o", tmp_path / "out.o"]
+        command = [name, *STRICT, "-O1", *flags, "-c", str(source), "-o", tmp_path / "out.o"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
 
@@ -104,7 +104,7 @@ def test_strict_c99_without_warnings(name: str, way: str, tmp_path: Path) -> Non
 def build_driver(folder: Path) -> Path:
     """The driver with sanitizers; skips where the compiler has none."""
     sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    build = [*find_compiler().command, "-std=c99", "-g", "-O1", "-march=native", *sanitizers]
+    build = [*find_compiler().command, "-std=c99", "-g", "-O0", "-march=native", *sanitizers]
     probe = folder / "probe.c"
     probe.write_text("int main(void) { return 0; }\n")
     built = subprocess.run(
@@ -131,7 +131,7 @@ def test_sanitizers_find_nothing(tmp_path: Path) -> None:
     expected: dict[str, tuple[bytes, str, list[int]]] = {}
     flips = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 127)), max_size=2)
 
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=2 * settings.default.max_examples)
     @given(st.data(), configs, st.integers(0, 1 << 16), st.booleans(), flips)
     def collect(
         data: st.DataObject, config: VTAConfig, seed: int, check: bool, flips: list[tuple[int, int]]

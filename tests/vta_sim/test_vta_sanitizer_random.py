@@ -15,7 +15,7 @@ from random import Random
 import numpy as np
 import pytest
 from hazard_oracle import before, conflicts, races, touched, unwritten
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from vta_kernels import random_stream
 from vta_mutations import (
@@ -120,6 +120,7 @@ def check_against_oracle(stream: Stream, insns: np.ndarray) -> Counter[str]:
     return Counter({"races": len(expected), "unwritten": len(missing), "outside": len(outside)})
 
 
+@settings(max_examples=settings.default.max_examples // 4)
 @given(strategy(random_stream))
 def test_multi_buffered_streams_are_clean_and_give_one_result(stream: Stream) -> None:
     assert sanitize(stream.insns, stream.dram, stream.config) == []
@@ -130,6 +131,7 @@ def test_multi_buffered_streams_are_clean_and_give_one_result(stream: Stream) ->
         assert np.array_equal(result.dram, expected)
 
 
+@settings(max_examples=settings.default.max_examples // 2)
 @given(strategy(random_ordered))
 def test_streams_ordered_by_their_conflicts_are_clean(stream: Stream) -> None:
     assert check_against_oracle(stream, stream.insns).total() == 0
@@ -138,7 +140,7 @@ def test_streams_ordered_by_their_conflicts_are_clean(stream: Stream) -> None:
 @counted
 def test_no_false_alarm() -> None:
     """On 10 000 correct streams at full size."""
-    for seed in range(10_000 if FULL else 150):
+    for seed in range(10_000 if FULL else 60):
         make = random_ordered if seed % 4 == 3 else random_stream
         stream = make(seeded(seed))
         assert sanitize(stream.insns, stream.dram, stream.config) == [], f"seed {seed}"
@@ -165,7 +167,7 @@ def test_findings_are_those_of_the_oracle(stream: Stream, data: st.DataObject) -
 def test_every_token_that_is_dropped_or_added_is_reported() -> None:
     """One bit alone unbalances its queue: a deadlock or a leak, and no stream that passes."""
     seen: Counter[str] = Counter()
-    for seed in range(500 if FULL else 10):
+    for seed in range(500 if FULL else 8):
         stream = random_stream(seeded(seed))
         every = list(token_mutations(stream.insns, stream.config))
         dropped = [mutation for mutation in every if mutation.kind == "drop-token"]
@@ -188,7 +190,7 @@ def test_every_dropped_order_that_matters_is_caught() -> None:
     """Push and pop dropped together stay balanced: only the conflicts tell. What the oracle calls
     harmless orders nothing new (other tokens imply it) or nothing that conflicts."""
     seen: Counter[str] = Counter()
-    for seed in range(500 if FULL else 8):
+    for seed in range(500 if FULL else 5):
         stream = random_stream(seeded(seed))
         rows = rows_of(stream.insns, stream)
         pairs = conflicts(rows, touched(rows, stream.dram.tobytes(), stream.config))
@@ -221,7 +223,7 @@ def interleavings(insns: np.ndarray, stream: Stream, seeds: range) -> set[bytes]
 @counted
 def test_interleavings_differ_only_where_a_hazard_is_reported() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(200 if FULL else 14):
+    for seed in range(200 if FULL else 10):
         stream = random_stream(seeded(seed))
         if len(stream.insns) > 60:
             continue
@@ -241,7 +243,7 @@ def test_wrong_addresses_and_sizes() -> None:
     """Of the mutations that change what is stored, all that are hazards or leave a memory are
     reported; the rest are other programs that are as valid, by the oracle."""
     seen: Counter[str] = Counter()
-    for seed in range(400 if FULL else 10):
+    for seed in range(400 if FULL else 8):
         stream = random_stream(seeded(seed))
         expected = run_in_order(stream.insns, stream.dram, stream.config)
         choose = seeded(seed)

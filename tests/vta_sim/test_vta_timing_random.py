@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from vta_clock import Clock, Stuck
 
@@ -48,6 +48,7 @@ END: list[Row] = [
 ]
 
 small = st.integers(0, 3)
+few = settings(max_examples=settings.default.max_examples // 3)
 
 
 @st.composite
@@ -132,6 +133,7 @@ def timed(insns: np.ndarray, model: TimingModel) -> Timeline | None:
 
 
 @pytest.mark.parametrize("name", MODELS)
+@few
 @given(insns=streams())
 def test_the_servers_agree_with_a_clock_that_ticks(name: str, insns: np.ndarray) -> None:
     clock = Clock(decode(insns), MODELS[name])
@@ -152,6 +154,7 @@ def test_the_servers_agree_with_a_clock_that_ticks(name: str, insns: np.ndarray)
 
 
 @pytest.mark.parametrize("name", MODELS)
+@few
 @given(insns=streams())
 def test_every_cycle_has_one_cause_and_no_bound_is_undercut(name: str, insns: np.ndarray) -> None:
     times = timed(insns, MODELS[name])
@@ -173,6 +176,7 @@ def test_every_cycle_has_one_cause_and_no_bound_is_undercut(name: str, insns: np
 
 
 @pytest.mark.parametrize("name", UNLIMITED)
+@few
 @given(insns=streams(), data=st.data())
 def test_with_unlimited_bandwidth_fewer_tokens_take_no_longer(
     name: str, insns: np.ndarray, data: st.DataObject

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_vta_timing_random import MODELS, pairs_of, streams, timed
+from test_vta_timing_random import MODELS, few, pairs_of, streams, timed
 
 import byocir.vta_sim
 from byocir.vta_sim import (
@@ -87,6 +87,7 @@ def check_flows(trace: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["de10", "narrow", "tight unlimited"])
+@few
 @given(insns=streams(), data=st.data())
 def test_any_trace_is_well_formed(name: str, insns: np.ndarray, data: st.DataObject) -> None:
     times = timed(insns, MODELS[name])
