@@ -119,7 +119,12 @@ class NarrowRead:
         channels = self.channels if i == self._of_channels else None
         return self.op.extents[i] if channels is None else channels
 
-    def used_channels(self, weights: ConstantOp) -> int:
+    @property
+    def used_channels(self) -> int:
+        """The number of channels that are gathered."""
+        return self._extent(self._of_channels)
+
+    def channels_with(self, weights: ConstantOp) -> int:
         """Counts the channels up to the last one that has weights other than 0, but at least 1."""
         at = self._of_weights.index(self._of_channels)
         used = np.moveaxis(weights.value.data.values(), at, 0) != 0
@@ -289,7 +294,7 @@ class _Crossing:
         owners = [read.weights.owner]
         if self.weights is not None:
             owners = [call.inputs[self.weights].owner for call in calls]
-        used = [read.used_channels(each) for each in owners if isinstance(each, ConstantOp)]
+        used = [read.channels_with(each) for each in owners if isinstance(each, ConstantOp)]
         return replace(read, channels=max(used)) if used else read
 
     def move(self, read: NarrowRead | None, calls: Sequence[CallOp]) -> None:

@@ -55,9 +55,11 @@ def _form(machine: Machine, read: NarrowRead) -> NarrowRead | None:
     """Gives a read with windows as deep as takes the fewest cycles, as they are or in whole rows of
     a memory; None where that gains too little.
     """
-    multiples = {1}
-    if isinstance(element_type_of(read.image.type), IntegerType):
-        multiples |= {memory.row[-1] for memory in machine.memories if not memory.is_main}
+    lanes = {memory.row[-1] for memory in machine.memories if not memory.is_main}
+    if all(read.used_channels % each == 0 for each in lanes):
+        return None  # no lane is idle
+    is_integer = isinstance(element_type_of(read.image.type), IntegerType)
+    multiples = {1, *lanes} if is_integer else {1}
     forms = [replace(read, multiple=each) for each in sorted(multiples)]
     cycles = [_cycles(machine, form) for form in forms]
     before = least_cycles(machine, read.composite.body.block.ops)
