@@ -5,10 +5,12 @@ import subprocess
 from hashlib import sha256
 
 import numpy as np
+import onnx
 import pytest
 from host_models import attention, depthwise_net, model_of, recurrent
 from onnx import helper
-from projects import SANITIZE, SANITIZE_OPTIMISED, build, check, run, tools_alone
+from projects import SANITIZE, build, check, run, tools_alone
+from qdq_models import small_net
 
 import byocir
 from byocir.cli.export import check_folder, write_project
@@ -38,14 +40,15 @@ def digits():
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_digits_on_vta(compiler, digits, tmp_path, alone):
+    """With the warnings that only an optimiser gives."""
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler}")
     assert digits.report.regions
-    check(digits, tmp_path / "project", alone, compiler=compiler)
+    check(digits, tmp_path / "project", alone, compiler=compiler, flags="-O1 -Werror")
 
 
 def test_sanitizers_find_nothing(digits, tmp_path, alone):
-    check(digits, tmp_path / "vta", alone, flags=SANITIZE_OPTIMISED)
+    check(digits, tmp_path / "vta", alone, flags=SANITIZE)
     # Its tiles are larger; it fuses nothing, so results do not depend on how it is built.
     cpu = "x86-64-v2" if x86_64_level() >= 2 else "generic"
     host = byocir.compile(depthwise_net(), targets=[], host=f"c{{cpu={cpu},threads=2}}")
@@ -68,9 +71,13 @@ def test_several_inputs_and_outputs(tmp_path, alone):
     check(byocir.compile(model, targets=[], host="c{cpu=generic}"), tmp_path / "project", alone)
 
 
-def test_files_that_do_not_fit_are_refused(digits, tmp_path, alone):
+def test_files_that_do_not_fit_are_refused(tmp_path, alone):
+    nodes = [helper.make_node("Add", ["image", "w"], ["y"])]
+    weights = {"w": np.ones((8, 8), np.float32)}
+    model = model_of(nodes, {"image": (1, 1, 8, 8)}, ["y"], weights)
     folder = tmp_path / "project"
-    build(export_project(digits), folder, alone)
+    package = byocir.compile(model, targets=[], host="c{cpu=generic}")
+    build(export_project(package), folder, alone)
 
     def error(array):
         np.save(folder / "in.npy", array)
@@ -138,8 +145,9 @@ def test_what_has_no_c_is_refused():
 
 
 def test_the_command_line(tmp_path, capsys):
-    package, folder = tmp_path / "digits.bpkg", tmp_path / "project"
-    assert main(["compile", DIGITS, "--shape", "image=1,1,8,8", "-o", str(package)]) == 0
+    model, package, folder = (tmp_path / name for name in ("m.onnx", "m.bpkg", "project"))
+    onnx.save(small_net(), model)
+    assert main(["compile", str(model), "-o", str(package)]) == 0
     assert main(["export", str(package), "-o", str(folder)]) == 0
     assert "make, then ./model" in capsys.readouterr().out
 
@@ -174,9 +182,9 @@ def test_a_list_of_files_elsewhere_is_no_list(name, tmp_path):
         check_folder(tmp_path)
 
 
-def test_the_same_package_gives_the_same_bytes(digits, tmp_path):
-    packages = [digits, byocir.compile(DIGITS, shapes=SHAPES, host="c{cpu=generic}")]
-    assert export_project(packages[0]) == export_project(packages[1])
+def test_the_same_model_gives_the_same_bytes():
+    one, other = (byocir.compile(small_net(), host="c{cpu=generic}") for _ in range(2))
+    assert export_project(one) == export_project(other)
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
@@ -196,7 +204,7 @@ def test_weights_can_be_compiled_in(compiler, tmp_path, alone):
 
 
 def test_large_weights_lie_on_the_heap_and_in_no_c(tmp_path, alone, monkeypatch):
-    package = byocir.compile(depthwise_net(), targets=[], host="c{cpu=generic}")
+    package = byocir.compile(attention(), targets=[], host="c{cpu=generic}")
     check(package, tmp_path / "project", alone, flags=f"{SANITIZE} -DPROJECT_LARGE=0")
     monkeypatch.setattr("byocir.runtime.export.MOST_IN_C", 99)
     with pytest.raises(ByocirError, match=r"B353.*at most 99 bytes as C"):
@@ -354,14 +362,13 @@ int main(void)
 """
 
 
-def test_two_models_in_one_program(tmp_path, alone):
+def test_two_models_in_one_program(digits, tmp_path, alone):
     """One with regions, one without, and no name twice (apache/tvm#8014)."""
     nodes = [helper.make_node("Add", ["x", "x"], ["y"])]
     second = byocir.compile(model_of(nodes, {"x": (1, 10)}, ["y"]), targets=[])
-    first = byocir.compile(DIGITS, shapes=SHAPES)
     with pytest.raises(ByocirError, match=r"B354.*found 'device_vta'"):
-        export_project(first, name="device_vta")
-    files = export_project(first, weights="c", name="first")
+        export_project(digits, name="device_vta")
+    files = export_project(digits, weights="c", name="first")
     more = export_project(second, weights="c", name="second")
     own = {"project.h", "main.c", "Makefile", "CMakeLists.txt"}
     shared = {*files} & {*more} - own
@@ -373,11 +380,11 @@ def test_two_models_in_one_program(tmp_path, alone):
     both["Makefile"] = f"model:\n\t$(CC) -std=c11 $(CFLAGS) -o $@ {sources} -lm\n".encode()
     folder = tmp_path / "project"
     build(both, folder, alone, flags="-O0 -Wall -Werror")
-    feeds = random_feeds(first.module, 7)
+    feeds = random_feeds(digits.module, 7)
     np.save(folder / "in0.npy", feeds["image"])
     done = subprocess.run(["./model"], cwd=folder, env={"PATH": ""}, capture_output=True)
     assert done.returncode == 0
-    np.testing.assert_array_equal(np.load(folder / "out0.npy"), first.run(feeds)["logits"] * 2)
+    np.testing.assert_array_equal(np.load(folder / "out0.npy"), digits.run(feeds)["logits"] * 2)
 
 
 def test_a_named_project_runs_under_its_name(tmp_path, alone):

@@ -122,6 +122,12 @@ def compiled(*targets, **options):
     )
 
 
+@pytest.fixture(scope="module")
+def several():
+    """The digits, compiled for a device and for C at both levels."""
+    return compiled(Dsp(), Vta(), BackEnd())
+
+
 def taken(package):
     return {(region.target, region.level) for region in package.report.regions}
 
@@ -130,34 +136,31 @@ ALL = {("vta", "graph"), ("dsp", "graph"), ("back_end", "tensor")}
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_a_device_and_c_at_both_levels(compiler, tmp_path, alone):
+def test_a_device_and_c_at_both_levels(compiler, several, tmp_path, alone):
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler}")
-    package = compiled(Dsp(), Vta(), BackEnd())
-    assert taken(package) == ALL
-    assert package.report.host == ["image_QuantizeLinear"]
+    assert taken(several) == ALL
+    assert several.report.host == ["image_QuantizeLinear"]
     expected = byocir.compile(DIGITS, shapes=SHAPES)
-    feeds = random_feeds(package.module, 7)
-    np.testing.assert_array_equal(package.run(feeds)["logits"], expected.run(feeds)["logits"])
-    check(package, tmp_path / "project", alone, compiler=compiler, flags="-O0 -Werror")
+    feeds = random_feeds(several.module, 7)
+    np.testing.assert_array_equal(several.run(feeds)["logits"], expected.run(feeds)["logits"])
+    check(several, tmp_path / "project", alone, compiler=compiler, flags="-O0 -Werror")
 
 
-def test_each_target_has_its_own_folder(tmp_path):
-    package = compiled(Dsp(), Vta(), BackEnd())
-    files = export_project(package)
+def test_each_target_has_its_own_folder(several, tmp_path):
+    files = export_project(several)
     assert files["dsp/util.c"] != files["back_end/util.c"]
     assert {"vta/device.h", "vta/device_vta.c", "regions_vta.c", "dsp/regions.c"} <= {*files}
     path = tmp_path / "several.bpkg"
-    package.save(path)
+    several.save(path)
     targets = [Dsp(), Vta(), BackEnd()]
     assert export_project(byocir.load(path, targets=targets)) == files
 
 
-def test_cmake_builds_several_targets(tmp_path):
+def test_cmake_builds_several_targets(several, tmp_path):
     if shutil.which("cmake") is None:
         pytest.skip("no cmake")
-    package = compiled(Dsp(), Vta(), BackEnd())
-    write(export_project(package, weights="c"), tmp_path / "source")
+    write(export_project(several, weights="c"), tmp_path / "source")
     for command in (
         [
             "cmake",
@@ -172,9 +175,9 @@ def test_cmake_builds_several_targets(tmp_path):
     ):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-    feeds = random_feeds(package.module, 7)
-    found = run(package, tmp_path / "built", feeds)
-    np.testing.assert_array_equal(found["logits"], package.run(feeds)["logits"])
+    feeds = random_feeds(several.module, 7)
+    found = run(several, tmp_path / "built", feeds)
+    np.testing.assert_array_equal(found["logits"], several.run(feeds)["logits"])
 
 
 @dataclass(frozen=True)
@@ -247,17 +250,16 @@ int main(void)
 """
 
 
-def test_two_models_on_the_same_targets_in_one_program(tmp_path, alone):
-    package = compiled(Dsp(), Vta(), BackEnd())
+def test_two_models_on_the_same_targets_in_one_program(several, tmp_path, alone):
     own = {"project.h", "main.c", "Makefile", "CMakeLists.txt"}
-    both = export_project(package, weights="c") | export_project(package, weights="c", name="first")
+    both = export_project(several, weights="c") | export_project(several, weights="c", name="first")
     files = {path: data for path, data in both.items() if path not in own}
     files["main.c"] = TWO_MODELS.encode()
     sources = " ".join(sorted(path for path in files if path.endswith(".c")))
     files["Makefile"] = f"model:\n\t$(CC) -std=c11 $(CFLAGS) -o $@ {sources} -lm\n".encode()
     build(files, tmp_path / "project", alone, flags="-O0 -Wall -Werror")
-    feeds = random_feeds(package.module, 7)
-    assert not run(package, tmp_path / "project", feeds)["logits"].any()
+    feeds = random_feeds(several.module, 7)
+    assert not run(several, tmp_path / "project", feeds)["logits"].any()
 
 
 @dataclass(frozen=True)
@@ -324,8 +326,7 @@ def test_a_library_keeps_off_names_that_are_taken():
         compiled(Taken())
 
 
-def test_a_model_is_not_called_as_a_target():
-    package = compiled(Dsp(), Vta(), BackEnd())
+def test_a_model_is_not_called_as_a_target(several):
     for name in ("vta", "back_end", "device_vta", "regions_dsp"):
         with pytest.raises(ByocirError, match=r"B354.*"):
-            export_project(package, name=name)
+            export_project(several, name=name)

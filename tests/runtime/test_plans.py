@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from functools import cache as once
 from pathlib import Path
 
 import numpy as np
@@ -34,11 +35,15 @@ def cache(monkeypatch, folder: Path) -> Path:
     return folder
 
 
-def saved(folder: Path, name: str, **options: object) -> tuple[Path, np.ndarray]:
+@once
+def compiled(name: str, *targets: str) -> byocir.Package:
+    return byocir.compile(DIGITS / f"{name}.onnx", shapes=SHAPES, host="c", targets=targets)
+
+
+def saved(folder: Path, name: str, *targets: str) -> tuple[Path, np.ndarray]:
     """A package that ran once from its file, and its outputs."""
     path = folder / f"{name}.bpkg"
-    package = byocir.compile(DIGITS / f"{name}.onnx", shapes=SHAPES, host="c", **options)
-    package.save(path)
+    compiled(name, *targets).save(path)
     return path, byocir.load(path).run(IMAGE)["logits"]
 
 
@@ -53,7 +58,7 @@ def never_parses(monkeypatch):
 
 
 def test_loading_and_running_imports_no_compiler(cache: Path, tmp_path: Path):
-    path, expected = saved(tmp_path, "digits_f32", targets=[])
+    path, expected = saved(tmp_path, "digits_f32")
     outputs, modules = run_apart(cache, path)
     assert outputs == expected.tobytes()
     rooms = {name.split(".")[1] for name in modules if name.startswith("byocir.")}
@@ -81,7 +86,7 @@ def run_apart(cache: Path, path: Path) -> tuple[bytes, set[str]]:
 
 def test_loading_imports_neither_compiler_nor_toolchain(tmp_path: Path):
     """Nor do the inputs, whose types are texts in the manifest."""
-    path, _ = saved(tmp_path, "digits_f32", targets=[])
+    path, _ = saved(tmp_path, "digits_f32")
     script = (
         f"import sys, byocir; package = byocir.load({str(path)!r}); "
         "print(*package.inputs.values(), *(t.shape for t in package.outputs.values()), sep=';'); "
@@ -108,7 +113,7 @@ NEEDED = {
     [("digits_int8", "vta"), ("digits_f32", "dnnl"), ("digits_f32", "ort{optimise=true}")],
 )
 def test_regions_run_without_compiler(cache: Path, tmp_path: Path, name: str, target: str):
-    path, expected = saved(tmp_path, name, targets=[target])
+    path, expected = saved(tmp_path, name, target)
     outputs, modules = run_apart(cache, path)
     assert outputs == expected.tobytes()
     assert {name.split(".")[1] for name in modules if name.startswith("byocir.")} <= NEEDED
@@ -117,7 +122,7 @@ def test_regions_run_without_compiler(cache: Path, tmp_path: Path, name: str, ta
 
 
 def test_regions_are_called_from_a_plan(cache: Path, tmp_path: Path, never_parses):
-    path, expected = saved(tmp_path, "digits_int8", targets=["vta"])
+    path, expected = saved(tmp_path, "digits_int8", "vta")
     never_parses()
     again = byocir.load(path)
     np.testing.assert_array_equal(again.run(IMAGE)["logits"], expected)
@@ -125,7 +130,7 @@ def test_regions_are_called_from_a_plan(cache: Path, tmp_path: Path, never_parse
 
 
 def test_other_feeds_go_through_the_module(cache: Path, tmp_path: Path):
-    path, expected = saved(tmp_path, "digits_f32", targets=[])
+    path, expected = saved(tmp_path, "digits_f32")
     package = byocir.load(path)
     lists = package.run({"image": IMAGE["image"].tolist()} | IMAGE)["logits"]
     np.testing.assert_array_equal(lists, expected)
@@ -136,8 +141,7 @@ def test_other_feeds_go_through_the_module(cache: Path, tmp_path: Path):
 
 
 def test_a_module_that_may_have_changed_has_no_plan(cache: Path, tmp_path: Path):
-    package = byocir.compile(DIGITS / "digits_f32.onnx", shapes=SHAPES, host="c", targets=[])
-    package.save(tmp_path / "digits.bpkg")
+    compiled("digits_f32").save(tmp_path / "digits.bpkg")
     again = byocir.load(tmp_path / "digits.bpkg")
     assert again.module
     again.run(IMAGE)
@@ -145,7 +149,7 @@ def test_a_module_that_may_have_changed_has_no_plan(cache: Path, tmp_path: Path)
 
 
 def test_a_plan_that_is_damaged_is_made_again(cache: Path, tmp_path: Path):
-    path, expected = saved(tmp_path, "digits_f32", targets=[])
+    path, expected = saved(tmp_path, "digits_f32")
     (plan,) = cache.glob("plan-*")
     whole = plan.read_bytes()
     first = json.loads(whole.partition(b"\n")[2])
@@ -161,7 +165,7 @@ def test_a_plan_that_is_damaged_is_made_again(cache: Path, tmp_path: Path):
 
 @pytest.mark.parametrize("is_planned", [False, True])
 def test_weights_that_are_none_are_refused(cache: Path, tmp_path: Path, is_planned: bool):
-    path, _ = saved(tmp_path, "digits_f32", targets=[])
+    path, _ = saved(tmp_path, "digits_f32")
     if not is_planned:
         next(cache.glob("plan-*")).unlink()
     with zipfile.ZipFile(path) as archive:
@@ -181,7 +185,7 @@ def test_weights_that_are_none_are_refused(cache: Path, tmp_path: Path, is_plann
 def test_code_that_gives_other_results_than_planned_is_told(
     cache: Path, tmp_path: Path, monkeypatch
 ):
-    path, _ = saved(tmp_path, "digits_int8", targets=["vta"])
+    path, _ = saved(tmp_path, "digits_int8", "vta")
     monkeypatch.setattr(VtaLoader, "load", lambda *_: lambda symbol, inputs: [np.zeros(3)])
     with pytest.raises(byocir.ByocirError, match=r"B311.*region vta_0, found 3 of"):
         byocir.load(path).run(IMAGE)
