@@ -1,5 +1,5 @@
-"""What all tests share: how random tests run, when garbage is collected, and that no test sees the
-targets of another.
+"""What all tests share: how random tests run, when garbage is collected, a small net, and that no
+test sees the targets of another.
 
 The profile `ci` draws the same examples each time, `fuzz` draws new ones, and more. It is chosen by
 the environment variable HYPOTHESIS_PROFILE; `make fuzz` sets it, and FUZZ_SECONDS: tests run in the
@@ -51,6 +51,18 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_setup() -> None:
     if _SECONDS and time.monotonic() - _BEGAN > float(_SECONDS):
         pytest.skip("out of time")
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of a quantised net of two layers, for tests that would see no more in a larger one:
+    it takes `x` of 1x16x8x8 and compiles in a third of the time that the digits take."""
+    import onnx
+    from qdq_models import small_net
+
+    path = tmp_path_factory.mktemp("small") / "small.onnx"
+    onnx.save(small_net(), path)
+    return str(path)
 
 
 @pytest.fixture(autouse=True)

@@ -51,7 +51,8 @@ def test_every_level_gives_the_evaluators_integers(model: str, levels: tuple[str
     package = compiled(model, levels)
     reference = after_fix_point(model)
     for image in images(4):
-        ours, expected = package.run({"image": image}), evaluate(reference, {"image": image})
+        ours = package.run({"image": image}, check=True)
+        expected = evaluate(reference, {"image": image})
         assert np.array_equal(ours["logits"], expected["logits"])
 
 
@@ -85,10 +86,10 @@ def test_half_even_rounding_is_exact_and_costs_cycles():
 
 def reparsed(module):
     """The module printed and read back, with its weights beside it."""
-    context = load_context()
+    context, text = load_context(), print_module(module)
     read_weights(dump_weights(module), context.arrays, "weights")
-    copy = parse_module(print_module(module), context)
-    assert print_module(copy) == print_module(module)
+    copy = parse_module(text, context)
+    assert print_module(copy) == text
     return copy
 
 

@@ -51,10 +51,15 @@ def room(path: Path) -> str:
 
 
 @cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
+
+
+@cache
 def imports(path: Path, for_types: bool = False) -> list[tuple[int, str]]:
     """Line and full name of all that a file imports, inside functions, too; what it imports for
     type checking only if asked for, and never what it imports as a program."""
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    tree = tree_of(path)
     ignored = ["__name__ == '__main__'", *([] if for_types else ["TYPE_CHECKING"])]
     return list(_imports(path, tree, ignored))
 

@@ -13,8 +13,6 @@ from onnx import TensorProto, helper, numpy_helper
 from byocir.cli.main import main
 from byocir.cli.opt import run_opt
 
-DIGITS = ["examples/digits/digits_int8.onnx", "--shape", "image=1,1,8,8"]
-
 TARGET = '''
 from dataclasses import dataclass
 
@@ -85,13 +83,13 @@ def run(capsys, *arguments):
     return code, json.loads(out), err.splitlines()
 
 
-def test_a_sound_compilation_has_no_such_step(capsys):
-    code, result, lines = run(capsys, *DIGITS)
+def test_a_sound_compilation_has_no_such_step(small, capsys):
+    code, result, lines = run(capsys, small)
     assert (code, result["found"]) == (0, None)
     assert len(lines) == len(result["steps"])
     steps = [step["step"] for step in result["steps"]]
     assert steps[0] == "import"
-    assert steps[-2:] == ["code of vta_0", "run (reference host)"]
+    assert steps[-3:] == ["code of vta_0", "code of vta_1", "run (reference host)"]
     assert {"fix-point{rounding=half_up}", "convert-graph-to-tir", "vta-encode"} & set(steps)
     assert re.fullmatch(r"\[ 1\] import +ok +\d+\.\d\d s", lines[0])
 

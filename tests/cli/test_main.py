@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 from byocir.cli.main import main
 
 
-def test_run_prints_what_went_where_and_verifies(capsys: pytest.CaptureFixture[str]):
-    assert main(["run", MODEL, *SHAPE, "--verify"]) == 0
+def test_run_prints_what_went_where_and_verifies(small: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["run", small, "--verify"]) == 0
     out, err = capsys.readouterr()
     assert "vta MACs" in out
     assert "host: reference" in out
@@ -33,10 +33,10 @@ def test_all_is_left_to_the_host(small: str, tmp_path: Path, capsys: pytest.Capt
     assert "vta" not in capsys.readouterr().out
 
 
-def test_run_reads_and_writes_arrays(tmp_path: Path):
-    np.savez(tmp_path / "in.npz", image=np.ones((1, 1, 8, 8), np.float32))
+def test_run_reads_and_writes_arrays(small: str, tmp_path: Path):
+    np.savez(tmp_path / "in.npz", x=np.ones((1, 16, 8, 8), np.float32))
     arguments = ["--input", str(tmp_path / "in.npz"), "--output", str(tmp_path / "out.npz")]
-    assert main(["run", MODEL, *SHAPE, *arguments, "--report", str(tmp_path / "r.json")]) == 0
+    assert main(["run", small, *arguments, "--report", str(tmp_path / "r.json")]) == 0
     with np.load(tmp_path / "out.npz") as outputs:
         assert outputs["logits"].shape == (1, 10)
     assert json.loads((tmp_path / "r.json").read_text())["schema_version"] == 2
@@ -238,11 +238,13 @@ def test_timing_is_told_on_request(small: str, capsys: pytest.CaptureFixture[str
     assert "no target tells what its code takes" in capsys.readouterr().out
 
 
-def test_a_placement_file_wins_over_patterns(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_placement_file_wins_over_patterns(
+    small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (conv,) = (node.name for node in onnx.load(small).graph.node if node.op_type == "Conv")
     file = tmp_path / "placement.json"
-    file.write_text('{"/stem/conv/Conv": "host"}')
-    model = [str(DIGITS / "digits_int8.onnx"), "--shape", "image=1,1,8,8"]
-    explain = ["explain", *model, "--node", "/stem/conv/Conv", "--placement", str(file)]
+    file.write_text(json.dumps({conv: "host"}))
+    explain = ["explain", small, "--node", conv, "--placement", str(file)]
     assert main(explain) == 0
     assert "is placed on host" in capsys.readouterr().out
     for content in ("[]", "{", '{"a": 1}', "[" * 100_000):

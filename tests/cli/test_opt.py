@@ -221,9 +221,8 @@ def test_the_command_reads_stdin_and_survives_a_closed_pipe(relu):
 
 def test_output_does_not_depend_on_the_locale(relu):
     relu.write_text(RELU.replace("first", "größe"))
-    for locale in ("C", "C.UTF-8"):
-        env = {"LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-        result = subprocess.run(
-            [str(BIN / "byocir-opt"), str(relu)], capture_output=True, check=True, env=env
-        )
-        assert 'loc("größe")'.encode() in result.stdout or b"gr\\C3" in result.stdout
+    env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    result = subprocess.run(
+        [str(BIN / "byocir-opt"), str(relu)], capture_output=True, check=True, env=env
+    )
+    assert 'loc("größe")'.encode() in result.stdout or b"gr\\C3" in result.stdout

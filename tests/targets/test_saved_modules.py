@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from qdq_models import small_net
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, UnitAttr
 
 import byocir
@@ -52,14 +51,14 @@ def package_bytes(package: byocir.Package, folder: Path) -> bytes:
     [
         (str(TOY), "digits_f32.onnx", [str(TOY)]),
         ("json{ops=conv,relu}", "digits_f32.onnx", []),
-        ("vta{rounding=half_even}", "int8", []),
+        ("vta{rounding=half_even}", "small", []),
         ("vta", "digits_f32.onnx", []),
     ],
 )
 def test_a_saved_module_compiles_later_to_the_same_package(
-    target: str, model: str, given: list[str], int8: str, tmp_path: Path
+    target: str, model: str, given: list[str], small: str, tmp_path: Path
 ):
-    file, shapes = (int8, None) if model == "int8" else (DIGITS / model, SHAPES)
+    file, shapes = (small, None) if model == "small" else (DIGITS / model, SHAPES)
     now = byocir.compile(file, targets=target, shapes=shapes)
     expected = package_bytes(now, tmp_path)
     module = byocir.import_onnx(file, shapes=shapes)
@@ -96,50 +95,42 @@ def test_without_its_target_it_is_one_message(tmp_path: Path):
 
 
 @pytest.fixture(scope="module")
-def int8(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A quantised model's file."""
-    path = tmp_path_factory.mktemp("int8") / "small.onnx"
-    onnx.save(small_net(), path)
-    return str(path)
-
-
-@pytest.fixture(scope="module")
-def direct(int8: str, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def direct(small: str, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("direct") / "direct.bpkg"
-    assert main(["compile", int8, "-o", str(path)]) == 0
+    assert main(["compile", small, "-o", str(path)]) == 0
     return path.read_bytes()
 
 
 @pytest.fixture(scope="module")
-def partitioned(int8: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def partitioned(small: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("saved") / "p.mlir"
-    assert main(["compile", int8, "--emit", "partitioned", "-o", str(path)]) == 0
+    assert main(["compile", small, "--emit", "partitioned", "-o", str(path)]) == 0
     return path
 
 
 @pytest.mark.parametrize("stage", ["graph", "partitioned"])
 def test_what_emit_writes_compiles_to_the_package_of_the_model(
-    stage: str, int8: str, direct: bytes, partitioned: Path, tmp_path: Path
+    stage: str, small: str, direct: bytes, partitioned: Path, tmp_path: Path
 ):
     path = partitioned
     if stage != "partitioned":
         path = tmp_path / "p.mlir"
-        assert main(["compile", int8, "--emit", stage, "-o", str(path)]) == 0
+        assert main(["compile", small, "--emit", stage, "-o", str(path)]) == 0
     assert main(["compile", str(path), "-o", str(tmp_path / "p.bpkg")]) == 0
     assert (tmp_path / "p.bpkg").read_bytes() == direct
 
 
 def test_every_verb_takes_a_partitioned_module(
-    int8: str, partitioned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small: str, partitioned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     for verb in ("run", "explain"):
         capsys.readouterr()
-        assert main([verb, int8]) == 0
+        assert main([verb, small]) == 0
         expected = capsys.readouterr().out
         assert main([verb, str(partitioned)]) == 0
         assert capsys.readouterr().out == expected
     made, later = tmp_path / "made", tmp_path / "later"
-    assert main(["export", int8, "-o", str(made)]) == 0
+    assert main(["export", small, "-o", str(made)]) == 0
     assert main(["export", str(partitioned), "-o", str(later)]) == 0
     files = [each.relative_to(made) for each in made.rglob("*") if each.is_file()]
     assert files
@@ -158,12 +149,12 @@ def test_a_module_that_is_not_partitioned_goes_to_the_targets_given_or_named():
 
 
 @pytest.fixture(scope="module")
-def stages(int8: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def stages(small: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The files of a compilation by what they are after, `PASS:2` after its second run. One file
     holds the weights of all."""
     folder = tmp_path_factory.mktemp("stages")
     flags = ["--dump", str(folder), "-o", str(folder / "made.bpkg")]
-    assert main(["compile", int8, *flags]) == 0
+    assert main(["compile", small, *flags]) == 0
     found: dict[str, Path] = {}
     for path in sorted(folder.glob("*.mlir")):
         name = path.stem.partition("_")[2]
@@ -231,14 +222,14 @@ def test_a_pass_of_a_target_that_fails_is_named_with_its_line(
 
 
 def test_bisect_and_export_take_modules(
-    int8: str, stages: dict[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    small: str, stages: dict[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
     for stage in ("outline-regions", "outline-regions:2"):
         assert main(["bisect", str(stages[stage])]) == 0
         assert "none changes what the model computes" in capsys.readouterr().out
     paths = [tmp_path / "model.onnx", tmp_path / "import.onnx", tmp_path / "between.onnx"]
     for flags, path in zip(
-        ([int8], [str(stages["import"])], [str(stages["outline-regions"])]), paths, strict=True
+        ([small], [str(stages["import"])], [str(stages["outline-regions"])]), paths, strict=True
     ):
         target = [] if path is paths[2] else ["--target", "vta"]
         rewritten = [] if path is paths[2] else ["--rewritten"]
@@ -305,10 +296,10 @@ def test_what_comes_too_late_for_a_partitioned_module(
 
 
 def test_modules_between_passes_of_their_targets_go_on_from_there(
-    int8: str, direct: bytes, tmp_path: Path
+    small: str, direct: bytes, tmp_path: Path
 ):
     stages: dict[str, ModuleOp] = {}
-    byocir.compile(int8, after_pass=lambda p, m, _: stages.update({p.name: m.clone()}))
+    byocir.compile(small, after_pass=lambda p, m, _: stages.update({p.name: m.clone()}))
     for name in ("vta-arrange", "vta-pack", "vta-tile", "vta-insert-tokens", "vta-encode"):
         module = save(stages[name], tmp_path)
         assert package_bytes(byocir.compile(module), tmp_path) == direct, name

@@ -17,8 +17,7 @@ from byocir.dialects.text import parse_module
 from byocir.errors import ByocirError
 from byocir.tuning.sweep import SweepPoint, pareto, point, settings_of
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits_int8.onnx"
-SHAPES = {"image": (1, 1, 8, 8)}
+ENGINE = str(Path(__file__).parents[2] / "examples" / "counted_engine.py")
 VARY = {"log_block": [3, 5], "rounding": ["floor"]}
 
 
@@ -62,24 +61,24 @@ def test_no_point_of_the_pareto_set_is_beaten(found: list[tuple[int, int, int]],
         assert is_best == (not beaten and not each.refusal)
 
 
-def test_each_point_is_what_compiling_for_it_gives():
-    serial = byocir.sweep(DIGITS, VARY, shapes=SHAPES)
+def test_each_point_is_what_compiling_for_it_gives(small: str):
+    serial = byocir.sweep(small, VARY)
     refused, found = serial
     assert "to fit 64 bits" in refused.refusal
     target = byocir.Vta().varied({"log_block": 5})
-    package = byocir.compile(DIGITS, targets=[target], shapes=SHAPES)
+    package = byocir.compile(small, targets=[target])
     programs = package.profile()
     assert found.cycles == sum(program.cycles for program in programs)
     assert found.energy == sum(program.details["energy_pj"] for program in programs)
     assert found.memory == 8 * (2**15 + 2**15 + 2**18 + 2**17)
     assert found.utilisation == package.report.macs["vta"] / (found.cycles * 32 * 32)
     with ThreadPoolExecutor(2) as executor:
-        assert byocir.sweep(DIGITS, VARY, shapes=SHAPES, executor=executor) == serial
+        assert byocir.sweep(small, VARY, executor=executor) == serial
 
 
-def test_a_setting_that_a_target_does_not_have_is_refused():
+def test_a_setting_that_a_target_does_not_have_is_refused(small: str):
     with pytest.raises(ByocirError) as error:
-        byocir.sweep(DIGITS, {"log_blok": [4]}, shapes=SHAPES)
+        byocir.sweep(small, {"log_blok": [4]})
     assert (error.value.code, error.value.help) == ("B267", "did you mean 'log_block'?")
 
 
@@ -92,17 +91,16 @@ func.func @main(%a: tensor<8x8xi8>, %b: tensor<8x8xi8>) -> tensor<8x8xi32> {
 
 
 def test_memories_of_a_described_machine_are_counted():
-    engine = str(DIGITS.parents[1] / "counted_engine.py")
-    (point,) = byocir.sweep(parse_module(PRODUCT), {}, target=engine)
+    (point,) = byocir.sweep(parse_module(PRODUCT), {}, target=ENGINE)
     assert point.cycles > 0
     assert point.memory == 8 * 16 * 1024 + 32 * 16 * 256  # rows of near, and of sums
     assert (point.energy, point.utilisation) == (None, None)  # it does not tell
 
 
-def test_an_interrupted_sweep_goes_on(tmp_path: Path, capsys, monkeypatch):
+def test_an_interrupted_sweep_goes_on(small: str, tmp_path: Path, capsys, monkeypatch):
     table, part = tmp_path / "points.csv", tmp_path / "points.csv.part"
     vary = ["--vary", "log_block=3..4", "--vary", "rounding=floor,half_up"]
-    command = ["sweep", str(DIGITS), "--shape", "image=1,1,8,8", *vary, "--csv", str(table)]
+    command = ["sweep", small, *vary, "--csv", str(table)]
     done = []
 
     def interrupted(job):
@@ -130,19 +128,18 @@ def test_an_interrupted_sweep_goes_on(tmp_path: Path, capsys, monkeypatch):
 
 def test_a_journal_of_another_job_is_not_used(tmp_path: Path):
     journal, told = tmp_path / "part", []
-    engine = str(DIGITS.parents[1] / "counted_engine.py")
     row = {"settings": {}, "cycles": 1, "energy": None, "memory": 1, "utilisation": None}
     journal.write_text(json.dumps({"job": "0" * 64, **row, "refusal": ""}))
     module = parse_module(PRODUCT)
-    (found,) = byocir.sweep(module, {}, target=engine, journal=journal, tell=told.append)
+    (found,) = byocir.sweep(module, {}, target=ENGINE, journal=journal, tell=told.append)
     assert found.cycles > 1
     assert told[0] == "goes on after 1 point that an earlier run compiled for"
     assert not journal.exists()
 
 
-def test_the_command_prints_a_table_and_writes_files(tmp_path: Path, capsys):
+def test_the_command_prints_a_table_and_writes_files(small: str, tmp_path: Path, capsys):
     table, page = tmp_path / "points.csv", tmp_path / "points.html"
-    command = ["sweep", str(DIGITS), "--shape", "image=1,1,8,8", "--vary", "log_block=3..4"]
+    command = ["sweep", small, "--vary", "log_block=3..4"]
     assert main([*command, "--csv", str(table), "--html", str(page)]) == 0
     head, refused, best = capsys.readouterr().out.splitlines()
     assert head.split()[:2] == ["log_block", "cycles"]
