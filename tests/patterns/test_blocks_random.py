@@ -3,13 +3,15 @@
 import math
 
 from block_programs import Conv, Read, Spec, at, attempt, product
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import i8, i32
 from byocir.patterns import Composite, block, wildcard
+
+few = settings(max_examples=settings.default.max_examples // 2)
 
 
 def copy(acc, x):
@@ -42,6 +44,7 @@ def spellings(draw):
     return {"order": order, "swap": draw(st.permutations([0, 1])), "names": names}
 
 
+@few
 @given(convolutions(), spellings())
 def test_every_convolution_matches_one_pattern(conv, spelling):
     match = attempt(conv.spec(**spelling), conv_pattern()).match
@@ -59,6 +62,7 @@ def test_every_convolution_matches_one_pattern(conv, spelling):
             assert told.iterators[name] == (spelling["order"].index(name),)
 
 
+@few
 @given(st.integers(1, 9), st.integers(0, 4), st.integers(0, 5), st.integers(1, 4))
 def test_quotients_match_with_numbers_that_read_the_same(size, step, start, divisor):
     """Those of the pattern need not be those of the block, whose index may be simpler."""
@@ -83,6 +87,7 @@ def test_quotients_match_with_numbers_that_read_the_same(size, step, start, divi
     assert (taken is not None) == (match["d"] == 2)
 
 
+@few
 @given(convolutions(), spellings(), st.data())
 def test_dropping_unit_iterators_changes_nothing(conv, spelling, data):
     """Iterators of extent 1 may be gone, with their terms."""
@@ -108,6 +113,7 @@ def without(index, gone):
     return [({n: c for n, c in terms.items() if n not in gone}, k) for terms, k in index]
 
 
+@few
 @given(convolutions(least=2), spellings(), st.data())
 def test_one_changed_index_does_not_match(conv, spelling, data):
     spec = conv.spec(**spelling)
@@ -141,6 +147,7 @@ BODIES = {
 }
 
 
+@few
 @given(convolutions(), spellings(), st.sampled_from(sorted(BODIES)))
 def test_another_body_does_not_match(conv, spelling, name):
     spec = conv.spec(**spelling)
@@ -149,6 +156,7 @@ def test_another_body_does_not_match(conv, spelling, name):
     assert found.reason.startswith("expected body ")
 
 
+@few
 @given(convolutions(least=2), spellings(), st.data())
 def test_a_changed_result_does_not_match(conv, spelling, data):
     """Two indices of the result exchanged: another layout."""
@@ -175,6 +183,7 @@ def products(draw):
     return spec
 
 
+@few
 @given(products(), st.data())
 def test_any_product_matches_the_grouped_pattern(spec, data):
     """Channels may be anywhere among the group's dimensions, in the operand and the result."""
@@ -214,6 +223,7 @@ def any_contraction():
     return block("*b *m *n | *k", x["*b *m *k"], y["*b *n *k"], product) @ "gemm"
 
 
+@few
 @given(contractions(), st.data())
 def test_one_pattern_is_every_contraction_and_tells_its_groups(made, data):
     """Dimensions of size one may stand anywhere, and iterators of extent 1 be in any group."""
@@ -234,6 +244,7 @@ def test_one_pattern_is_every_contraction_and_tells_its_groups(made, data):
         assert told.extents[group] == math.prod(spec.extent(name) for name in names)
 
 
+@few
 @given(contractions(), st.data())
 def test_a_contraction_read_elsewhere_does_not_match(made, data):
     spec, _ = made
@@ -256,6 +267,7 @@ def test_a_contraction_read_elsewhere_does_not_match(made, data):
     assert not attempt(spec, any_contraction()).fits
 
 
+@few
 @given(contractions(), st.sampled_from(sorted(BODIES)))
 def test_a_contraction_with_another_body_does_not_match(made, name):
     spec, _ = made
@@ -263,6 +275,7 @@ def test_a_contraction_with_another_body_does_not_match(made, name):
     assert attempt(spec, any_contraction()).reason.startswith("expected body ")
 
 
+@few
 @given(st.data())
 def test_one_pattern_is_every_strided_transposed_or_padded_copy_of_a_rank(data):
     sizes = {name: data.draw(st.integers(2, 4)) for name in "ij"}
@@ -288,6 +301,7 @@ def test_one_pattern_is_every_strided_transposed_or_padded_copy_of_a_rank(data):
     assert attempt(spec, without_pad).fits == (not transposed and outside is None)
 
 
+@few
 @given(st.data())
 def test_one_pattern_is_every_reduction_over_windows(data):
     sizes = {name: data.draw(SMALL) for name in "nchw"}

@@ -1,7 +1,7 @@
 """What patterns remember of a block holds for all blocks of its outline: attempts that share it say
 what attempts on their own say."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
@@ -14,6 +14,8 @@ from byocir.dialects.types import i8, tensor
 from byocir.patterns import Composite, block, op, path, wildcard
 from byocir.patterns.same_blocks import Alike
 from byocir.patterns.trail import nearest_misses
+
+few = settings(max_examples=settings.default.max_examples // 2)
 
 ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
 ITERATORS = [IteratorAttr.of(name, IteratorKind.PARALLEL, 2) for name in "ij"]
@@ -66,6 +68,7 @@ def blocks(draw) -> list[BlockOp]:
     return made
 
 
+@few
 @given(blocks())
 def test_attempts_that_share_what_is_alike_say_the_same(ops: list[BlockOp]) -> None:
     patterns, shared = composites(), Alike()

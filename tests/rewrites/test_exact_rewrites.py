@@ -1,7 +1,7 @@
 """normalize-qdq, clean-up and fold-constants change no bit, on random nets of 8-bit layers."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_qdq_nets import nets
 from rewrite_nets import Net, assert_same_bits, evaluate, located, op_names, run_passes
@@ -22,6 +22,8 @@ from byocir.rewrites.clean_up import CleanUpPass
 from byocir.rewrites.fold_constants import FoldConstantsPass
 from byocir.rewrites.normalize_qdq import NormalizeQdqPass
 
+few = settings(max_examples=settings.default.max_examples // 2)
+
 EXACT_PASSES = [NormalizeQdqPass(), CleanUpPass(), FoldConstantsPass()]
 
 
@@ -31,6 +33,7 @@ def test_no_bit_changes(net, passes):
     assert_same_bits(evaluate(rewritten, *net.inputs), evaluate(net.module, *net.inputs))
 
 
+@few
 @given(nets())
 def test_every_dequantize_has_one_use_after_normalize_qdq(net):
     module = run_passes(net.module, NormalizeQdqPass())
@@ -38,12 +41,14 @@ def test_every_dequantize_has_one_use_after_normalize_qdq(net):
     assert all(op.result.has_one_use() for op in dequantizes)
 
 
+@few
 @given(nets(), st.sampled_from(EXACT_PASSES))
 def test_passes_are_idempotent(net, pass_):
     once = run_passes(net.module, pass_)
     assert str(run_passes(once, pass_)) == str(once)
 
 
+@few
 @given(nets(), st.sampled_from(EXACT_PASSES))
 def test_no_location_is_lost(net, pass_):
     used = run_passes(net.module, CleanUpPass())

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from quantized_layers import (
     FLOAT_OPS,
@@ -26,6 +26,8 @@ from byocir.errors import ByocirError
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.qdq_to_integer import QdqToIntegerPass
 
+few = settings(max_examples=settings.default.max_examples // 3)
+
 roundings = st.sampled_from(["floor", "half_up", "half_even", "float_scale"])
 
 
@@ -42,18 +44,21 @@ def compared(module, inputs, rounding="half_up") -> tuple[int, float]:
     return steps_apart(evaluate(fixed, *inputs), evaluate(integer, *inputs))
 
 
+@few
 @given(layers, activations, roundings)
 def test_conv(layer, activation, rounding):
     module, x = conv(layer, (1, 4, 5, 5), (6, 4, 3, 3), activation)
     assert compared(module, [x], rounding)[0] <= 1
 
 
+@few
 @given(layers, activations, roundings)
 def test_dense(layer, activation, rounding):
     module, x = dense(layer, 4, 20, 5, activation)
     assert compared(module, [x], rounding)[0] <= 1
 
 
+@few
 @given(layers, activations, roundings)
 def test_regridding(layer, activation, rounding):
     module, x = regridded(layer, 200, activation)
@@ -100,12 +105,14 @@ def windows(draw, shape):
     return window
 
 
+@few
 @given(layers, activations, roundings)
 def test_residual_add(layer, activation, rounding):
     module, inputs = residual(layer, (200,), activation)
     assert compared(module, inputs, rounding)[0] <= 1
 
 
+@few
 @given(layers, activations, st.sampled_from([regridded, residual]))
 def test_powers_of_two_with_half_even_change_nothing(layer, activation, make):
     layer.power_of_two = True

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from quantized_layers import (
     FLOAT_OPS,
@@ -23,6 +23,8 @@ from byocir.dialects.types import i8, tensor
 from byocir.errors import ByocirError
 from byocir.rewrites.grid import grid_of
 from byocir.rewrites.qdq_to_integer import QdqToIntegerPass
+
+few = settings(max_examples=settings.default.max_examples // 3)
 
 
 def compared(module, *inputs) -> tuple[int, float]:
@@ -45,6 +47,7 @@ CONVS = st.sampled_from(
 )
 
 
+@few
 @given(layers, CONVS, activations, st.booleans())
 def test_conv(layer, shapes, activation, power_of_two):
     layer.power_of_two = power_of_two
@@ -54,6 +57,7 @@ def test_conv(layer, shapes, activation, power_of_two):
     assert equal == 1 or not power_of_two
 
 
+@few
 @given(layers, st.integers(1, 64), activations, st.booleans(), st.booleans())
 def test_dense(layer, depth, activation, bias, power_of_two):
     layer.power_of_two = power_of_two
@@ -63,6 +67,7 @@ def test_dense(layer, depth, activation, bias, power_of_two):
     assert equal == 1 or not power_of_two
 
 
+@few
 @given(layers, activations)
 def test_regridding_is_exact(layer, activation):
     assert compared(*regridded(layer, 300, activation)) == (0, 1.0)

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from any_text import LETTERS
 from hypothesis import given
 from hypothesis import strategies as st
 from vta_configs import vta_configs
@@ -76,7 +77,7 @@ def test_locations_become_comments() -> None:
         disassemble(insns, locations=["a"])
 
 
-@given(st.lists(st.text(), min_size=1, max_size=4))
+@given(st.lists(st.text(LETTERS), min_size=1, max_size=4))
 def test_no_location_ends_its_comment(locations: list[str]) -> None:
     insns = np.tile(encode("finish", push_next=1), (len(locations), 1))
     text = "\n".join(disassemble(insns, locations=locations))
@@ -139,7 +140,7 @@ WORDS = (
 FRAGMENTS = st.sampled_from([*WORDS.split(), " ", "\n"])
 
 
-@given(st.one_of(st.text(), st.lists(FRAGMENTS).map("".join)))
+@given(st.one_of(st.text(LETTERS), st.lists(FRAGMENTS).map("".join)))
 def test_random_text_gives_instructions_or_one_error(text: str) -> None:
     with suppress(VTAError):
         insns = assemble(text)

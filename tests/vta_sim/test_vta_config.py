@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from any_text import LETTERS
 from hypothesis import given
 from hypothesis import strategies as st
 from vta_configs import vta_configs
@@ -197,16 +198,23 @@ def test_unreadable_files(name: str, tmp_path: Path) -> None:
 
 
 numbers = st.one_of(
-    st.integers(-2, 40), st.integers(), st.floats(), st.booleans(), st.none(), st.text(max_size=3)
+    st.integers(-2, 40),
+    st.integers(),
+    st.floats(),
+    st.booleans(),
+    st.none(),
+    st.text(LETTERS, max_size=3),
 )
 json_values = st.recursive(
-    numbers, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8
+    numbers, lambda inner: st.lists(inner) | st.dictionaries(st.text(LETTERS), inner), max_leaves=8
 )
 
 
 @given(
     base=st.sampled_from([{}, KEYS]),
-    change=st.dictionaries(st.sampled_from([*KEYS, "TARGET", "HW_VER"]) | st.text(), json_values),
+    change=st.dictionaries(
+        st.sampled_from([*KEYS, "TARGET", "HW_VER"]) | st.text(LETTERS), json_values
+    ),
 )
 def test_random_json_gives_a_config_or_one_error(
     base: dict[str, object], change: dict[str, object], tmp_path_factory: pytest.TempPathFactory

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from any_text import LETTERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -56,7 +57,7 @@ odd_arrays = st.one_of(
     st.none(),
     st.binary(max_size=64),
     st.lists(st.integers(), max_size=4),
-    st.text(max_size=4),
+    st.text(LETTERS, max_size=4),
 )
 
 

@@ -118,12 +118,12 @@ def alternating(count):
 
 
 @pytest.mark.parametrize(("shape", "grouped"), [(chain, True), (wide, True), (alternating, False)])
-def test_two_thousand_ops(shape, grouped):
-    module = module_of(*shape(2000))
+def test_more_ops_than_python_nests_calls(shape, grouped):
+    module = module_of(*shape(1200))
     GroupForeignPass().apply(Context(), module)
     main, *groups = (op for op in module.body.block.ops if isinstance(op, FuncOp))
-    assert [sum(map(joins, group.body.block.ops)) for group in groups] == [2000] * grouped
-    assert sum(map(joins, main.body.block.ops)) == (0 if grouped else 2000)
+    assert [sum(map(joins, group.body.block.ops)) for group in groups] == [1200] * grouped
+    assert sum(map(joins, main.body.block.ops)) == (0 if grouped else 1200)
     assert sum(isinstance(op, CallOp) for op in main.body.block.ops) == len(groups)
     module.verify()
 

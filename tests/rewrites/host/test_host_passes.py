@@ -11,6 +11,8 @@ from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module
 from byocir.evaluate.module import evaluate_function
 
+few = settings(max_examples=settings.default.max_examples // 3)
+
 
 @pytest.mark.hypothesis
 @each_family
@@ -54,6 +56,7 @@ def test_an_epilogue_is_one_block():
 
 
 @pytest.mark.hypothesis
+@few
 @given(data())
 def test_phases_compute_the_transposed_convolution(data):
     """Also with sums in any order, dilations, groups, and phases that nothing meets."""
