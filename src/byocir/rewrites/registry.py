@@ -52,6 +52,7 @@ PASSES: dict[str, str] = {
     "route-copies": "byocir.rewrites.machine.route_copies:RouteCopiesPass",
     "write-out-loops": "byocir.rewrites.machine.write_out_loops:WriteOutLoopsPass",
     "keep-on-chip": "byocir.rewrites.machine.keep_on_chip:KeepOnChipPass",
+    "overlap-stores": "byocir.rewrites.machine.overlap_stores:OverlapStoresPass",
     "select-instructions": "byocir.rewrites.machine.select_instructions:SelectInstructionsPass",
     "overlap-loads": "byocir.rewrites.machine.overlap_loads:OverlapLoadsPass",
     "allocate-memories": "byocir.rewrites.machine.allocate_memories:AllocateMemoriesPass",

@@ -8,6 +8,7 @@ apply-schedules        tiles, and the buffers of the machine that they are stage
 route-copies           copies by way of the memories between, and as blocks
 write-out-loops        one iteration after the other, with numbers as bases
 keep-on-chip           what passes between composites in buffers of the machine
+overlap-stores         the last work in parts, each of which is stored beside the next
 select-instructions    tir.intrinsic for each block, cut into what one call does
 overlap-loads          loads before the work of the tiles in front of theirs
 allocate-memories      a row of its memory for each buffer
@@ -32,8 +33,8 @@ from byocir.machine import Machine
 from byocir.patterns.targets import find
 
 PASSES = (
-    "route-copies,write-out-loops,keep-on-chip,select-instructions,overlap-loads,allocate-memories,"
-    "synchronise"
+    "route-copies,write-out-loops,keep-on-chip,overlap-stores,select-instructions,overlap-loads,"
+    "allocate-memories,synchronise"
 )
 """The passes that follow the schedules of a machine's functions."""
 
