@@ -22,7 +22,7 @@ def test_a_docstring_is_a_meaning_and_an_example():
     assert meaning_of(ReluOp) == "Computes `max(x, 0)`."
     assert example_of(ReluOp) == "graph.relu %x : (tensor<8x4xi32>) -> tensor<8x4xi32>"
     assert meaning_of(ForeignOp).startswith(
-        "An ONNX operator that no graph op stands for, at its own opset.\n\nThe domain"
+        "Keeps an ONNX operator that no graph op stands for, at its own opset.\n\nThe domain"
     )
     assert example_of(ForeignOp).startswith('%y = graph.foreign "ai.onnx.ml"')
 

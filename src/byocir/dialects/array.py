@@ -44,7 +44,8 @@ LOOK = 16
 
 
 class Array:
-    """A read-only array known by its content: shape, dtype and a SHA-256 of dtype, shape, bytes.
+    """Holds a read-only array known by its content: shape, dtype and a SHA-256 of dtype, shape,
+    bytes.
 
     The digest of a large array is computed when it is first needed, because an array that has no
     copies is never compared.
@@ -214,7 +215,7 @@ def _prints_inline(array: Array) -> bool:
 
 @irdl_attr_definition
 class ArrayAttr(Data[Array]):
-    """A constant array, e.g. `#graph.array<[1, -2] : tensor<2xi8>>` or, when it is large,
+    """Holds a constant array, e.g. `#graph.array<[1, -2] : tensor<2xi8>>` or, when it is large,
     `#graph.array<"0f3c…" : tensor<64x64x3x3xi8>>` with the values in the side file."""
 
     name = "graph.array"

@@ -14,8 +14,8 @@ FOLDED = "folded"
 
 
 class Node(NamedTuple):
-    """A node of the original model; `macs` counts multiply-accumulates per inference. A node that
-    only quantises or dequantises names the op that it `belongs_to`, if there is one.
+    """Describes a node of the original model; `macs` counts multiply-accumulates per inference. A
+    node that only quantises or dequantises names the op that it `belongs_to`, if there is one.
     """
 
     name: str
@@ -26,8 +26,8 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True)
 class RuleResult:
-    """A rule as it was evaluated: its sentence (the docstring), whether it held, what was seen, and
-    what a user can do about it, if the rule knows."""
+    """Records a rule as it was evaluated: its sentence (the docstring), whether it held, what was
+    seen, and what a user can do about it, if the rule knows."""
 
     sentence: str
     holds: bool
@@ -37,8 +37,9 @@ class RuleResult:
 
 @dataclass(frozen=True)
 class Decision:
-    """The outcome of one pattern at one place, the ops of `nodes`; `reason` says where it stopped.
-    `matched` counts the ops that it reached, the last of which may fit by its kind alone."""
+    """Records the outcome of one pattern at one place, the ops of `nodes`; `reason` says where it
+    stopped. `matched` counts the ops that it reached, the last of which may fit by its kind alone.
+    """
 
     target: str
     level: str
@@ -60,7 +61,7 @@ class Decision:
 
     @property
     def shown(self) -> str:
-        """The pattern, how much of it matched and why the rest did not, in one line."""
+        """Words, in one line, the pattern, how much of it matched and why the rest did not."""
         matched = f"{min(self.matched, self.total - (not self.is_match))}/{self.total} ops matched"
         return f"{self.level:<6} {self.pattern:<18} {matched}, {self.reason}"
 
@@ -93,7 +94,8 @@ class Decision:
 
 @dataclass(frozen=True)
 class Taken:
-    """A matched pattern that a target took, and the script by which the target runs its blocks."""
+    """Records a matched pattern that a target took, and the script by which the target runs its
+    blocks."""
 
     pattern: str
     level: str

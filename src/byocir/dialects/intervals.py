@@ -11,7 +11,7 @@ from byocir.dialects.types import is_unsigned, width_of
 
 
 class Interval(NamedTuple):
-    """The integers from `low` to `high`, both of them included."""
+    """Stands for the integers from `low` to `high`, both of them included."""
 
     low: int
     high: int
@@ -31,7 +31,7 @@ class Interval(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of integers in it."""
+        """Counts the interval's integers."""
         return self.high - self.low + 1
 
     def holds(self, number: int) -> bool:

@@ -42,7 +42,8 @@ def read_by(op: Operation) -> list[SSAValue]:
 
 @dataclass(frozen=True)
 class Origin:
-    """The place where a value became open: an input of the function, or the op that made it."""
+    """Names the place where a value became open: an input of the function, or the op that
+    made it."""
 
     value: SSAValue
 
@@ -57,7 +58,7 @@ class Origin:
 
     @property
     def name(self) -> str:
-        """`input 'x'` or `node 'nms' (NonMaxSuppression)`."""
+        """Gives the name that messages show: `input 'x'` or `node 'nms' (NonMaxSuppression)`."""
         if isinstance(self.value, Argument):
             return f"input '{_port(self.value, NAME)}'"
         op = cast(Operation, self.value.owner)
@@ -68,7 +69,7 @@ class Origin:
 
     @property
     def pin(self) -> str:
-        """The option that pins the sizes of an input, e.g. `x=batch,3,8`; empty for other
+        """Gives the option that pins the sizes of an input, e.g. `x=batch,3,8`; empty for other
         values."""
         if not isinstance(self.value, Argument):
             return ""

@@ -45,8 +45,8 @@ def verify_module(module: ModuleOp) -> None:
 
 
 class _Facts(NamedTuple):
-    """The facts by which an op's own rules accept or refuse it. Whether its operands are defined
-    before it is checked every time.
+    """Holds the facts by which an op's own rules accept or refuse it. That its operands are defined
+    before it is not among them: it is checked every time.
     """
 
     types: list[Attribute]
@@ -62,7 +62,8 @@ class _Facts(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """An op as a walk met it. Modules in which walks meet the same are all valid, or none is."""
+    """Describes an op as a walk met it. Modules in which walks meet the same are all valid, or none
+    is."""
 
     op: Operation
     around: Operation | None

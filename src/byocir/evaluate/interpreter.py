@@ -113,8 +113,8 @@ def rule_of(op: Operation) -> Rule:
 
 
 class _Room(NamedTuple):
-    """The memory that one op needs and frees: the bytes of its results, as far as their types tell,
-    and the values that no op needs once it is done.
+    """Counts the memory that one op needs and frees: the bytes of its results, as far as their
+    types tell, and the values that no op needs once it is done.
     """
 
     made: int

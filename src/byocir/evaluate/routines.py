@@ -27,7 +27,7 @@ FOLDER = resources.files("byocir") / "runtime" / "routines"
 
 @dataclass(frozen=True)
 class Routine:
-    """A routine by name, with the names of its integers and its meaning in numpy."""
+    """Describes a routine by name, with the names of its integers and its meaning in numpy."""
 
     name: str
     numbers: tuple[str, ...]
@@ -38,7 +38,7 @@ class Routine:
 
     @property
     def file(self) -> str:
-        """The C file that defines it."""
+        """Names the C file that defines the routine."""
         return f"{self.name}.c"
 
     def values(self, op: ExternOp) -> list[int]:

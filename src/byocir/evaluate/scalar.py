@@ -300,7 +300,7 @@ def unknown(op: Operation, expected: str = "an op with an evaluation rule") -> B
 
 @dataclass(frozen=True)
 class Body:
-    """A block's body as a program over slots: the arguments first, then one slot per op."""
+    """Holds a block's body as a program over slots: the arguments first, then one slot per op."""
 
     arity: int
     steps: tuple[tuple[Function, tuple[int, ...]], ...]

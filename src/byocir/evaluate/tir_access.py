@@ -23,7 +23,7 @@ from byocir.memory import expect_memory
 
 @dataclass(frozen=True)
 class PointGrid:
-    """An iteration space, with its iterators in the order in which views have axes."""
+    """Describes an iteration space, with its iterators in the order in which views have axes."""
 
     names: tuple[str, ...]
     """The names of all iterators of the block, by position."""

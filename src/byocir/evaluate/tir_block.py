@@ -46,7 +46,7 @@ _COMBINE: dict[type[Operation], np.ufunc] = {
 
 @dataclass(frozen=True)
 class ProductSide:
-    """One side of a product, which depends on a single input."""
+    """Describes one side of a product, which depends on a single input."""
 
     argument: int
     body: Body
@@ -54,8 +54,8 @@ class ProductSide:
 
 @dataclass(frozen=True)
 class Reduction:
-    """A block that computes `acc = combine(acc, term(ins))`; `factors` are there when the term is a
-    product of integers, each side of which depends on one input.
+    """Describes a block that computes `acc = combine(acc, term(ins))`; `factors` are there when the
+    term is a product of integers, each side of which depends on one input.
     """
 
     combine: np.ufunc

@@ -60,7 +60,8 @@ class YieldOp(IRDLOperation):
 
 
 class _Enclosing(IRDLOperation):
-    """An op whose body takes its operands as arguments and yields its results."""
+    """Defines what ops share whose body takes their operands as arguments and yields their
+    results."""
 
     def _verify_body(self, body: Region) -> None:
         found = [arg.type for arg in body.block.args]
@@ -85,7 +86,7 @@ def _join(types: Sequence[Attribute]) -> str:
 
 @irdl_op_definition
 class CompositeOp(_Enclosing):
-    """A matched pattern: its ops, moved where other patterns do not see them, e.g.
+    """Holds a matched pattern: its ops, moved where other patterns do not see them, e.g.
 
     ```mlir
     %y = byoc.composite "npu.relu" at "graph" (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
@@ -155,7 +156,7 @@ class CompositeOp(_Enclosing):
 
     @property
     def passed(self) -> tuple[int, ...]:
-        """The positions of the inputs that were constants in the body before they were passed
+        """Lists the positions of the inputs that were constants in the body before they were passed
         in.
         """
         return tuple(self.constants.get_values()) if self.constants is not None else ()
@@ -205,7 +206,7 @@ class CompositeOp(_Enclosing):
 
 @irdl_op_definition
 class RegionOp(_Enclosing):
-    """Composites that one target takes in one call, e.g.
+    """Holds composites that one target takes in one call, e.g.
 
     ```mlir
     %y = byoc.region #byoc.target<"npu", {}> (%a = %x : tensor<4xi8>) -> tensor<4xi8> {
@@ -277,8 +278,7 @@ class RegionOp(_Enclosing):
 
 @irdl_op_definition
 class CallOp(IRDLOperation):
-    """A call of a region function, e.g.
-    `%y = byoc.call @vta_0(%x) : (tensor<4xi8>) -> tensor<4xi8>`.
+    """Calls a region function, e.g. `%y = byoc.call @vta_0(%x) : (tensor<4xi8>) -> tensor<4xi8>`.
 
     The call is on tensors. The function is either on the same tensors or, after bufferisation,
     takes one memref per input and then one per output, which it fills. `handed_off` records what

@@ -100,7 +100,7 @@ def _names(found: Sequence[str]) -> ArrayAttr[StringAttr]:
 
 @irdl_attr_definition
 class TargetAttr(ParametrizedAttribute):
-    """A target with its options, e.g. `#byoc.target<"vta", {rounding = "half_up"}>`."""
+    """Names a target with its options, e.g. `#byoc.target<"vta", {rounding = "half_up"}>`."""
 
     name = "byoc.target"
 
@@ -147,9 +147,9 @@ class PlaceAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class NodeAttr(ParametrizedAttribute):
-    """A node of the original model: name, op type, multiply-accumulates per inference, and, of a
-    node that only quantises, the name of the op that it belongs to, e.g.
-    `#byoc.node<"q", "QuantizeLinear", #builtin.int<0>, "conv">`.
+    """Describes a node of the original model: name, op type, multiply-accumulates per inference,
+    and, of a node that only quantises, the name of the op that it belongs to, e.g. `#byoc.node<"q",
+    "QuantizeLinear", #builtin.int<0>, "conv">`.
     """
 
     name = "byoc.node"
@@ -166,7 +166,7 @@ class NodeAttr(ParametrizedAttribute):
 
     @property
     def plain(self) -> Node:
-        """The node as plain data."""
+        """Gives the node as plain data."""
         texts = self.node_name.data, self.op_type.data
         return Node(*texts, self.macs.data, self.belongs_to.data)
 
@@ -193,8 +193,8 @@ class NodeAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class RuleAttr(ParametrizedAttribute):
-    """A rule of a pattern as it was evaluated: its sentence, whether it held, what was seen, and
-    what a user can do about it, if the rule knows."""
+    """Records a rule of a pattern as it was evaluated: its sentence, whether it held, what was
+    seen, and what a user can do about it, if the rule knows."""
 
     name = "byoc.rule"
 
@@ -210,7 +210,7 @@ class RuleAttr(ParametrizedAttribute):
 
     @property
     def plain(self) -> RuleResult:
-        """The rule as plain data."""
+        """Gives the rule as plain data."""
         holds = self.outcome.data == "holds"
         return RuleResult(self.sentence.data, holds, self.seen.data, self.fix.data)
 
@@ -220,7 +220,7 @@ _NO_RULES = ArrayAttr[RuleAttr]([])
 
 @irdl_attr_definition
 class DecisionAttr(ParametrizedAttribute):
-    """The outcome of one pattern at one place in the program.
+    """Records the outcome of one pattern at one place in the program.
 
     `nodes` are the model's nodes of the ops it reached; `outcome` is "taken" or "declined";
     `matched` of `total` ops fitted; `reason` says where it stopped, empty when all ops fitted.
@@ -254,7 +254,7 @@ class DecisionAttr(ParametrizedAttribute):
 
     @property
     def plain(self) -> Decision:
-        """The decision as plain data."""
+        """Gives the decision as plain data."""
         return Decision(
             self.target.data,
             self.level.data,
@@ -275,7 +275,8 @@ class DecisionAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class TakenAttr(ParametrizedAttribute):
-    """A composite that a target took: its pattern, the level of the match, the model's nodes."""
+    """Records a composite that a target took: its pattern, the level of the match, the model's
+    nodes."""
 
     name = "byoc.taken"
 
@@ -314,7 +315,7 @@ class CutAttr(ParametrizedAttribute):
 
     @property
     def plain(self) -> Cut:
-        """The cut as plain data."""
+        """Gives the cut as plain data."""
         parts = (self.leaves, self.first, self.last, self.enters)
         return Cut(self.by.data, *([name.data for name in part] for part in parts))
 

@@ -77,7 +77,7 @@ Lowered = SSAValue | Sequence[SSAValue]
 
 
 class Way(StrEnum):
-    """The form that an op is lowered to."""
+    """Names the form that an op is lowered to."""
 
     BLOCKS = "blocks"
     """Blocks, one after the other."""
@@ -98,7 +98,7 @@ def may_lack(method: _MethodT) -> _MethodT:
 
 
 class GraphOp(IRDLOperation):
-    """An operator on ranked tensors.
+    """Defines what the operators on ranked tensors share.
 
     A subclass is a table: docstring with one line of MLIR, typed fields, `infer` and
     `define`. Properties follow ONNX's names and meanings in normalised form: what ONNX passes as
@@ -214,7 +214,8 @@ class GraphOp(IRDLOperation):
 
 
 class OneInputOp(GraphOp):
-    """Base of the ops from one tensor to one whose other settings are all properties."""
+    """Defines what ops share that make one tensor of one, and whose other settings are
+    properties."""
 
     input = operand_def(TensorType)
     result = result_def(TensorType)

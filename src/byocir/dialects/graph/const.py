@@ -21,7 +21,7 @@ from byocir.dialects.tir.emit import Emitter
 
 @irdl_op_definition
 class ConstantOp(GraphOp):
-    """A constant tensor, e.g. `%w = graph.constant #graph.array<[1, 2] : tensor<2xi8>>`.
+    """Gives a constant tensor, e.g. `%w = graph.constant #graph.array<[1, 2] : tensor<2xi8>>`.
 
     Large arrays print as their digest; see `byocir.dialects.array`.
     """

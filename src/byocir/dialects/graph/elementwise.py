@@ -53,8 +53,8 @@ from byocir.dialects.types import (
 
 
 class BinaryOp(GraphOp):
-    """Base of the ops on two tensors of one element type that broadcast; they take and give
-    numbers, unless a subclass says otherwise.
+    """Defines what ops on two tensors of one element type share: the tensors broadcast, and numbers
+    go in and come out, unless a subclass says otherwise.
     """
 
     lhs = operand_def(TensorType)

@@ -77,7 +77,7 @@ class PureUnlessRandom(MemoryEffect):
 
 @irdl_op_definition
 class ForeignOp(IRDLOperation):
-    """An ONNX operator that no graph op stands for, at its own opset, e.g.
+    """Keeps an ONNX operator that no graph op stands for, at its own opset, e.g.
 
     ```mlir
     %y = graph.foreign "ai.onnx.ml" "Binarizer" 1 (%x) {threshold = 0.5 : f32} :
@@ -148,7 +148,7 @@ class ForeignOp(IRDLOperation):
 
     @property
     def kind(self) -> str:
-        """The operator as messages name it."""
+        """Gives the operator as messages name it."""
         domain = self.domain.data
         return f"{self.op_type.data} of domain {domain}" if domain else self.op_type.data
 

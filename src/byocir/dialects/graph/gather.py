@@ -55,7 +55,7 @@ def _expect_indices(value: SSAValue) -> Shape:
 
 
 class GatherBaseOp(Exact, GraphOp):
-    """Base of the look-ups of `input` at `indices`."""
+    """Defines what the look-ups of `input` at `indices` share."""
 
     input = operand_def(TensorType)
     indices = operand_def(TensorType)
@@ -210,8 +210,8 @@ class GatherNdOp(GatherBaseOp):
 
 
 class ScatterBaseOp(GraphOp):
-    """Base of the writes of `updates` into `input` at `indices`. With reduction `none` no place may
-    be written twice."""
+    """Defines what the writes of `updates` into `input` at `indices` share. With reduction `none`
+    no place may be written twice."""
 
     WAY: ClassVar[Way] = Way.EXTERN
 

@@ -42,7 +42,8 @@ from byocir.dialects.types import (
 
 
 class CompareOp(Exact, BinaryOp):
-    """Base of the comparisons of two tensors that broadcast; they give booleans."""
+    """Defines what comparisons of two tensors share: the tensors broadcast, and booleans
+    come out."""
 
     def element(self, operand: Attribute) -> Attribute:
         return i1
@@ -107,7 +108,7 @@ class GreaterOrEqualOp(CompareOp):
 
 
 class ClassifyOp(KeepsShape, Exact, OneInputOp):
-    """Base of the tests of single floats: a tensor of floats to booleans."""
+    """Defines what tests of single floats share: they make booleans of a tensor of floats."""
 
     def infer(self) -> Sequence[TensorType]:
         expect_float(self.input)
@@ -162,7 +163,7 @@ class IsInfOp(ClassifyOp):
 
 
 class LogicOp(Exact, BinaryOp):
-    """Base of the ops on two tensors of booleans that broadcast."""
+    """Defines what the ops on two tensors of booleans share: the tensors broadcast."""
 
     def check(self, lhs: Attribute, rhs: Attribute) -> None:
         expect(lhs == rhs == i1, f"expected operands of i1, found {lhs} and {rhs}")
@@ -218,7 +219,7 @@ class NotOp(Exact, UnaryOp):
 
 
 class BitwiseOp(Exact, BinaryOp):
-    """Base of the ops on the bits of two tensors of integers that broadcast."""
+    """Defines what the ops on the bits of two tensors of integers share: the tensors broadcast."""
 
     def check(self, lhs: Attribute, rhs: Attribute) -> None:
         super().check(lhs, rhs)

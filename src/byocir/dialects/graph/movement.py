@@ -255,7 +255,7 @@ class PadOp(ShapeOp):
 
 
 class BlocksOp(ByBatch, ShapeOp):
-    """Base of the moves between the channels and the plane of `[N,C,H,W]`."""
+    """Defines what the moves between the channels and the plane of `[N,C,H,W]` share."""
 
     blocksize = prop_def(INT)
 

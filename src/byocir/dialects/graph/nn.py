@@ -100,7 +100,7 @@ def _windows(size: int, extent: int, stride: int, pads: Sequence[int], ceil: boo
 
 
 class ConvBaseOp(ByBatch, GraphOp):
-    """Base of the convolutions of `[N,C,spatial…]` with a weight and an optional bias."""
+    """Defines what the convolutions of `[N,C,spatial…]` share: a weight and an optional bias."""
 
     input = operand_def(TensorType)
     weight = operand_def(TensorType)

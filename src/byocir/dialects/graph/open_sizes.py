@@ -17,7 +17,8 @@ from byocir.dialects.tir.scalar import Number
 
 
 class OpenSize:
-    """A size that only a run tells. Two are the same number if they are the same object."""
+    """Stands for a size that only a run tells. Two are the same number if they are the same
+    object."""
 
     bound: int
     """The largest that it can be."""

@@ -45,7 +45,8 @@ from byocir.dialects.types import (
 
 
 class PoolOp(ByBatch, OneInputOp):
-    """Base of the pools: one window slides over the spatial dimensions of `[N,C,spatial…]`."""
+    """Defines what pools share: one window slides over the spatial dimensions of
+    `[N,C,spatial…]`."""
 
     kernel_shape = prop_def(INTS)
     strides = prop_def(INTS)
@@ -193,7 +194,8 @@ class LpPoolOp(PoolOp):
 
 
 class GlobalPoolOp(ByBatch, OneInputOp):
-    """Base of the pools over all spatial dimensions of `[N,C,spatial…]`, which stay with size 1."""
+    """Defines what pools over all spatial dimensions of `[N,C,spatial…]` share: these dimensions
+    stay with size 1."""
 
     def infer(self) -> Sequence[TensorType]:
         x = shape_of(self.input.type)

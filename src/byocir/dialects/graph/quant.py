@@ -58,16 +58,18 @@ MAX_SHIFT = 62
 
 @irdl_attr_definition
 class FloatHalfEvenAttr(ParametrizedAttribute):
-    """`#graph.float_half_even`: multiply and divide in f32 and round half to even, exactly as
-    ONNX's QuantizeLinear of DequantizeLinear does; with one scale, only multiply."""
+    """Requantises as `#graph.float_half_even`: multiplies and divides in f32 and rounds half to
+    even, exactly as ONNX's QuantizeLinear of DequantizeLinear does; with one scale, it only
+    multiplies.
+    """
 
     name = "graph.float_half_even"
 
 
 @irdl_attr_definition
 class FixedAttr(ParametrizedAttribute):
-    """`#graph.fixed<shift = 23, half_up>`: multiply by an integer and divide by 2^shift, in exact
-    integer arithmetic, rounding half up, half to even, or down (`floor`)."""
+    """Requantises as `#graph.fixed<shift = 23, half_up>`: multiplies by an integer and divides by
+    2^shift, in exact integer arithmetic, rounding half up, half to even, or down (`floor`)."""
 
     name = "graph.fixed"
 
@@ -119,8 +121,8 @@ def _expect_scale(value: SSAValue, scale: SSAValue, zero_point: SSAValue, axis: 
 
 
 class ScaledOp(KeepsShape, GraphOp):
-    """Base of the ops that convert with a scale and a zero point, of which there is one, or one for
-    each index of an axis.
+    """Defines what ops share that convert with a scale and a zero point: there is one of each, or
+    one for each index of an axis.
     """
 
     input = operand_def(TensorType)

@@ -29,7 +29,7 @@ DIRECTIONS = ("forward", "reverse", "bidirectional")
 
 
 class RecurrentOp(GraphOp):
-    """Base of the recurrent ops on sequences `[steps,batch,inputs]`.
+    """Defines what the recurrent ops on sequences `[steps,batch,inputs]` share.
 
     Operands and gates are as in ONNX, all present: weight `[directions,gates*H,inputs]`,
     recurrence `[directions,gates*H,H]`, bias `[directions,2*gates*H]` (of both), lengths `[batch]`
@@ -174,7 +174,8 @@ class LstmOp(RecurrentOp):
 
 @dataclass(frozen=True)
 class _Direction:
-    """One direction of an op: its weights, and the order in which it walks over the steps."""
+    """Describes one direction of an op: its weights, and the order in which it walks over the
+    steps."""
 
     weight: SSAValue
     """[gates*H, inputs]"""
@@ -263,8 +264,9 @@ Cell = Callable[[_Step, int], Sequence[SSAValue]]
 
 @dataclass(frozen=True)
 class _Form:
-    """The parts of a recurrent op: its cell, the number of gates for which the bias of the states
-    is added to the products of the inputs, and the gates that each product of a state computes.
+    """Describes the parts of a recurrent op: its cell, the number of gates for which the bias of
+    the states is added to the products of the inputs, and the gates that each product of a state
+    computes.
     """
 
     cell: Cell

@@ -45,8 +45,8 @@ from byocir.dialects.types import (
 
 
 class ReduceOp(OneInputOp):
-    """Base of the reductions along `axes`, which stay with size 1 if `keepdims` is 1; on floats,
-    unless a subclass says otherwise."""
+    """Defines what reductions along `axes` share: these axes stay with size 1 if `keepdims` is 1;
+    elements are floats, unless a subclass says otherwise."""
 
     axes = prop_def(INTS)
     keepdims = prop_def(INT)
@@ -75,7 +75,7 @@ class ReduceOp(OneInputOp):
 
 
 class NumberReduceOp(ReduceOp):
-    """Base of the reductions of all numbers."""
+    """Defines what the reductions share that take all numbers."""
 
     def element(self) -> Attribute:
         element = element_type_of(self.input.type)
@@ -84,7 +84,7 @@ class NumberReduceOp(ReduceOp):
 
 
 class ExtremeReduceOp(Exact, NumberReduceOp):
-    """Base of the reductions that give one of the elements."""
+    """Defines what the reductions share that give one of the elements."""
 
     def element(self) -> Attribute:
         x, axes = shape_of(self.input.type), int_tuple(self.axes)
@@ -254,8 +254,8 @@ class ReduceLogSumExpOp(ReduceOp):
 
 
 class ArgOp(Exact, OneInputOp):
-    """Base of the searches along one axis for the index of the greatest or least element: of
-    several equal ones the first, or the last if `select_last_index` is 1.
+    """Defines what searches along one axis for the index of the greatest or least element share: of
+    several equal ones they give the first, or the last if `select_last_index` is 1.
     """
 
     axis = prop_def(INT)
@@ -319,7 +319,7 @@ class ArgMinOp(ArgOp):
 
 
 class AlongOp(KeepsShape, OneInputOp):
-    """Base of the ops on floats that keep the shape and look along one axis."""
+    """Defines what ops on floats share that keep the shape and look along one axis."""
 
     axis = prop_def(INT)
 

@@ -168,7 +168,7 @@ def _extrapolated(emit: Emitter, op: ResizeOp, value: SSAValue) -> SSAValue:
 
 
 class Taps(NamedTuple):
-    """The elements of one dimension from which each element of the result is made, with their
+    """Lists the elements of one dimension from which each element of the result is made, with their
     weights.
     """
 

@@ -39,7 +39,7 @@ from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
 
 
 class ShapeOp(Exact, OneInputOp):
-    """Base of the shape ops with one input; a subclass says which shape comes out."""
+    """Defines what shape ops with one input share; a subclass says which shape comes out."""
 
     def shape(self, x: Shape) -> Sequence[int]:
         """Gives the result's shape for an input of shape `x`; raises VerifyException."""
@@ -56,7 +56,7 @@ class ShapeOp(Exact, OneInputOp):
 
 
 class InOrderOp(ShapeOp):
-    """Base of the shape ops that keep all elements in their order."""
+    """Defines what shape ops share that keep all elements in their order."""
 
     def define(self, emit: Emitter) -> SSAValue:
         return self.copied(

@@ -26,7 +26,7 @@ from byocir.dialects.types import element_type_of, is_float, is_unsigned, shape_
 
 
 class UnaryOp(KeepsShape, OneInputOp):
-    """Base of the ops from one tensor to one of the same type."""
+    """Defines what ops share that make one tensor of another of the same type."""
 
     def check(self, element: Attribute) -> None:
         """Raises VerifyException for an element type or properties that are not allowed. Floats are
@@ -60,14 +60,14 @@ class UnaryOp(KeepsShape, OneInputOp):
 
 
 class SignedUnaryOp(UnaryOp):
-    """Base of the unary ops on signed numbers."""
+    """Defines what the unary ops on signed numbers share."""
 
     def check(self, element: Attribute) -> None:
         expect(is_signed(element), lambda: f"expected an input of signed numbers, found {element}")
 
 
 class NumberUnaryOp(UnaryOp):
-    """Base of the unary ops on all numbers."""
+    """Defines what the unary ops on all numbers share."""
 
     def check(self, element: Attribute) -> None:
         expect(is_number(element), lambda: f"expected an input of numbers, found {element}")

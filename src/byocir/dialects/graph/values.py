@@ -19,21 +19,22 @@ from byocir.dialects.types import Shape
 
 @irdl_attr_definition
 class StringType(ParametrizedAttribute, TypeAttribute):
-    """The element type of tensors of strings, e.g. `tensor<2x!graph.string>`."""
+    """Describes the element type of tensors of strings, e.g. `tensor<2x!graph.string>`."""
 
     name = "graph.string"
 
 
 @irdl_attr_definition
 class UnknownType(ParametrizedAttribute, TypeAttribute):
-    """A value whose type nothing tells, such as a result of an operator without a schema."""
+    """Describes a value whose type nothing tells, such as a result of an operator without a
+    schema."""
 
     name = "graph.unknown"
 
 
 @irdl_attr_definition
 class SequenceType(ParametrizedAttribute, TypeAttribute):
-    """A list of values of one type, e.g. `!graph.sequence<tensor<?xf32>>`."""
+    """Describes a list of values of one type, e.g. `!graph.sequence<tensor<?xf32>>`."""
 
     name = "graph.sequence"
 
@@ -42,7 +43,7 @@ class SequenceType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class OptionalType(ParametrizedAttribute, TypeAttribute):
-    """A value that may be absent, e.g. `!graph.optional<tensor<2xf32>>`."""
+    """Describes a value that may be absent, e.g. `!graph.optional<tensor<2xf32>>`."""
 
     name = "graph.optional"
 
@@ -51,7 +52,8 @@ class OptionalType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class MapType(ParametrizedAttribute, TypeAttribute):
-    """A dictionary with keys of an integer or string type, e.g. `!graph.map<i64, tensor<f32>>`."""
+    """Describes a dictionary with keys of an integer or string type, e.g. `!graph.map<i64,
+    tensor<f32>>`."""
 
     name = "graph.map"
 
@@ -61,7 +63,8 @@ class MapType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class SparseTensorType(ParametrizedAttribute, TypeAttribute):
-    """A tensor of which only some elements are kept, e.g. `!graph.sparse<tensor<4x4xf32>>`."""
+    """Describes a tensor of which only some elements are kept, e.g.
+    `!graph.sparse<tensor<4x4xf32>>`."""
 
     name = "graph.sparse"
 
@@ -70,7 +73,7 @@ class SparseTensorType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class FloatsAttr(ParametrizedAttribute):
-    """A list of f32 numbers that is no tensor, e.g. `#graph.floats<#graph.array<[0.5] :
+    """Holds a list of f32 numbers that is no tensor, e.g. `#graph.floats<#graph.array<[0.5] :
     tensor<1xf32>>>`."""
 
     name = "graph.floats"
@@ -84,7 +87,7 @@ class FloatsAttr(ParametrizedAttribute):
 
 
 class Strings(NamedTuple):
-    """A tensor of strings: its shape, and its elements in row-major order."""
+    """Holds a tensor of strings: its shape, and its elements in row-major order."""
 
     shape: Shape
     elements: tuple[str, ...]
@@ -92,7 +95,7 @@ class Strings(NamedTuple):
 
 @irdl_attr_definition
 class StringsAttr(Data[Strings]):
-    """A constant tensor of strings, e.g. `#graph.strings<[2], ["yes", "no"]>`."""
+    """Holds a constant tensor of strings, e.g. `#graph.strings<[2], ["yes", "no"]>`."""
 
     name = "graph.strings"
 

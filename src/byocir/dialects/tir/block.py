@@ -114,8 +114,8 @@ def _segment_sizes(*sizes: int) -> DenseArrayBase:
 
 
 class AccessEffects(MemoryEffect):
-    """A tensor-level op reads its memref operands and writes its memref destinations; on tensors
-    it has no effect."""
+    """Tells what a tensor-level op does to memory: it reads its memref operands and writes its
+    memref destinations; on tensors it has no effect."""
 
     @classmethod
     def get_effects(cls, op: Operation) -> set[EffectInstance]:
@@ -242,12 +242,12 @@ class BlockOp(IRDLOperation):
 
     @property
     def reductions(self) -> list[int]:
-        """Positions of the reduction iterators."""
+        """Lists the positions of the reduction iterators."""
         return [i for i, iterator in enumerate(self.iterators) if iterator.is_reduction]
 
     @property
     def parallels(self) -> list[int]:
-        """Positions of the parallel iterators."""
+        """Lists the positions of the parallel iterators."""
         return [i for i, iterator in enumerate(self.iterators) if not iterator.is_reduction]
 
     @property
@@ -260,12 +260,12 @@ class BlockOp(IRDLOperation):
 
     @property
     def pad_values(self) -> list[Attribute | None]:
-        """The number that each input is read as outside of its array, or None."""
+        """Gives the number that each input is read as outside of its array, or None."""
         return [None if isinstance(pad, UnitAttr) else pad for pad in self.pads]
 
     @property
     def whole(self) -> set[int]:
-        """The positions of the inputs in which the body looks elements up: their maps give no
+        """Lists the positions of the inputs in which the body looks elements up: their maps give no
         index.
         """
         return {
@@ -280,7 +280,7 @@ class BlockOp(IRDLOperation):
 
     @property
     def yielded(self) -> Sequence[SSAValue]:
-        """The values that the body yields, one per operand of `outs`."""
+        """Gives the values that the body yields, one per operand of `outs`."""
         last = self.body.block.last_op
         assert last is not None
         return last.operands
@@ -374,7 +374,7 @@ class BlockOp(IRDLOperation):
 
 
 class _Arrays(NamedTuple):
-    """Facts about the operands that many rules look at: of `ins`, then of `outs`."""
+    """Holds facts about the operands that many rules look at: of `ins`, then of `outs`."""
 
     inputs: int
     """The number of them that are of `ins`."""

@@ -48,7 +48,7 @@ ScalarBody = (
 
 
 class Space:
-    """An iteration space; `space["n"]` is iterator n as an index expression."""
+    """Describes an iteration space; `space["n"]` is iterator n as an index expression."""
 
     def __init__(
         self, parallel: Mapping[str, int], reduction: Mapping[str, int] | None = None
@@ -85,7 +85,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Read:
-    """An input of a block: an array, where it is read, and what is read outside of it."""
+    """Describes an input of a block: an array, where it is read, and what is read outside of it."""
 
     value: SSAValue
     index: Index
@@ -98,7 +98,7 @@ class Read:
 
     @property
     def argument(self) -> Attribute:
-        """The type of the body's argument for this input."""
+        """Gives the type of the body's argument for this input."""
         is_whole = not self.index and shape_of(self.value.type)
         return self.value.type if is_whole else element_type_of(self.value.type)
 

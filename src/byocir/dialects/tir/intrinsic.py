@@ -35,7 +35,8 @@ from byocir.dialects.types import Shape
 
 @irdl_op_definition
 class IntrinsicOp(IRDLOperation):
-    """An instruction of a target, by name, and its meaning: a body of blocks in buffer form, e.g.
+    """Runs an instruction of a target, by name, and holds its meaning, a body of blocks in buffer
+    form, e.g.
 
     ```mlir
     tir.intrinsic "npu.add" (stride = 2) {
@@ -98,12 +99,12 @@ class IntrinsicOp(IRDLOperation):
 
     @property
     def fields(self) -> dict[str, int]:
-        """The instruction's numbers by name."""
+        """Gives the instruction's numbers by name."""
         return _numbers(self.numbers)
 
     @property
     def counts(self) -> dict[str, int]:
-        """The most instructions of each unit that may be outstanding when it begins."""
+        """Gives the most instructions of each unit that may be outstanding when this one begins."""
         return _numbers(self.waits)
 
     def cut_of(self, block: BlockOp) -> Shape:

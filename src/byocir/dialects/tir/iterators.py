@@ -20,14 +20,14 @@ class IteratorKind(StrEnum):
 
 @irdl_attr_definition
 class IteratorKindAttr(EnumAttribute[IteratorKind], SpacedOpaqueSyntaxAttribute):
-    """The kind of an iterator, parallel or reduction, as an attribute."""
+    """Names the kind of an iterator, parallel or reduction, as an attribute."""
 
     name = "tir.kind"
 
 
 @irdl_attr_definition
 class IteratorAttr(ParametrizedAttribute):
-    """A named iterator with a static extent."""
+    """Describes a named iterator with a static extent."""
 
     name = "tir.iterator"
 

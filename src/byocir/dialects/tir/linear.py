@@ -27,8 +27,8 @@ Other = TypeVar("Other", bound=Hashable)
 
 @dataclass(frozen=True)
 class Linear(Generic[Atom]):
-    """`sum(coefficient * atom) + constant`; each atom comes once, and no coefficient is 0. Sums
-    have the atoms in the order of their first use:
+    """Holds `sum(coefficient * atom) + constant`; each atom comes once, and no coefficient is 0.
+    Sums have the atoms in the order of their first use:
 
     ```
     Linear(((h, 2),), -1) + Linear(((r, 1), (h, 3)))  →  Linear(((h, 5), (r, 1)), -1)
@@ -68,7 +68,7 @@ class Linear(Generic[Atom]):
 
     @property
     def variable(self) -> Linear[Atom]:
-        """The form without the constant."""
+        """Gives the form without the constant."""
         return Linear(self.terms)
 
     def without(self, atom: Atom) -> Linear[Atom]:

@@ -54,15 +54,15 @@ IN_ORDER = (LoopKind.SERIAL, LoopKind.UNROLL)
 
 @irdl_attr_definition
 class LoopKindAttr(EnumAttribute[LoopKind], SpacedOpaqueSyntaxAttribute):
-    """The kind of a loop as an attribute: in order, or as schedules may have it."""
+    """Names the kind of a loop as an attribute: in order, or as schedules may have it."""
 
     name = "tir.loop"
 
 
 @irdl_op_definition
 class ForOp(IRDLOperation):
-    """A loop from 0 with a static extent, around buffers (`tir.for %i = 0 to 4 serial { … }`) or
-    with values that it carries, e.g.
+    """Loops from 0 to a static extent, around buffers (`tir.for %i = 0 to 4 serial { … }`) or with
+    values that it carries, e.g.
 
     ```mlir
     %last = tir.for %t = 0 to 5 serial carry(%h = %h0 : tensor<2x4xf32>) {
@@ -115,12 +115,12 @@ class ForOp(IRDLOperation):
 
     @property
     def carried(self) -> Sequence[SSAValue]:
-        """The carried values as the body sees them, one for each result."""
+        """Gives the carried values as the body sees them, one for each result."""
         return self.body.block.args[1:]
 
     @property
     def yielded(self) -> Sequence[SSAValue]:
-        """The values that an iteration hands on, one for each result."""
+        """Gives the values that an iteration hands on, one for each result."""
         last = self.body.block.last_op
         return last.operands if isinstance(last, YieldOp) else ()
 

@@ -86,8 +86,8 @@ class WriteEffects(MemoryEffect):
 
 @irdl_op_definition
 class ConstantOp(IRDLOperation):
-    """A constant array as a tensor or, in buffer form, as a read-only memref, e.g.
-    `%w = tir.constant <[1, 2] : tensor<2xi8>> : memref<2xi8>`."""
+    """Gives a constant array as a tensor or, in buffer form, as a read-only memref, e.g. `%w =
+    tir.constant <[1, 2] : tensor<2xi8>> : memref<2xi8>`."""
 
     name = "tir.constant"
 
@@ -119,8 +119,8 @@ class ConstantOp(IRDLOperation):
 
 @irdl_op_definition
 class EmptyOp(IRDLOperation):
-    """A tensor whose elements are not read before they are written, e.g.
-    `%init = tir.empty : tensor<4xi8>`."""
+    """Makes a tensor whose elements are not read before they are written, e.g. `%init = tir.empty :
+    tensor<4xi8>`."""
 
     name = "tir.empty"
 
@@ -135,8 +135,8 @@ class EmptyOp(IRDLOperation):
 
 @irdl_op_definition
 class FillOp(IRDLOperation):
-    """A tensor of one number, or a memref set to one number, e.g.
-    `%zero = tir.fill 0 : i32 : tensor<4x8xi32>` and `tir.fill 0 : i32 into %b : memref<4x8xi32>`.
+    """Fills a tensor with one number, e.g. `%zero = tir.fill 0 : i32 : tensor<4x8xi32>`; in buffer
+    form it fills a memref: `tir.fill 0 : i32 into %b : memref<4x8xi32>`.
     """
 
     name = "tir.fill"
@@ -202,8 +202,8 @@ class FillOp(IRDLOperation):
 
 @irdl_op_definition
 class AllocOp(IRDLOperation):
-    """A buffer, in the memory that its type names, alive until the end of the enclosing region,
-    e.g. `%t = tir.alloc : memref<4x16xi32, "vta.acc">`."""
+    """Allocates a buffer, in the memory that its type names, which lives until the end of the
+    enclosing region, e.g. `%t = tir.alloc : memref<4x16xi32, "vta.acc">`."""
 
     name = "tir.alloc"
 
@@ -282,7 +282,7 @@ class CopyOp(IRDLOperation):
 
     @property
     def box(self) -> Shape:
-        """The extents of the box that is copied."""
+        """Gives the extents of the box that is copied."""
         return self.sizes.get_values()
 
     def verify_(self) -> None:

@@ -42,8 +42,9 @@ Number = int | float
 
 
 class Scalar(ABC):
-    """A scalar expression. Operators take another scalar of the same type, or a Python number,
-    which becomes a constant of that type. Integers are signed and wrap; `>>` is arithmetic."""
+    """Stands for a scalar expression. Operators take another scalar of the same type, or a Python
+    number, which becomes a constant of that type. Integers are signed and wrap; `>>` is arithmetic.
+    """
 
     @abstractmethod
     def binary(self, name: str, other: Self | Number) -> Self:
@@ -204,7 +205,7 @@ def number_op(value: Number, type_: Attribute) -> arith.ConstantOp:
 
 
 class Emitted(Scalar):
-    """A scalar that is an SSA value: its operators emit ops at the place of `emit`."""
+    """Wraps a scalar that is an SSA value: its operators emit ops at the place of `emit`."""
 
     def __init__(self, value: SSAValue) -> None:
         self.value = value

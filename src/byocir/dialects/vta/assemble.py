@@ -32,8 +32,9 @@ FIRST_ADDRESS = 4096
 
 @dataclass(frozen=True)
 class Assembled:
-    """The bytes of a function: `insns` uint8 [N, 16] of its `instructions`, the `image` uint8 [B]
-    of what is known at the start of DRAM, which has `size` bytes, and the addresses of its memrefs.
+    """Holds the bytes of a function: `insns` uint8 [N, 16] of its `instructions`, the `image` uint8
+    [B] of what is known at the start of DRAM, which has `size` bytes, and the addresses of its
+    memrefs.
     """
 
     instructions: Sequence[InstructionOp]

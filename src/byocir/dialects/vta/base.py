@@ -67,7 +67,8 @@ def value_of(attr: IntegerAttr | None) -> int:
 
 
 class InstructionOp(IRDLOperation, ABC):
-    """One instruction. Subclasses give the opcode, the module that runs it and its fields."""
+    """Defines what VTA's instructions share. Subclasses give the opcode, the module that runs it
+    and its fields."""
 
     OPCODE: ClassVar[Opcode]
 
@@ -80,7 +81,7 @@ class InstructionOp(IRDLOperation, ABC):
     @property
     @abstractmethod
     def queue(self) -> Queue:
-        """The module that runs the instruction."""
+        """Names the module that runs the instruction."""
 
     @abstractmethod
     def operation_fields(self) -> dict[str, int]:
@@ -88,7 +89,7 @@ class InstructionOp(IRDLOperation, ABC):
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The names of the token flags that are set."""
+        """Lists the names of the token flags that are set."""
         return tuple(name for name in TOKENS if name in self.properties)
 
     def set_token(self, name: str) -> None:

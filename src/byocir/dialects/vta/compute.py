@@ -30,8 +30,8 @@ from byocir.vta_sim.isa import Queue
 
 
 class AluKind(StrEnum):
-    """The operations of the ALU: signed minimum and maximum, wrapping sum and product, and the
-    arithmetic shift, to the right or, by a negative distance, to the left."""
+    """Names the operations of the ALU: signed minimum and maximum, wrapping sum and product, and
+    the arithmetic shift, to the right or, by a negative distance, to the left."""
 
     MIN = "min"
     MAX = "max"
@@ -42,13 +42,13 @@ class AluKind(StrEnum):
 
 @irdl_attr_definition
 class AluKindAttr(EnumAttribute[AluKind], SpacedOpaqueSyntaxAttribute):
-    """An operation of the ALU."""
+    """Names an operation of the ALU."""
 
     name = "vta.alu"
 
 
 class NestOp(InstructionOp):
-    """A GEMM or ALU instruction: two loops around a range of micro-ops.
+    """Defines what GEMM and ALU instructions share: two loops around a range of micro-ops.
 
     In iteration (i, j) a micro-op's index is its own plus `i * outer + j * inner` for the factor
     pair [outer, inner] of that operand.

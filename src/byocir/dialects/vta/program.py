@@ -42,8 +42,8 @@ from byocir.vta_sim.isa import INSN_BYTES
 
 @irdl_attr_definition
 class PortAttr(ParametrizedAttribute):
-    """The place of an input or output in DRAM: byte address and type, e.g.
-    `#vta.port<4096, memref<1x4x14x14x16xi8>>`."""
+    """Gives the place of an input or output in DRAM: byte address and type, e.g. `#vta.port<4096,
+    memref<1x4x14x14x16xi8>>`."""
 
     name = "vta.port"
 
@@ -56,7 +56,7 @@ class PortAttr(ParametrizedAttribute):
 
     @property
     def place(self) -> Port:
-        """The port's address, shape and dtype as the simulator takes them."""
+        """Gives the port's address, shape and dtype as the simulator takes them."""
         return Port(self.address.data, shape_of(self.type), dtype_of(element_type_of(self.type)))
 
     @classmethod
@@ -182,7 +182,7 @@ class ProgramOp(IRDLOperation):
 
     @property
     def function_type(self) -> FunctionType:
-        """The type that a `byoc.call` expects: a function on buffers, inputs then outputs."""
+        """Gives the type that a `byoc.call` expects: a function on buffers, inputs then outputs."""
         return FunctionType.from_lists([p.type for p in (*self.inputs, *self.outputs)], [])
 
     def verify_(self) -> None:

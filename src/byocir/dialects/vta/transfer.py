@@ -45,7 +45,7 @@ class LoadMemory(StrEnum):
 
 @irdl_attr_definition
 class LoadMemoryAttr(EnumAttribute[LoadMemory], SpacedOpaqueSyntaxAttribute):
-    """The scratchpad that a load fills."""
+    """Names the scratchpad that a load fills."""
 
     name = "vta.memory"
 
@@ -61,9 +61,9 @@ MEMORIES = {
 
 
 class TransferOp(InstructionOp):
-    """A LOAD or STORE. `size` is [rows, elements per row]; `stride` counts the elements between the
-    starts of rows in DRAM, where rows follow each other by default; in the scratchpad they always
-    do.
+    """Defines what LOAD and STORE share. `size` is [rows, elements per row]; `stride` counts the
+    elements between the starts of rows in DRAM, where rows follow each other by default; in the
+    scratchpad they always do.
     """
 
     @property
@@ -73,12 +73,13 @@ class TransferOp(InstructionOp):
     @property
     @abstractmethod
     def dram(self) -> SSAValue | None:
-        """The memref that is moved from or to; None only for an instruction that moves nothing."""
+        """Gives the memref that is moved from or to; None only for an instruction that moves
+        nothing."""
 
     @property
     @abstractmethod
     def box(self) -> tuple[int, int]:
-        """The number of rows, and of elements per row."""
+        """Counts the rows, and the elements per row."""
 
     @property
     def is_nop(self) -> bool:
@@ -88,9 +89,8 @@ class TransferOp(InstructionOp):
     @property
     @abstractmethod
     def sram_size(self) -> int:
-        """The number of elements that are read or written in the scratchpad, from the SRAM address
-        on.
-        """
+        """Counts the elements that are read or written in the scratchpad, from the SRAM
+        address on."""
 
     def verify_machine(self, config: VTAConfig) -> None:
         memory, fields = self.memory_id, self.fields()
@@ -202,8 +202,8 @@ class LoadOp(TransferOp):
 
     @property
     def padding(self) -> tuple[int, int, int, int]:
-        """The zeros around what is loaded: rows before and after, elements before and after each
-        row.
+        """Counts the zeros around what is loaded: rows before and after, elements before and after
+        each row.
         """
         if self.pads is None:
             return 0, 0, 0, 0

@@ -64,9 +64,9 @@ def read_einsum(node: NodeReader) -> Value:
 
 @dataclass(frozen=True)
 class _Part:
-    """A value and the letters of its dimensions. With `apart`, which holds the letters' own sizes,
-    its shape may differ: it may have several letters as one dimension, or further dimensions of
-    size 1.
+    """Describes a value and the letters of its dimensions. With `apart`, which holds the letters'
+    own sizes, its shape may differ: it may have several letters as one dimension, or further
+    dimensions of size 1.
     """
 
     value: Value
@@ -79,7 +79,7 @@ class _Part:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The size of each letter."""
+        """Gives the size of each letter."""
         shape = self.shape if self.apart is None else self.apart
         return dict(zip(self.letters, shape, strict=True))
 
@@ -96,7 +96,7 @@ def _expect_agreement(parts: Sequence[_Part]) -> None:
 
 
 class _Move(NamedTuple):
-    """A transpose or a reshape, by its permutation or its shape."""
+    """Describes a transpose or a reshape, by its permutation or its shape."""
 
     op: type[g.TransposeOp | g.ReshapeOp]
     numbers: Shape
@@ -201,7 +201,7 @@ def _expect_summed(value: Value) -> None:
 
 @dataclass(frozen=True)
 class _Plan:
-    """A way to multiply two parts."""
+    """Describes a way to multiply two parts."""
 
     lhs: _Part
     rhs: _Part
@@ -213,7 +213,7 @@ class _Plan:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The size of each letter of the result."""
+        """Gives the size of each letter of the result."""
         both = self.lhs.sizes, self.rhs.sizes
         return {
             x: broadcast(*((sizes[x],) for sizes in both if x in sizes))[0]

@@ -27,7 +27,7 @@ Property = Callable[[NodeReader], PropertyValue | None]
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the table: ONNX operator `onnx` is imported by `read`, and graph op `op` is
+    """Holds one line of the table: ONNX operator `onnx` is imported by `read`, and graph op `op` is
     exported by `write`. An operator that becomes several ops has no `op`; an op without an ONNX
     operator has no `onnx`.
     """

@@ -43,7 +43,7 @@ that the file has: functions that call each other double with each call."""
 
 
 class Loaded(NamedTuple):
-    """A model without its weights, the weights, and the opset of each domain."""
+    """Holds a model without its weights, the weights, and the opset of each domain."""
 
     proto: onnx.ModelProto
     weights: DetachedWeights
@@ -108,8 +108,8 @@ def _domain(domain: str) -> str:
 
 
 class _Found(NamedTuple):
-    """A model as its file has it, a name for it in messages, its folder, and the large weights that
-    were lifted out of it.
+    """Holds a model as its file has it, a name for it in messages, its folder, and the large
+    weights that were lifted out of it.
     """
 
     proto: onnx.ModelProto

@@ -27,7 +27,7 @@ Sources = Sequence[Value | None]
 
 
 class Adapted(NamedTuple):
-    """A node of the working opset with its inputs."""
+    """Holds a node of the working opset with its inputs."""
 
     node: onnx.NodeProto
     sources: Sources
@@ -58,7 +58,7 @@ def _ranked(type_: Attribute) -> Attribute:
 
 
 class _Old:
-    """A node of an older opset."""
+    """Describes a node of an older opset."""
 
     def __init__(self, node: onnx.NodeProto, sources: Sources, opset: int) -> None:
         self.node, self.sources, self.opset = node, list(sources), opset
@@ -66,7 +66,7 @@ class _Old:
 
     @property
     def shape(self) -> Sequence[int]:
-        """The first input's shape; raises Unsupported if its rank is open."""
+        """Gives the first input's shape; raises Unsupported if its rank is open."""
         source = self.sources[0]
         if source is None:
             return ()
@@ -74,7 +74,7 @@ class _Old:
 
     @property
     def dtype(self) -> np.dtype:
-        """The first input's element type; raises Unsupported if it is not known."""
+        """Gives the first input's element type; raises Unsupported if it is not known."""
         source = self.sources[0]
         assert source is not None
         return (

@@ -36,7 +36,7 @@ class SplitModel(NamedTuple):
 
 
 class Unusual(Exception):
-    """Raised for bytes that are left to protobuf to read."""
+    """Tells that bytes are left to protobuf to read."""
 
 
 def split_weights(file: BufferedReader | BytesIO, size: int) -> SplitModel | None:

@@ -16,7 +16,7 @@ QUANTISES, DEQUANTISES = "QuantizeLinear", "DequantizeLinear"
 
 
 class _Edge(NamedTuple):
-    """A value that one node makes and another reads, as its input of this position."""
+    """Describes a value that one node makes and another reads, as its input of this position."""
 
     maker: onnx.NodeProto
     reader: onnx.NodeProto

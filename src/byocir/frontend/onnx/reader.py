@@ -24,7 +24,7 @@ Value = SSAValue | Array
 
 @dataclass
 class NodeReader:
-    """One ONNX node: its inputs and attributes by name, and `emit` for the ops it becomes.
+    """Reads one ONNX node: its inputs and attributes by name, and `emit` for the ops it becomes.
 
     A node must not have what the entry does not read: `check_all_read` refuses attributes and
     inputs whose meaning would be lost.
@@ -84,7 +84,7 @@ class NodeReader:
 
     @property
     def rank(self) -> int:
-        """The rank of the first input."""
+        """Gives the rank of the first input."""
         return len(self.shape(0))
 
     # -- attributes

@@ -12,13 +12,11 @@ from byocir.dialects.types import has_dtype, is_core
 
 
 class Unsupported(Exception):
-    """Raised for a part of a model that has no form at graph level, with the reason in one
-    sentence.
-    """
+    """Tells that a part of a model has no form at graph level, with the reason in one sentence."""
 
 
 class NoForm(Unsupported):
-    """Raised for a node that no graph op stands for, though it may be valid."""
+    """Tells that no graph op stands for a node, though the node may be valid."""
 
 
 def numpy_dtype(data_type: int) -> np.dtype | None:

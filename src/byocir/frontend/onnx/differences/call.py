@@ -12,7 +12,8 @@ from byocir.dialects.types import Shape
 
 
 class PoolAxis(NamedTuple):
-    """One spatial dimension of a pool: the windows that slide along it, and the pads around."""
+    """Describes one spatial dimension of a pool: the windows that slide along it, and the pads
+    around."""
 
     size: int
     kernel: int
@@ -28,7 +29,8 @@ class PoolAxis(NamedTuple):
 
 
 class OperatorCall:
-    """A node of some opset of its domain with its inputs, None for those that are absent."""
+    """Describes a node of some opset of its domain with its inputs, None for those that are
+    absent."""
 
     def __init__(self, node: onnx.NodeProto, inputs: Sequence[Any], opset: int) -> None:
         self.node, self.opset = node, opset

@@ -16,9 +16,9 @@ SILENT = "the standard is silent"
 
 @dataclass(frozen=True)
 class Difference:
-    """A row of the table: where byocir and others give different results, what each gives, and who
-    is right. `onnxruntime` or `reference` is empty where that one agrees with byocir. Where `steps`
-    is given, results are quantised and differ by at most that many steps.
+    """Describes a row of the table: where byocir and others give different results, what each
+    gives, and who is right. `onnxruntime` or `reference` is empty where that one agrees with
+    byocir. Where `steps` is given, results are quantised and differ by at most that many steps.
     """
 
     name: str
