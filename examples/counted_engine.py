@@ -24,7 +24,9 @@ engine.order(Counted())
 
 
 def words(call: Call) -> bytes:
-    """The code of a call: its opcode, how much may be outstanding, sizes and where operands lie."""
+    """Gives the code of a call: its opcode, how much may be outstanding, sizes and where operands
+    lie.
+    """
     waits = call.waits
     numbers = [call.instruction.opcode or 0, waits.get("dma", 255), waits.get("core", 255)]
     numbers += call.sizes.values()

@@ -1,4 +1,4 @@
-"""The one form in which users see that something is wrong: a message with a stable code.
+"""Defines the one form in which users see that something is wrong: a message with a stable code.
 
 Every error byocir raises for bad input is a `ByocirError`. Its first line says what was expected,
 what was found and where; `help` says what to do. Codes never change their meaning:
@@ -29,7 +29,7 @@ well."""
 
 
 class Lines(str):
-    """A text of several lines, such as a list of places, whose line ends byocir wrote itself:
+    """Holds a text of several lines, such as a list of places, whose line ends byocir wrote itself:
     messages show them as they are.
     """
 
@@ -86,7 +86,7 @@ def fitted(*texts: str) -> list[str]:
 
 
 class ByocirError(Exception):
-    """A user error: one message, never a traceback.
+    """Tells a user what is wrong: in one message, never by a traceback.
 
     `code` is stable (tests and scripts may rely on it); `message` is lower-case and says what was
     expected and what was found; `where` names the file, node or op, on `Lines` if there are

@@ -98,7 +98,7 @@ def limits_for(*, is_from_file: bool) -> Limits | None:
 
 
 class Died(Exception):
-    """Raised if a child ended, or had to be ended, before it answered. The message says how,
+    """Tells that a child ended, or had to be ended, before it answered. The message says how,
     `during` what the child last noted that it does.
     """
 

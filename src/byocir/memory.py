@@ -1,4 +1,4 @@
-"""The one limit on memory: what would take more bytes is refused before it is made.
+"""Keeps to one limit on memory: what would take more bytes is refused before it is made.
 
 Files and models can ask for any amount in a few bytes. Everything that is as large as they say, a
 file, an input, the result of an op and what is held beside it, asks here first. The limit is, in

@@ -26,7 +26,7 @@ from byocir.runtime.report import REFERENCE
 
 
 class BackendRep(base.BackendRep):
-    """A model that is ready to run."""
+    """Runs a model that is compiled already."""
 
     def __init__(self, package: Package) -> None:
         self.package = package

@@ -1,4 +1,4 @@
-"""A request: what users ask of a compilation, handed on as one object."""
+"""Holds what users ask of a compilation, a request, which is handed on as one object."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TUNED = instance_of("a table that tune gives or the path of its file", str, Path
 
 @dataclass(frozen=True)
 class Request:
-    """The targets, and how work is handed to them, as the arguments of `byocir.compile` say.
+    """Holds the targets, and how work is handed to them, as the arguments of `byocir.compile` say.
 
     Raises ByocirError B142 for arguments of other types.
     """
@@ -52,8 +52,8 @@ class Request:
 
     @property
     def too_late(self) -> list[str]:
-        """The names of the arguments that were given and that a partitioned module no longer takes
-        into account.
+        """Lists the names of the arguments that were given and that a partitioned module no longer
+        takes into account.
         """
         own = {"placement": self.placement, "objective": self.objective, "costs": self.costs}
         levels = [] if self.at_all_levels else ["levels"]

@@ -26,9 +26,9 @@ from byocir.machine.parts import Unit
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """The calls of one instruction that an op of a program stands for. They follow the block's
-    iterators, the last one fastest, and each does as many points as the op's cut says, or those
-    that are left.
+    """Describes the calls of one instruction that an op of a program stands for. They follow the
+    block's iterators, the last one fastest, and each does as many points as the op's cut says, or
+    those that are left.
     """
 
     machine: Machine
@@ -50,7 +50,7 @@ class Calls:
 
     @cached_property
     def cut(self) -> Shape:
-        """The points of each iterator that one call does at most."""
+        """Counts the points of each iterator that one call does at most."""
         return self.op.cut_of(self.block)
 
     @property
@@ -60,7 +60,7 @@ class Calls:
 
     @cached_property
     def cycles(self) -> float:
-        """The cycles of all calls together."""
+        """Counts the cycles of all calls together."""
 
         def found() -> float:
             return cost_of(self._kind(self.cut, self.start).fit, self.cut, self.block.extents)
@@ -69,24 +69,24 @@ class Calls:
 
     @cached_property
     def count(self) -> int:
-        """The number of calls."""
+        """Counts the calls."""
         return prod(-(-size // n) for size, n in zip(self.block.extents, self.cut, strict=True))
 
     @cached_property
     def places(self) -> Mapping[str, Place]:
-        """The boxes that all calls together reach, by the names of operands."""
+        """Gives the boxes that all calls together reach, by the names of operands."""
         fit = self._kind(self.cut, self.start).fit
         found = _boxes(fit, self._moves, self.block.extents, [0] * len(self.cut))
         return {name: self._place(box) for name, box in found}
 
     @property
     def result(self) -> Place:
-        """The box that all calls together write."""
+        """Gives the box that all calls together write."""
         return [*self.places.values()][-1]
 
     @property
     def read(self) -> list[Place]:
-        """The boxes that all calls together read: operands and, unless the result begins anew, the
+        """Gives the boxes that all calls together read: operands and, unless it begins anew, the
         result.
         """
         *inputs, result = self.places.values()
@@ -114,7 +114,7 @@ class Calls:
 
     @property
     def _parts(self) -> tuple[Attribute | None, Attribute | None, Attribute | None]:
-        """The parts of an op that, beside its block, decide its calls."""
+        """Gives the parts of an op that, beside its block, decide its calls."""
         return self.op.cut, self.op.order, self.start
 
     @cached_property
@@ -139,7 +139,7 @@ class Calls:
 
     @property
     def _moves(self) -> list[list[Linear[int]]]:
-        """The indices of operands without their constants."""
+        """Lists the indices of operands without their constants."""
         return [[form.variable for form in forms] for forms in self._forms]
 
     def _place(self, box: _Box) -> Place:
@@ -149,7 +149,7 @@ class Calls:
 
     @cached_property
     def _arrays(self) -> list[Place]:
-        """The places of whole operands."""
+        """Gives the places of whole operands."""
         values = [*self.block.ins, *self.block.outs]
         pairs = zip(self._kind(self.cut, self.start).fit.memories, values, strict=True)
         return [Place(each, value, (), {}, self.arrays.get(value, -1)) for each, value in pairs]
@@ -157,7 +157,8 @@ class Calls:
 
 @dataclass(frozen=True)
 class _Box:
-    """A box of an operand whose indices have no constants; `steps` are as those of places."""
+    """Describes a box of an operand whose indices have no constants; `steps` are as those of
+    places."""
 
     operand: int
     sides: tuple[Span, ...]
@@ -181,7 +182,8 @@ def _boxes(
 
 
 class _Course:
-    """The calls of an op, one after the other, which are the same for all ops with like blocks."""
+    """Describes the calls of an op, one after the other, which are the same for all ops with like
+    blocks."""
 
     def __init__(self) -> None:
         self.boxes: list[_Box] = []

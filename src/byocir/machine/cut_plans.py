@@ -23,8 +23,8 @@ from byocir.machine.parts import Bools, Ints, Limit
 
 @dataclass(frozen=True)
 class Plan:
-    """A block as calls of an instruction: for each of its iterators, by position, the most points
-    that a call has, and the cycles of all calls together.
+    """Describes a block as calls of an instruction: for each of its iterators, by position, the
+    most points that a call has, and the cycles of all calls together.
     """
 
     fit: Fit

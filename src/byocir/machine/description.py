@@ -22,7 +22,8 @@ Answer = TypeVar("Answer")
 
 @dataclass(eq=False)
 class Machine:
-    """A machine: memories, units, instructions and what orders its units. Methods declare them."""
+    """Describes a machine: memories, units, instructions and what orders its units. Methods declare
+    them."""
 
     name: str
     units: list[Unit] = field(default_factory=list[Unit])
@@ -146,7 +147,7 @@ class Machine:
 
     @property
     def guarded(self) -> frozenset[Memory]:
-        """The memories where the hardware holds back what must not overlap."""
+        """Lists the memories where the hardware holds back what must not overlap."""
         watched = self.ordered.memories if isinstance(self.ordered, Interlocked) else ()
         return frozenset((*watched, *(memory for memory in self.memories if memory.fifo)))
 

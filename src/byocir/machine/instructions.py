@@ -26,8 +26,8 @@ Encode = Callable[["Call"], Any]
 
 @dataclass(frozen=True, eq=False)
 class Register:
-    """A register that holds configuration. Instructions say what it must hold for them; a program
-    sets it only where that changes.
+    """Describes a register that holds configuration. Instructions say what it must hold for them; a
+    program sets it only where that changes.
     """
 
     name: str
@@ -37,8 +37,8 @@ class Register:
 
 @dataclass(frozen=True, eq=False)
 class Instruction:
-    """A step of a unit: a pattern of blocks on boxes in memories, with limits for the extents of
-    its iterators. `into` is the memory that it writes. `pattern.rule` adds rules.
+    """Describes a step of a unit: a pattern of blocks on boxes in memories, with limits for the
+    extents of its iterators. `into` is the memory that it writes. `pattern.rule` adds rules.
     """
 
     name: str
@@ -63,18 +63,18 @@ class Instruction:
 
     @property
     def rule(self) -> Callable[..., Any]:
-        """Decorator: adds a rule, see `Composite.rule`."""
+        """Adds a rule, as a decorator: see `Composite.rule`."""
         return self.pattern.rule
 
     @cached_property
     def forms(self) -> tuple[BlockPattern, ...]:
-        """The alternatives of its pattern."""
+        """Gives the alternatives of the instruction's pattern."""
         found = [each for each in self.pattern.walk() if isinstance(each, BlockPattern)]
         return tuple(found)
 
     @cached_property
     def operands(self) -> Mapping[str, Memory]:
-        """The memories that the values of its pattern lie in, by name, without that of the
+        """Gives, by name, the memories that the values of its pattern lie in, without that of the
         result.
         """
         started = {each.label for form in self.forms if (each := init_of(form)) is not None}
@@ -96,7 +96,7 @@ class Instruction:
 
     @cached_property
     def moves(self) -> Memory | None:
-        """The memory from which it moves elements as they are, if it is a copy; else None."""
+        """Gives the memory that the instruction copies from, if it is a copy; else None."""
         for form in self.forms:
             if len(form.reads) == 1 and form.indices[0] == form.out and _gives_input(form):
                 pattern = form.reads[0].pattern
@@ -175,8 +175,8 @@ class Kind:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One call of an instruction in a program: its sizes, numbers and operands by the names that
-    its pattern gives them; the result is called as what it starts from, or `out`."""
+    """Describes one call of an instruction in a program: its sizes, numbers and operands by the
+    names that its pattern gives them; the result is called as what it starts from, or `out`."""
 
     op: IntrinsicOp
     """The op that it is part of: one call, or several in a row."""
@@ -207,17 +207,18 @@ class Call:
 
     @property
     def start(self) -> Attribute | None:
-        """The number that the result begins with in place of what it was, if it does."""
+        """Gives the number that the result begins with in place of its old values; None where it
+        keeps them."""
         return self.kind.start
 
     @property
     def numbers(self) -> Mapping[str, int]:
-        """The numbers that the pattern left open, by name."""
+        """Gives the numbers that the pattern left open, by name."""
         return self.kind.fit.numbers
 
     @property
     def form(self) -> int:
-        """The number of the alternative of the instruction's pattern that the call is, from 0."""
+        """Tells which alternative of the instruction's pattern the call is, from 0."""
         return self.instruction.forms.index(self.kind.fit.form)
 
     @property
@@ -226,31 +227,32 @@ class Call:
 
     @property
     def result(self) -> Place:
-        """The place of the result."""
+        """Gives the place of the result."""
         return [*self.places.values()][-1]
 
     @property
     def read(self) -> list[Place]:
-        """The places that the call reads: its operands and, unless it begins anew, its result."""
+        """Lists the places that the call reads: its operands and, unless it begins anew, its
+        result."""
         *inputs, result = self.places.values()
         return [*inputs, result] if self.kind.reads_old else inputs
 
     @property
     def waits(self) -> Mapping[str, int]:
-        """The most calls of each other unit that may be outstanding when it begins."""
+        """Gives the most calls of each other unit that may be outstanding when the call begins."""
         return self.op.counts if self.is_first else {}
 
     @property
     def pops(self) -> Sequence[str]:
-        """The units whose tokens it pops before it begins."""
+        """Lists the units whose tokens the call pops before it begins."""
         return [unit.data for unit in self.op.pops or ()] if self.is_first else []
 
     @property
     def pushes(self) -> Sequence[str]:
-        """The units that it pushes tokens to when it has ended."""
+        """Lists the units that the call pushes tokens to when it has ended."""
         return [unit.data for unit in self.op.pushes or ()] if self.is_last else []
 
     @property
     def registers(self) -> Mapping[Register, Any]:
-        """The contents of the machine's registers that it needs."""
+        """Gives the contents of the machine's registers that the call needs."""
         return self.instruction.registers(self) if self.instruction.registers else {}

@@ -30,7 +30,7 @@ Box = tuple[Span, ...]
 
 @dataclass(frozen=True)
 class Place:
-    """The place of an operand of a call: a box of a buffer in a memory."""
+    """Names the place of an operand of a call: a box of a buffer in a memory."""
 
     memory: Memory
     buffer: SSAValue
@@ -50,14 +50,14 @@ class Place:
 
     @property
     def first(self) -> int:
-        """The first row of the memory that the buffer takes; 0 for one that has none yet."""
+        """Gives the first row of the memory that the buffer takes; 0 for one that has none yet."""
         owner = self.buffer.owner
         row = owner.attributes.get(ROW) if isinstance(owner, AllocOp) else None
         return row.value.data if isinstance(row, IntegerAttr) else 0
 
     @property
     def bytes(self) -> int:
-        """The number of bytes of one element."""
+        """Counts the bytes of one element."""
         return dtype_of(element_type_of(self.buffer.type)).itemsize
 
     def values(self) -> np.ndarray:
@@ -81,7 +81,7 @@ class Place:
 
     @property
     def shape(self) -> Shape:
-        """The shape of the whole buffer."""
+        """Gives the shape of the whole buffer."""
         return self._layout.shape
 
     @cached_property
@@ -90,7 +90,7 @@ class Place:
 
     @cached_property
     def address(self) -> int:
-        """The row at which the box begins or, in main memory, its first element in the array.
+        """Gives the row at which the box begins or, in main memory, its first element in the array.
         Raises ByocirError B271 for a box that begins inside a row: `row` and `lane` tell both.
         """
         if self.memory.is_main:
@@ -108,12 +108,13 @@ class Place:
 
     @property
     def row(self) -> int:
-        """The row of the memory in which the box begins."""
+        """Gives the row of the memory in which the box begins."""
         return self.first + self._layout.row_at([low for low, _ in self.box])
 
     @property
     def lane(self) -> int:
-        """The element of its row at which the box begins; 0 in main memory, which has no rows."""
+        """Gives the element of its row at which the box begins; 0 in main memory, which has no
+        rows."""
         if self.memory.is_main:
             return 0
         sides = [*self.memory.row]
@@ -125,7 +126,7 @@ class Place:
 
     @property
     def block_rows(self) -> int:
-        """The number of rows from one block of lanes of the buffer's last dimension to the next."""
+        """Counts the rows from one block of lanes of the buffer's last dimension to the next."""
         return prod(self._layout.leading)
 
     def stride(self, iterator: str) -> int:

@@ -22,8 +22,8 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Unit:
-    """A part of a machine that runs its instructions one after the other, in order. Up to `queue`
-    instructions may wait in front of it.
+    """Describes a part of a machine that runs its instructions one after the other, in order. Up to
+    `queue` instructions may wait in front of it.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Memory:
-    """A memory: `rows` rows, each an array of shape `row`, all of one element type.
+    """Describes a memory: `rows` rows, each an array of shape `row`, all of one element type.
 
     `scope` is what buffers in it are marked with (`memref<16x8xi8, "engine.near">`). A buffer
     begins at a multiple of `granule` rows and lies within one of `banks` equal parts. Its trailing
@@ -64,12 +64,12 @@ class Memory:
 
     @property
     def called(self) -> str:
-        """The name of the memory in messages."""
+        """Gives the name of the memory in messages."""
         return self.scope or "main memory"
 
     @property
     def bits(self) -> int:
-        """The size of its rows, in bits; 0 for main memory."""
+        """Gives the size of the memory's rows, in bits; 0 for main memory."""
         shape = (self.rows, *self.row)
         return 0 if self.element is None else 8 * nbytes(tensor(self.element, shape))
 
@@ -99,12 +99,12 @@ class Memory:
 
     @property
     def bank(self) -> int:
-        """The number of rows of each bank."""
+        """Counts the rows of each bank."""
         return self.rows // self.banks
 
     @property
     def there(self) -> str:
-        """The rows that the memory has, as messages word it."""
+        """Words, for messages, how many rows the memory has."""
         return f"{self.rows} there" + (f" in {self.banks} banks" if self.banks > 1 else "")
 
     def holds(self, buffers: Sequence[int]) -> bool:
@@ -142,7 +142,7 @@ MAIN = Memory("")
 
 
 class Operand(WildcardPattern):
-    """A value of a pattern that lies in a memory."""
+    """Describes a value of a pattern that lies in a memory."""
 
     def __init__(self, label: str, memory: Memory) -> None:
         super().__init__(label, memory.element, ())
@@ -151,8 +151,8 @@ class Operand(WildcardPattern):
 
 @dataclass(frozen=True)
 class Limit:
-    """The extents that an iterator of an instruction may have: multiples of `step`, at most
-    `most`."""
+    """Describes the extents that an iterator of an instruction may have: multiples of `step`, at
+    most `most`."""
 
     most: int
     step: int = 1
@@ -162,7 +162,7 @@ class Limit:
 
     @property
     def least(self) -> int:
-        """The smallest extent."""
+        """Gives the smallest extent that is allowed."""
         return self.step
 
     def __str__(self) -> str:

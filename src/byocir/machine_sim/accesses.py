@@ -28,8 +28,8 @@ accesses are of few elements."""
 
 
 class Rival(NamedTuple):
-    """The latest accesses of a unit to each element, as positions in the unit's program from 1; 0
-    for none.
+    """Holds the latest accesses of a unit to each element, as positions in the unit's program from
+    1; 0 for none.
     """
 
     unit: int
@@ -81,7 +81,7 @@ class Shadow:
 
 
 class Touch(NamedTuple):
-    """An access to elements of a memory."""
+    """Describes an access to elements of a memory."""
 
     shadow: Shadow
     elements: Elements | Box

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A request of ``left`` beats for ``client``, which arrives in cycle ``arrival``; the lowest
-    rank goes first.
+    """Describes a request of ``left`` beats for ``client``, which arrives in cycle ``arrival``; the
+    lowest rank goes first.
 
     An important request takes the channel over in the middle of another: on a device that happens
     between bursts, which are short beside a transfer.
@@ -22,7 +22,8 @@ class Request:
 
 @dataclass
 class Channel:
-    """A channel with the requests that wait or are being served, and the spans already granted.
+    """Serves a channel with the requests that wait or are being served, and the spans already
+    granted.
 
     ``spans``: (client, first cycle, last cycle + 1), in order of time.
     """

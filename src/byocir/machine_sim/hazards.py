@@ -40,8 +40,8 @@ RACE, UNWRITTEN, DEADLOCK, LEAK = "race", "unwritten", "deadlock", "leak"
 
 @dataclass(frozen=True)
 class Race:
-    """Two instructions that nothing orders, `first` before `second` in the program, with what each
-    does to `elements` of a memory, ascending.
+    """Names two instructions that nothing orders, `first` before `second` in the program, with what
+    each does to `elements` of a memory, ascending.
     """
 
     first: int
@@ -85,7 +85,7 @@ def _race(index: int, other: int, writes: bool, other_writes: bool, elements: In
 
 @dataclass(frozen=True)
 class Hazard:
-    """A finding about one or two instructions, in program order.
+    """Records a finding about one or two instructions, in program order.
 
     `kind`: a RACE, on elements `span` of `memory` (first, last + 1; not all need be concerned); a
     read of elements that are UNWRITTEN; a DEADLOCK, in which `first` waits for `second`, or for a

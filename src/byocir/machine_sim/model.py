@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 @dataclass(frozen=True)
 class Unit:
-    """A part that runs one instruction at a time. `depth` is how many its queue holds beside the
-    one that runs; with 0 the sequencer itself waits until the unit has finished, as a processor
-    that calls a function does.
+    """Describes a part that runs one instruction at a time. `depth` is how many its queue holds
+    beside the one that runs; with 0 the sequencer itself waits until the unit has finished, as a
+    processor that calls a function does.
     """
 
     name: str
@@ -30,8 +30,8 @@ class Unit:
 
 @dataclass(frozen=True)
 class TokenQueue:
-    """A queue of tokens from one unit to one unit; it holds at most `capacity`, or any number with
-    None. A unit that finds no room keeps its instruction until there is some.
+    """Describes a queue of tokens from one unit to one unit; it holds at most `capacity`, or any
+    number with None. A unit that finds no room keeps its instruction until there is some.
     """
 
     name: str
@@ -57,8 +57,8 @@ class Sequencer:
 
 @dataclass(frozen=True)
 class MachineModel:
-    """The parts of a machine. In the memories of `guarded`, hardware keeps conflicting accesses in
-    program order; `channels` names what transfers share, such as the port to DRAM.
+    """Describes the parts of a machine. In the memories of `guarded`, hardware keeps conflicting
+    accesses in program order; `channels` names what transfers share, such as the port to DRAM.
     """
 
     units: Sequence[Unit]
@@ -69,7 +69,7 @@ class MachineModel:
 
 
 class Access(NamedTuple):
-    """Elements [start, stop) of a memory."""
+    """Names elements [start, stop) of a memory."""
 
     memory: str
     start: int
@@ -87,8 +87,8 @@ class Wait:
 
 @dataclass(frozen=True)
 class Transfer:
-    """A transfer takes `beats` cycles of a channel, which it asks for `lead` cycles after the start
-    of the instruction. The lowest `rank` goes first, and interrupts others.
+    """Describes a transfer: it takes `beats` cycles of a channel, which it asks for `lead` cycles
+    after the start of the instruction. The lowest `rank` goes first, and interrupts others.
     """
 
     channel: int
@@ -98,8 +98,8 @@ class Transfer:
 
 
 class Instruction(NamedTuple):
-    """One instruction of a program. `unit`, `pops`, `pushes`, and what `waits` and `transfer` name,
-    are indices into the model.
+    """Describes one instruction of a program. `unit`, `pops`, `pushes`, and what `waits` and
+    `transfer` name, are indices into the model.
 
     It keeps its unit for `cycles`, longer while its transfer lasts; others find its results, and
     the tokens that it pushes, `latency` cycles after that, though not before those of earlier

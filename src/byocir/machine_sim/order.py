@@ -25,7 +25,7 @@ Choose = Callable[[list[int]], int]
 
 @dataclass(frozen=True)
 class Order:
-    """The order between N instructions on some units.
+    """Holds the order between N instructions on some units.
 
     `unit`: that of each instruction. `after`: those that are done before each starts; entries may
     be NOT_WAITING, or NEVER for what never comes. `holds`: by instruction, those that are done
@@ -185,9 +185,9 @@ def _front(order: Order, after: list[Clock], front: list[Clock], index: int) -> 
 
 @dataclass(frozen=True)
 class Blocked:
-    """An instruction at the head of its unit in a deadlock, with what it waits for: others that do
-    not run either, NEVER for a token that nobody pushes. `held` are those for which the sequencer
-    holds it back, if it does.
+    """Describes an instruction at the head of its unit in a deadlock, with what it waits for:
+    others that do not run either, NEVER for a token that nobody pushes. `held` are those for which
+    the sequencer holds it back, if it does.
     """
 
     index: int

@@ -27,7 +27,7 @@ NONE = -1
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs of each of N instructions by itself, as lists; see ``Instruction``, ``Transfer``.
+    """Lists what each of N instructions costs by itself; see ``Instruction``, ``Transfer``.
 
     One that takes no beats ends ``max(busy, lead)`` after its start; one that does ends with them,
     at least ``busy`` after its start.
@@ -42,8 +42,8 @@ class Costs:
 
 
 class Push(NamedTuple):
-    """A token that is pushed: its event, and the instruction whose start makes room for it, or
-    NONE, or NEVER.
+    """Describes a token that is pushed: its event, and the instruction whose start makes room for
+    it, or NONE, or NEVER.
     """
 
     event: int
@@ -52,10 +52,10 @@ class Push(NamedTuple):
 
 @dataclass(frozen=True)
 class Waits:
-    """The events that instructions wait for. Event ``i`` below N is that instruction ``i`` is done,
-    the others are tokens. ``starts`` lists those that must be before the start of each instruction,
-    ``pushes`` those that its end brings about, ``holds`` those that must be before it is handed
-    over.
+    """Lists the events that instructions wait for. Event ``i`` below N is that instruction ``i`` is
+    done, the others are tokens. ``starts`` lists those that must be before the start of each
+    instruction, ``pushes`` those that its end brings about, ``holds`` those that must be before it
+    is handed over.
     """
 
     starts: list[list[int]]
@@ -109,7 +109,7 @@ class Stuck(Exception):
 
 @dataclass(frozen=True)
 class UnitCycles:
-    """The cycles of one unit by cause; the six add up to the cycles of the run.
+    """Counts the cycles of one unit by cause; the six add up to the cycles of the run.
 
     ``busy``: it works. Else it waits: for others, as the ``order`` wants; for a ``channel``
     (latency, and others' turns); for the sequencer to ``issue``; for room in a full ``queue`` of
@@ -126,7 +126,8 @@ class UnitCycles:
 
 @dataclass(frozen=True)
 class Times:
-    """The times at which N instructions run, in cycles; int64 [N] arrays are in program order.
+    """Lists the times at which N instructions run, in cycles; int64 [N] arrays are in program
+    order.
 
     ``delivered``: when the sequencer hands the instruction to its unit; ``start``, ``end``: when it
     runs; ``waits``: by cause (``order``, ``channel``, ``issue``, ``queue``), what its unit waited
@@ -180,7 +181,7 @@ def times_of(model: MachineModel, unit: Sequence[int], waits: Waits, costs: Cost
 
 
 class _Servers:
-    """The state of one run: units and their sequencer as servers. All lists are indexed by
+    """Holds the state of one run: units and their sequencer as servers. All lists are indexed by
     instruction but `events`, `last` and those whose names begin with unit.
     """
 

@@ -1,4 +1,4 @@
-"""Composites: a pattern with a name and rules."""
+"""Defines composites: patterns with a name and rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Blocked = Callable[[State], str]
 
 
 class Composite:
-    """A named pattern that a target takes as one, under rules.
+    """Defines a named pattern that a target takes as one, under rules.
 
     `name` is "target.what", or "what" for a composite that any target may list; `patterns` are
     tried in order at each root. `glue` composites do no work of their own: a region of nothing else
@@ -140,8 +140,8 @@ class Composite:
 
     @cached_property
     def level(self) -> str:
-        """The level that the pattern is for: "tensor" if it has blocks, copies or other ops of that
-        level, else "graph".
+        """Gives the level that the pattern is for: "tensor" if it has blocks, copies or other ops
+        of that level, else "graph".
         """
         names = (name for pattern in self.walk() for name in pattern.root_names())
         tensor = any(name.startswith("tir.") for name in names)
@@ -149,7 +149,7 @@ class Composite:
 
     @cached_property
     def root_names(self) -> frozenset[str]:
-        """The names of the ops at which the pattern can begin."""
+        """Lists the names of the ops at which the pattern can begin."""
         return frozenset[str]().union(*(pattern.root_names() for pattern in self.patterns))
 
     @cached_property
@@ -340,8 +340,8 @@ def supports(
 
 @dataclass(frozen=True)
 class Attempt:
-    """The outcome of trying one composite at one op: a match that its rules accept, or how far it
-    came and why not further.
+    """Records the outcome of trying one composite at one op: a match that its rules accept, or how
+    far it came and why not further.
     """
 
     composite: Composite

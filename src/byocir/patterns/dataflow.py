@@ -20,7 +20,7 @@ from byocir.dialects.types import shape_of
 
 @dataclass(frozen=True)
 class Producer:
-    """The op that produced a value, or None and the reason why there is none to see."""
+    """Names the op that produced a value, or None and the reason why there is none to see."""
 
     op: Operation | None
     reason: str = ""

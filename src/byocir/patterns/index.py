@@ -38,8 +38,8 @@ _TERM = re.compile(r"([+-]?)\s*(\w+)(?:\s*\*\s*(\w+))?\s*")
 
 @dataclass(frozen=True)
 class Iterators:
-    """The iterators of a block pattern, by name. `result` is the index of the result where none is
-    given: the parallel ones in order."""
+    """Lists the iterators of a block pattern, by name. `result` is the index of the result where
+    none is given: the parallel ones in order."""
 
     parallel: tuple[str, ...]
     reduction: tuple[str, ...]
@@ -52,7 +52,7 @@ class Iterators:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The names of all groups, parallel ones first."""
+        """Lists the names of all groups, parallel ones first."""
         return (*self.parallel_groups, *self.reduction_groups)
 
     @property
@@ -93,8 +93,8 @@ def grouped(name: str) -> str:
 
 @dataclass(frozen=True)
 class Affine:
-    """The index `(sum(coefficient * iterator) + constant) floordiv divisor`; a coefficient, a
-    divisor or a constant may be an unknown, the last with a sign.
+    """Stands for the index `(sum(coefficient * iterator) + constant) floordiv divisor`; a
+    coefficient, a divisor or a constant may be an unknown, the last with a sign.
     """
 
     terms: tuple[tuple[str, int | str], ...]
@@ -105,7 +105,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class Group:
-    """A part of an index that stands for all iterators of a group in their order or, when
+    """Describes a part of an index that stands for all iterators of a group in their order or, when
     `broadcast`, for some of them and zeros.
     """
 
@@ -194,8 +194,8 @@ def _number_or_name(text: str) -> int | str:
 
 @dataclass(frozen=True)
 class NamedIterators:
-    """A block's iteration space as a pattern sees it: which iterator stands for which name, and
-    which are in which group, in order.
+    """Describes a block's iteration space as a pattern sees it: which iterator stands for which
+    name, and which are in which group, in order.
 
     `extents` are the block's, then ones for iterators that it does not have. Iterators of extent 1
     that no name stands for may be left out.
@@ -210,8 +210,8 @@ Unknowns = Mapping[str, int]
 
 
 class FloorIndex(NamedTuple):
-    """The index into one dimension: a linear form divided by a number, which mostly is 1, and
-    rounded down.
+    """Describes the index into one dimension: a linear form divided by a number, which mostly is 1,
+    and rounded down.
     """
 
     form: Linear[int]

@@ -32,7 +32,7 @@ Value = int | str
 
 @dataclass(frozen=True)
 class KnobChoices:
-    """All ways to fill the holes of a script or, where there is no script, to set a target's
+    """Lists all ways to fill the holes of a script or, where there is no script, to set a target's
     knobs.
     """
 
@@ -52,7 +52,7 @@ class KnobChoices:
 
     @property
     def default(self) -> str:
-        """The way that has the first value of each knob."""
+        """Gives the way that has the first value of each knob."""
         return self.text({name: values[0] for name, values in self.knobs.items()})
 
     def all(self) -> Iterator[str]:

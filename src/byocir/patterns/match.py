@@ -59,7 +59,7 @@ def python_value(attribute: Attribute) -> Any:
 
 @dataclass(frozen=True)
 class TypeView:
-    """A tensor type as rules read it."""
+    """Shows a tensor type as rules read it."""
 
     shape: Shape
     element: Attribute
@@ -71,31 +71,32 @@ class TypeView:
 
 @dataclass(frozen=True)
 class Bound:
-    """The value that a name of a pattern is bound to, and the op that produced it if it matched."""
+    """Holds the value that a name of a pattern is bound to, and the op that produced it if it
+    matched."""
 
     value: SSAValue
     op: Operation | None = None
 
     @property
     def type(self) -> TypeView:
-        """Shape and element type, e.g. `m["w"].type.shape[1]`."""
+        """Gives the shape and element type, e.g. `m["w"].type.shape[1]`."""
         return TypeView(shape_of(self.value.type), element_type_of(self.value.type))
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """The op's attributes as Python values, e.g. `m["conv"].attrs["strides"]`."""
+        """Gives the op's attributes as Python values, e.g. `m["conv"].attrs["strides"]`."""
         if self.op is None:
             return {}
         return {name: python_value(a) for name, a in self.op.properties.items()}
 
     @property
     def location(self) -> LocationAttr:
-        """The location of the op that matched."""
+        """Gives the location of the op that matched."""
         return UNKNOWN_LOC if self.op is None else self.op.location
 
     @property
     def array(self) -> Array:
-        """The constant array behind the value; its `.values()` are the numbers."""
+        """Gives the constant array behind the value; its `.values()` are the numbers."""
         array = constant_array(self.value)
         if array is None:
             raise ByocirError(
@@ -108,14 +109,14 @@ class Bound:
 
     @property
     def numbers(self) -> np.ndarray:
-        """The numbers of the constant behind the value, which must not be written to. Raises
+        """Gives the numbers of the constant behind the value, which must not be written to. Raises
         ByocirError where they were not supplied."""
         return self.array.values()
 
 
 @dataclass(frozen=True)
 class BoundBlock(Bound):
-    """The block that the name of a block pattern is bound to, and how it reads its iterators.
+    """Holds the block that the name of a block pattern is bound to, and how it reads its iterators.
 
     `block("m n | k", …) @ "gemm"` gives `m["gemm"].extents["m"]`. `iterators` has for each name and
     group of the pattern the positions of the block's iterators that stand for it: one for a name
@@ -142,13 +143,13 @@ class BoundBlock(Bound):
 
     @property
     def block(self) -> BlockOp:
-        """The block itself."""
+        """Gives the block itself."""
         assert isinstance(self.op, BlockOp)
         return self.op
 
     @property
     def extents(self) -> dict[str, int]:
-        """The extent of each iterator that the pattern names; of a group the product over its
+        """Gives the extent of each iterator that the pattern names; of a group the product over its
         iterators.
         """
         return {
@@ -158,8 +159,8 @@ class BoundBlock(Bound):
 
     @property
     def pads(self) -> tuple[int | float | None, ...]:
-        """The number that each access of the pattern reads outside its array, None where all reads
-        are inside.
+        """Gives the number that each access of the pattern reads outside its array, None where all
+        reads are inside.
         """
         values = [self.block.pad_values[operand] for operand in self.operands]
         return tuple(None if value is None else python_value(value) for value in values)
@@ -176,8 +177,8 @@ def constant_array(value: SSAValue) -> Array | None:
 
 
 class State(NamedTuple):
-    """A match in the making. It is immutable, so that alternatives share what came before them, and
-    a tuple, as matching makes many.
+    """Keeps a match in the making. It is immutable, so that alternatives share what came before
+    them, and a tuple, as matching makes many.
     """
 
     block: Block | None
@@ -271,7 +272,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Match:
-    """A pattern that fits: what rules and code generators read.
+    """Holds a pattern that fits: what rules and code generators read.
 
     `m["x"]` is a `Bound` for a named wildcard, constant or op, and a number for a named unknown;
     `"b" in m` tells whether an optional part is there.
@@ -298,10 +299,10 @@ class Match:
 
     @property
     def result(self) -> Bound:
-        """The first result of the root or, in buffer form, the memref it writes."""
+        """Gives the first result of the root or, in buffer form, the memref it writes."""
         return Bound(produced(self.root)[0], self.root)
 
     @property
     def ops(self) -> tuple[Operation, ...]:
-        """The matched ops, without the constants, root first."""
+        """Lists the matched ops, without the constants, root first."""
         return self.state.ops

@@ -77,7 +77,7 @@ class Pattern(ABC):
 
     @cached_property
     def parts(self) -> frozenset[Pattern]:
-        """The op patterns of the longest alternative, each once."""
+        """Lists the op patterns of the longest alternative, each once."""
         return frozenset[Pattern]().union(*(child.parts for child in self.children()))
 
     def children(self) -> tuple[Pattern, ...]:
@@ -87,9 +87,9 @@ class Pattern(ABC):
 
 @dataclass(frozen=True)
 class Access:
-    """A pattern's value read at an index. `pad` is the number that is read outside the array, or a
-    name for any number, None where all reads are inside. An array that is given `whole` has no
-    index: the body looks elements up in it.
+    """Describes a pattern's value read at an index. `pad` is the number that is read outside the
+    array, or a name for any number, None where all reads are inside. An array that is given `whole`
+    has no index: the body looks elements up in it.
     """
 
     pattern: Pattern

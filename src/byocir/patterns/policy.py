@@ -22,7 +22,7 @@ CONSTANT_POLICIES: tuple[str, ...] = get_args(ConstantPolicy)
 
 @dataclass(frozen=True)
 class Quantisation:
-    """The form of int8 nets that a target computes best, for `byocir quantise`.
+    """Describes the form of int8 nets that a target computes best, for `byocir quantise`.
 
     `symmetric`: activations have no zero points; only then the rest but `per_channel` counts.
     `per_channel`: weights have a scale for each channel. `equal_terms`: the terms of a sum, and the
@@ -38,7 +38,7 @@ class Quantisation:
 
 @dataclass(frozen=True)
 class RegionPolicy:
-    """The way in which a target's composites are gathered into regions, each of which is one call.
+    """Tells how a target's composites are gathered into regions, each of which is one call.
 
     `merge`: "any" gathers all that can run in one call, connected or not, which gives the fewest
     calls; "connected" joins neighbours only; "none" leaves every composite alone. Smaller regions

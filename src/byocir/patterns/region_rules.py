@@ -28,8 +28,8 @@ from byocir.vendor.places import failed
 
 @dataclass(frozen=True)
 class GatheredRegion:
-    """A region that would become one call: the names of its composites, the types of its inputs
-    (constants aside) and of its outputs, and its multiply-accumulates.
+    """Describes a region that would become one call: the names of its composites, the types of its
+    inputs (constants aside) and of its outputs, and its multiply-accumulates.
     """
 
     composites: tuple[str, ...]

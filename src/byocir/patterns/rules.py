@@ -26,7 +26,7 @@ it."""
 
 @dataclass(frozen=True)
 class Vary:
-    """A hint for generators of tests: it names a size (`w.shape[1]`) or an attribute
+    """Gives a hint for generators of tests: it names a size (`w.shape[1]`) or an attribute
     (`conv.group`), and gives the numbers with which the rule holds and those with which it fails.
     """
 
@@ -68,7 +68,8 @@ _VARY = re.compile(r"(?P<name>\w+)\.(?:shape\[(?P<axis>-?\d+)\]|(?P<attribute>\w
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule with its sentence and, if it has one, its advice on what to do where it fails."""
+    """Holds a rule with its sentence and, if it has one, its advice on what to do where it
+    fails."""
 
     check: Check
     sentence: str

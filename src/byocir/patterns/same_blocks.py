@@ -32,7 +32,7 @@ Reason = str | Callable[[tir.BlockOp], str]
 
 
 class Facts(NamedTuple):
-    """The facts of a block that every pattern asks for first."""
+    """Gathers the facts of a block that every pattern asks for first."""
 
     inputs: int
     outputs: int

@@ -126,7 +126,9 @@ def match_body(
 
 
 class Part(NamedTuple):
-    """The end of a body that computes a value from other values, whatever these come from."""
+    """Describes the end of a body, which computes a value from other values, whatever these come
+    from.
+    """
 
     numbers: Numbers
     """The constants that the body leaves open, by name."""

@@ -21,8 +21,8 @@ from byocir.vendor.user_code import IN_A_FILE, given_file
 
 
 class TargetProtocol(Protocol):
-    """A target as passes see it: they do not know the class `byocir.targets.base.Target`, which has
-    these members. Its class makes an instance from options.
+    """Describes a target as passes see it: they do not know the class `byocir.targets.base.Target`,
+    which has these members. Its class makes an instance from options.
     """
 
     name: ClassVar[str]
@@ -88,13 +88,13 @@ class TargetProtocol(Protocol):
 
     @property
     def fixed_point(self) -> str:
-        """The rounding of fixed-point requantisation ("half_up", "half_even", "float_scale"), or ""
-        for a target that computes as ONNX does."""
+        """Gives the rounding of fixed-point requantisation ("half_up", "half_even", "float_scale"),
+        or "" for a target that computes as ONNX does."""
         ...
 
     @property
     def region_policy(self) -> RegionPolicy:
-        """The way in which its composites are gathered into regions."""
+        """Tells how its composites are gathered into regions."""
         ...
 
     def lower(self, composite: CompositeOp, emit: Any) -> Sequence[SSAValue] | None:

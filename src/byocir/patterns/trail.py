@@ -157,7 +157,8 @@ def _nearest_miss(
 
 
 class _Paths(NamedTuple):
-    """The paths through a pattern, and of those that begin at the same inner node the first."""
+    """Lists the paths through a pattern; of those that begin at the same inner node only
+    the first."""
 
     all: tuple[tuple[Pattern, ...], ...]
     first: tuple[tuple[Pattern, ...], ...]

@@ -20,7 +20,7 @@ from byocir.vendor.places import failed
 
 @dataclass(frozen=True)
 class ValueTest:
-    """A test of a value: `look` tells whether it holds, and what was seen."""
+    """Describes a test of a value: `look` tells whether it holds, and what was seen."""
 
     sentence: str
     look: Callable[[SSAValue], tuple[bool, Any]]

@@ -22,7 +22,7 @@ AT_ONCE = 32
 
 @dataclass(frozen=True)
 class Samples:
-    """Arrays by input, each with its samples along the first axis."""
+    """Holds arrays by input, each with its samples along the first axis."""
 
     arrays: Mapping[str, np.ndarray]
     count: int

@@ -47,7 +47,8 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Quantised:
-    """A quantised model, and how near it comes to the float one on the data that was given."""
+    """Holds a quantised model, and how near it comes to the float one on the data that was
+    given."""
 
     model: onnx.ModelProto
     """The net in QDQ form."""

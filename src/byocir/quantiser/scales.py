@@ -36,7 +36,7 @@ GREATEST = 127
 
 @dataclass(frozen=True)
 class Range:
-    """The least and the greatest number of an array; 0 lies between them."""
+    """Holds the least and the greatest number of an array; 0 lies between them."""
 
     least: float
     greatest: float
@@ -46,7 +46,7 @@ class Range:
 
     @property
     def scale(self) -> float:
-        """The step of signed bytes without a zero point that hold the range."""
+        """Gives the step with which signed bytes without a zero point hold the range."""
         return max(-self.least, self.greatest) / GREATEST or 1.0
 
 

@@ -52,7 +52,7 @@ _CALLS = Path(__file__).with_name("region_calls.c")
 
 
 class _Entry(ctypes.Structure):
-    """A row of the table in `region_calls.c`."""
+    """Holds a row of the table in `region_calls.c`."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in ("function", "with_state", "state")]
 
@@ -66,15 +66,15 @@ class _Entry(ctypes.Structure):
 
 
 class _Calls(ctypes.Structure):
-    """The context of `region_calls.c`."""
+    """Holds the context of `region_calls.c`."""
 
     _fields_ = [("entries", ctypes.POINTER(_Entry)), ("python", ctypes.c_void_p)]
 
 
 @dataclass(frozen=True)
 class CProgram:
-    """The C text of a program, and what it is built for: a processor of the table, by name, and the
-    number of threads. Its functions' names begin with `name`; it works in `arena` bytes.
+    """Holds the C text of a program, and what it is built for: a processor of the table, by name,
+    and the number of threads. Its functions' names begin with `name`; it works in `arena` bytes.
     """
 
     name: str
@@ -145,7 +145,7 @@ class CFunction:
 
     @cached_property
     def _caller(self) -> tuple[Any, Any]:
-        """The C function that runs a call, given its index, and the context for it."""
+        """Gives the C function that runs a call, given its index, and the context for it."""
         entries = self._entries()
         if not any(entries):
             return self._callback, None

@@ -42,7 +42,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class ArrayType:
-    """The shape and the element type of an array, as numpy calls it: [1, 64], "float32"."""
+    """Holds the shape and the element type of an array, as numpy calls it: [1, 64], "float32"."""
 
     shape: list[int]
     dtype: str
@@ -70,7 +70,7 @@ class ArrayType:
 
 @dataclass(frozen=True)
 class RegionCall:
-    """A call of a region's code from C."""
+    """Describes a call of a region's code from C."""
 
     symbol: str
     inputs: list[ArrayType]
@@ -79,8 +79,8 @@ class RegionCall:
 
 @dataclass(frozen=True)
 class Constant:
-    """An array that the program takes: its digest among the package's weights or, if it is not
-    among them, its bytes in base 64.
+    """Describes an array that the program takes: its digest among the package's weights or, if it
+    is not among them, its bytes in base 64.
     """
 
     type: ArrayType
@@ -90,8 +90,8 @@ class Constant:
 
 @dataclass(frozen=True)
 class Plan:
-    """A program in C whose inputs and outputs have static shapes, and which calls nothing but
-    regions. `interface` is that of the module; `constants` are in the order of the program's
+    """Describes a program in C whose inputs and outputs have static shapes, and which calls nothing
+    but regions. `interface` is that of the module; `constants` are in the order of the program's
     table."""
 
     interface: Interface
@@ -107,13 +107,13 @@ class Plan:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all that the program works in, takes and gives."""
+        """Counts the bytes of all that the program works in, takes and gives."""
         ports = (*self.inputs.values(), *self.outputs.values())
         return self.arena + sum(t.nbytes for t in (*ports, *(c.type for c in self.constants)))
 
     @property
     def program(self) -> CProgram:
-        """The part that is built and called."""
+        """Gives the part that is built and called."""
         return CProgram(self.name, self.files, self.cpu, self.threads, self.arena)
 
 

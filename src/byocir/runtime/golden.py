@@ -26,7 +26,7 @@ spread."""
 
 
 class Golden(NamedTuple):
-    """Arrays by name that a model takes, and those that it must give for them."""
+    """Holds arrays by name that a model takes, and those that it must give for them."""
 
     inputs: Mapping[str, np.ndarray]
     outputs: Mapping[str, np.ndarray]

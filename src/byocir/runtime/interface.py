@@ -27,7 +27,8 @@ _KINDS = {"i": "int", "ui": "uint", "f": "float", "bf": "bfloat", "complex<f": "
 
 @dataclass(frozen=True)
 class ValueType:
-    """The type of an input or output, with the text that MLIR writes for it: `tensor<1x?xf32>`."""
+    """Holds the type of an input or output, with the text that MLIR writes for it:
+    `tensor<1x?xf32>`."""
 
     text: str
 
@@ -40,8 +41,8 @@ class ValueType:
 
     @property
     def shape(self) -> tuple[int | None, ...] | None:
-        """The sizes of an array, None for each that only a run tells; None of values that are no
-        arrays, and of arrays of any rank."""
+        """Gives the sizes of an array, None for each that only a run tells; None of values that are
+        no arrays, and of arrays of any rank."""
         found = _TENSOR.fullmatch(self.text)
         if found is None or found[1] is None:
             return None
@@ -50,7 +51,7 @@ class ValueType:
 
     @property
     def dtype(self) -> np.dtype | None:
-        """The numpy dtype of an array of numbers; None of other values."""
+        """Gives the numpy dtype of an array of numbers; None of other values."""
         import ml_dtypes
         import numpy as np
 
@@ -72,7 +73,7 @@ def types_of(texts: Mapping[str, str]) -> dict[str, ValueType]:
 
 @dataclass(frozen=True)
 class SavedTarget:
-    """A target by name, with its options."""
+    """Holds the name of a target, with its options."""
 
     name: str
     options: dict[str, Any]
@@ -80,8 +81,8 @@ class SavedTarget:
 
 @dataclass(frozen=True)
 class Interface:
-    """Names and types of a model's inputs and outputs, in order, types as MLIR writes them, and the
-    targets that it was compiled for, in order of preference."""
+    """Lists the names and types of a model's inputs and outputs, in order, types as MLIR writes
+    them, and the targets that it was compiled for, in order of preference."""
 
     inputs: dict[str, str]
     outputs: dict[str, str]

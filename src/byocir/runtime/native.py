@@ -156,7 +156,7 @@ class HostProgram:
 
     @property
     def arena(self) -> np.ndarray:
-        """The memory in which the code works: bytes, whatever they are before a run."""
+        """Gives the memory in which the code works: bytes, whatever they are before a run."""
         return self.function.arena
 
     @property

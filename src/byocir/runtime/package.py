@@ -41,8 +41,8 @@ ARRAYS = list_of("a list of arrays", np.ndarray)
 
 
 class Package:
-    """A compiled model: `module` (the host's program), `blobs` (each target's code, by target name
-    and member name) and `report`."""
+    """Holds a compiled model: `module` (the host's program), `blobs` (each target's code, by target
+    name and member name) and `report`."""
 
     def __init__(
         self,
@@ -68,30 +68,31 @@ class Package:
 
     @property
     def module(self) -> ModuleOp:
-        """The host's program. If it comes from a file it is read when it is first asked for; that
-        raises ByocirError B120 to B122, B134 or B135 where byocir did not write it.
+        """Gives the host's program. If it comes from a file it is read when it is first asked for;
+        that raises ByocirError B120 to B122, B134 or B135 where byocir did not write it.
         """
         return self._source.read()
 
     @property
     def targets(self) -> list[TargetAttr]:
-        """The targets it was compiled for, with their options."""
+        """Gives the targets that it was compiled for, with their options."""
         return self._source.targets()
 
     @property
     def inputs(self) -> dict[str, ValueType]:
-        """The name and type of each input."""
+        """Gives the name and type of each input."""
         return types_of(self._source.interface.inputs)
 
     @property
     def outputs(self) -> dict[str, ValueType]:
-        """The name and type of each output."""
+        """Gives the name and type of each output."""
         return types_of(self._source.interface.outputs)
 
     @property
     def golden(self) -> Golden | None:
-        """Inputs with the outputs that they must give, if somebody has set them. Raises ByocirError
-        B122 or B135 where byocir did not write them, B136 for values that are no arrays of numbers.
+        """Gives inputs with the outputs that they must give, if somebody has set them. Raises
+        ByocirError B122 or B135 where byocir did not write them, B136 for values that are no arrays
+        of numbers.
         """
         from byocir.runtime.golden import golden_of
 

@@ -48,8 +48,8 @@ NOT_OURS = "this file was not written by byocir; do not use it"
 
 
 class _File:
-    """A package file that stays open as long as somebody may ask for its bytes, so that another
-    file in its place does not change what is read.
+    """Keeps a package file open as long as somebody may ask for its bytes, so that another file in
+    its place does not change what is read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -61,7 +61,7 @@ class _File:
 
     @property
     def size(self) -> int:
-        """The bytes of the whole file."""
+        """Counts the bytes of the whole file."""
         return os.fstat(self._file.fileno()).st_size
 
     def as_zip(self) -> zipfile.ZipFile:
@@ -130,8 +130,8 @@ class Members(Mapping[str, bytes]):
 
 
 class Contents(NamedTuple):
-    """The contents of a package: its module as text and weights, by member, what the manifest says
-    of it, the files of each target by name, the report, and its golden members, if any.
+    """Holds the contents of a package: its module as text and weights, by member, what the manifest
+    says of it, the files of each target by name, the report, and its golden members, if any.
     """
 
     texts: Mapping[str, bytes]

@@ -26,15 +26,16 @@ class PackagedModule:
 
     @property
     def interface(self) -> Interface:
-        """The inputs, outputs and targets. Raises ByocirError B302 for a module without `@main`."""
+        """Gives the inputs, outputs and targets. Raises ByocirError B302 for a module without
+        `@main`."""
         from byocir.runtime.module_members import interface_of
 
         return interface_of(self.read())
 
     @property
     def unread(self) -> Mapping[str, bytes] | None:
-        """The text and weights of a module in a file, by member, until somebody reads the module,
-        as it may change from then on; None afterwards.
+        """Gives the text and weights of a module in a file, by member, until somebody reads the
+        module, as it may change from then on; None afterwards.
         """
         return None
 

@@ -19,7 +19,7 @@ _OTHERS = ("blob", "clean", "device", "main", "npy", "project", "regions", "sha2
 
 @dataclass(frozen=True)
 class Names:
-    """The names of a model's files and symbols."""
+    """Holds the names of a model's files and symbols."""
 
     model: str
 
@@ -33,7 +33,7 @@ class Names:
 
     @property
     def arrays(self) -> str:
-        """The name of the C file with the weights, without its ending."""
+        """Gives the name of the C file with the weights, without its ending."""
         return "blob" if self.model == NAME else f"{self.model}_blob"
 
     @property

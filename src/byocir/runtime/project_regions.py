@@ -36,8 +36,8 @@ _ARRAYS = "const void *const *inputs, void *const *outputs"
 
 @dataclass(frozen=True)
 class Part:
-    """The regions of one target: symbols in the order of their first call. `word` is the target's
-    name as a part of names in C, `folder` the place of the files that it brings along.
+    """Lists the regions of one target: symbols in the order of their first call. `word` is the
+    target's name as a part of names in C, `folder` the place of the files that it brings along.
     """
 
     target: str
@@ -53,14 +53,14 @@ class Part:
 
     @property
     def stored(self) -> Mapping[str, Sequence[bytes]]:
-        """The bytes that the blob holds for it, by symbol."""
+        """Gives the bytes that the blob holds for the part's regions, by symbol."""
         if isinstance(self.made, CFunctions):
             return {s: (self.made.data[s],) for s in self.symbols if self.made.data}
         return {symbol: (each.code, each.image) for symbol, each in self.regions.items()}
 
     @property
     def regions(self) -> Mapping[str, DeviceRegion]:
-        """The programs for its device, by symbol."""
+        """Gives the programs for the target's device, by symbol."""
         if isinstance(self.made, CFunctions):
             return {}
         return {symbol: self.made.regions[symbol] for symbol in self.symbols}

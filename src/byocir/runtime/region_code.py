@@ -15,7 +15,7 @@ from byocir.toolchain.calling import CEntry
 
 @dataclass(frozen=True)
 class RegionCode:
-    """The code of a region, as a function from its inputs to its outputs."""
+    """Holds the code of a region, as a function from its inputs to its outputs."""
 
     runner: Runner
     region: Region

@@ -20,10 +20,10 @@ from the module (what has no form in C runs in the evaluator)."""
 
 @dataclass(frozen=True)
 class Region:
-    """Composites that a target runs in one call. `inputs` and `outputs` are the types that cross,
-    as MLIR writes them, `bytes` their size; `level` is "graph", "tensor", or "both" for a mixed
-    region. Regions that compute the same share their function, `symbol`. `cuts` says what keeps the
-    region apart from earlier ones."""
+    """Describes composites that a target runs in one call. `inputs` and `outputs` are the types
+    that cross, as MLIR writes them, `bytes` their size; `level` is "graph", "tensor", or "both" for
+    a mixed region. Regions that compute the same share their function, `symbol`. `cuts` says what
+    keeps the region apart from earlier ones."""
 
     symbol: str
     target: str
@@ -46,7 +46,7 @@ class Region:
 
     @property
     def calls(self) -> int:
-        """The number of the region's calls; one where only the run tells how many there are."""
+        """Counts the region's calls; gives 1 where only the run tells how many there are."""
         return self.turns or 1
 
 
@@ -94,7 +94,7 @@ class Report:
 
     @cached_property
     def reasons(self) -> dict[str, list[Decision]]:
-        """The attempts of all patterns that were tried on each node, by the node's name."""
+        """Gives the attempts of all patterns that were tried on each node, by the node's name."""
         found: dict[str, list[Decision]] = {node.name: [] for node in self.nodes}
         for decision in self.decisions:
             for name in decision.nodes:
@@ -104,9 +104,9 @@ class Report:
 
     @property
     def placement(self) -> dict[str, str]:
-        """For each node, by name, the symbol of its region, "host" or "folded". A node that became
-        several ops may be in several regions: "npu_0, npu_1"; `split` tells of those that the host
-        shares.
+        """Gives, for each node by name, the symbol of its region, "host" or "folded". A node that
+        became several ops may be in several regions: "npu_0, npu_1"; `split` tells of those that
+        the host shares.
         """
         symbols: dict[str, dict[str, None]] = {}
         for region in self.regions:
@@ -117,7 +117,7 @@ class Report:
 
     @property
     def places(self) -> dict[str, str]:
-        """For each node, by name, its target, "host" or "folded"; of several targets the last
+        """Gives, for each node by name, its target, "host" or "folded"; of several targets the last
         one.
         """
         where = dict.fromkeys(self.folded, FOLDED) | dict.fromkeys(self.host, HOST)
@@ -127,7 +127,7 @@ class Report:
 
     @property
     def macs(self) -> dict[str, int]:
-        """The model's own multiply-accumulates per inference, by target or "host"."""
+        """Counts the model's own multiply-accumulates per inference, by target or "host"."""
         totals = dict.fromkeys([*self.targets, HOST], 0)
         places = self.places
         for node in self.nodes:

@@ -15,7 +15,7 @@ MOST = 20
 
 @dataclass(frozen=True)
 class Change:
-    """A number in two reports; None where a report has none."""
+    """Records a number in two reports; None where a report has none."""
 
     name: str
     before: int | None
@@ -27,7 +27,7 @@ class Change:
 
     @property
     def difference(self) -> str:
-        """The difference, as a share of the first number where it has one."""
+        """Gives the difference, as a share of the first number where it has one."""
         if self.before is None or self.after is None or self.before == self.after:
             return ""
         found = self.after - self.before
@@ -36,7 +36,7 @@ class Change:
 
 @dataclass(frozen=True)
 class ReportDifference:
-    """The differences between two reports; `totals` has the counts that agree, too."""
+    """Lists the differences between two reports; `totals` has the counts that agree, too."""
 
     totals: list[Change]
     moved: list[tuple[str, str, str]]

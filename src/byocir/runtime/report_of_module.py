@@ -107,7 +107,7 @@ def recount(report: Report, module: ModuleOp) -> None:
 
 
 class _CrossingType(NamedTuple):
-    """The type of a value that crosses to or from a target, as the report shows it."""
+    """Holds the type of a value that crosses to or from a target, as the report shows it."""
 
     text: str
     size: int | None

@@ -64,7 +64,7 @@ class Running:
 
     @property
     def code(self) -> HostCode:
-        """The host's C code."""
+        """Gives the host's C code."""
         self._code = self._code or host_code(self._module)
         return self._code
 

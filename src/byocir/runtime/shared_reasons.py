@@ -17,8 +17,8 @@ SEEN = 3
 
 @dataclass(frozen=True)
 class SharedReason:
-    """A reason for which many nodes of one op type stay on the host: the decisions on each of
-    them.
+    """Names a reason for which many nodes of one op type stay on the host, with the decisions on
+    each of them.
     """
 
     nodes: Sequence[Node]

@@ -63,9 +63,9 @@ def _described(target: Target | type[Target]) -> Machine | None:
 
 @dataclass(frozen=True)
 class Target(Loader, ArgSpecConvertible):
-    """Base class of targets. Dataclass fields of a subclass are the target's options; they may be
-    numbers, strings, booleans or tuples of these, with defaults. `byocir targets` shows what a
-    field's `metadata={"doc": …}` says of it.
+    """Defines what targets share, as their base class. Dataclass fields of a subclass are the
+    target's options; they may be numbers, strings, booleans or tuples of these, with defaults.
+    `byocir targets` shows what a field's `metadata={"doc": …}` says of it.
     """
 
     def __init_subclass__(cls) -> None:
@@ -166,16 +166,16 @@ class Target(Loader, ArgSpecConvertible):
 
     @property
     def fixed_point(self) -> Literal["", "floor", "half_up", "half_even", "float_scale"]:
-        """The way in which the target rounds requantised integers: in fixed point with this rule
-        ("floor" after half a step was added to sums of products), by one f32 scale, half to even
-        ("float_scale"), or "" for in float, as ONNX does. It is
-        chosen for the whole module before the first match."""
+        """Tells how the target rounds requantised integers: in fixed point with this rule ("floor"
+        after half a step was added to sums of products), by one f32 scale, half to even
+        ("float_scale"), or "" for in float, as ONNX does. It is chosen for the whole module before
+        the first match."""
         return ""
 
     @property
     def quantisation(self) -> Quantisation:
-        """The form of int8 nets that the target computes best, for `byocir quantise`: by default
-        without zero points, and with a scale for each channel of weights.
+        """Gives the form of int8 nets that the target computes best, for `byocir quantise`: by
+        default without zero points, and with a scale for each channel of weights.
         """
         return Quantisation()
 
@@ -201,10 +201,9 @@ class Target(Loader, ArgSpecConvertible):
 
     @property
     def region_policy(self) -> RegionPolicy:
-        """The way in which composites are gathered into regions, each of which is one call. The
-        default is as few regions as possible, connected or not; for a described machine that cannot
-        wait for its own writes to main memory (`Machine.hands_on`) it is a region for each
-        composite.
+        """Tells how composites are gathered into regions, each of which is one call. The default is
+        as few regions as possible, connected or not; for a described machine that cannot wait for
+        its own writes to main memory (`Machine.hands_on`) it is a region for each composite.
         """
         machine = _described(self)
         return RegionPolicy("any" if machine is None or machine.hands_on else "none")

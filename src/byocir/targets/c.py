@@ -45,7 +45,7 @@ __all__ = ["ARRAYS", "FLAGS", "SOURCE", "CTarget"]
 
 @dataclass(frozen=True)
 class CTarget(CLoader, Target):
-    """A target whose code is C99."""
+    """Defines what targets share whose code is C99."""
 
     library: ClassVar[Mapping[str, str]] = {}
     """C files by name that the code uses, the same for every model. Names that they define for each

@@ -18,9 +18,9 @@ ARRAYS = "const void *const *inputs, void *const *outputs"
 
 @dataclass(frozen=True)
 class DeviceRegion:
-    """A region compiled to the accelerator's program. The device's memory of `memory_bytes` begins
-    with `image`; inputs and outputs are (address, bytes) in it. `config` describes the accelerator
-    for which `code` was made, as numbers of 32 bits.
+    """Describes a region compiled to the accelerator's program. The device's memory of
+    `memory_bytes` begins with `image`; inputs and outputs are (address, bytes) in it. `config`
+    describes the accelerator for which `code` was made, as numbers of 32 bits.
     """
 
     code: bytes

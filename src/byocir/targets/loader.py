@@ -40,8 +40,8 @@ KEEPS = "it keeps those it was compiled with: compile the model again for others
 
 @dataclass(frozen=True)
 class Loader:
-    """The base class of loaders, which run a target's code. Its dataclass fields are the options of
-    the target that running needs.
+    """Defines what loaders share, which run a target's code. Its dataclass fields are the options
+    of the target that running needs.
     """
 
     name: ClassVar[str]

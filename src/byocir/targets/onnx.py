@@ -38,7 +38,7 @@ __all__ = ["OnnxTarget", "Opened"]
 
 @dataclass(frozen=True)
 class OnnxTarget(OnnxLoader, Target):
-    """A target whose toolkit gets each region as an ONNX model."""
+    """Defines what targets share whose toolkit gets each region as an ONNX model."""
 
     constants: ClassVar[ConstantPolicy] = "bind"
 

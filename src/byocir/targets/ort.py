@@ -27,7 +27,7 @@ about half of eight lanes."""
 
 @dataclass(frozen=True)
 class Ort(OrtLoader, OnnxTarget):
-    """ONNX Runtime on the processor.
+    """Runs regions in ONNX Runtime, on the processor.
 
     `optimise` turns its graph optimisations on, which may change the last bits of floats and, on
     quantised models, integers by one step. `threads` is how many it computes an operator with.

@@ -31,11 +31,11 @@ one of integers or doubles ("Unexpected data type for Clip 'min' input")."""
 
 
 class NoRuntime(NotComputed):
-    """Raised if ONNX Runtime is not installed."""
+    """Tells that ONNX Runtime is not installed."""
 
 
 class NoModel(NotComputed):
-    """Raised for bytes that are not an ONNX model."""
+    """Tells that bytes are not an ONNX model."""
 
 
 class Session:

@@ -23,8 +23,8 @@ from byocir.vendor.hooks import ask, expect_given, mistakes_of
 
 @dataclass(frozen=True)
 class OwnPass(ModulePass):
-    """A pass of a target from outside, under its own name. Raises ByocirError B219 where it fails,
-    or leaves a module that does not verify."""
+    """Runs a pass of a target from outside, under its own name. Raises ByocirError B219 where it
+    fails, or leaves a module that does not verify."""
 
     target: str
     inner: ModulePass

@@ -21,7 +21,7 @@ from byocir.targets.hand_off_passes import code_pipeline
 
 
 class TakenComposite(NamedTuple):
-    """A composite that a target took, in a region's function on tensors."""
+    """Describes a composite that a target took, in a region's function on tensors."""
 
     function: FuncOp
     composite: CompositeOp

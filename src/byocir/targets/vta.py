@@ -41,7 +41,7 @@ def _option(default: Any, doc: str) -> Any:
 
 @dataclass(frozen=True)
 class Vta(VtaLoader, Target):
-    """VTA: load, gemm, alu and store units around int8 and int32 scratchpads."""
+    """Compiles for VTA: load, gemm, alu and store units around int8 and int32 scratchpads."""
 
     patterns = PATTERNS
     codegen_level = "tensor"
@@ -113,7 +113,7 @@ class Vta(VtaLoader, Target):
 
     @property
     def machine_config(self) -> VTAConfig:
-        """The VTA that the options describe."""
+        """Gives the VTA that the options describe."""
         return configured(self.config, self.block)
 
     def composites(self) -> tuple[Composite, ...]:
@@ -150,8 +150,8 @@ class Vta(VtaLoader, Target):
 
     @property
     def quantisation(self) -> Quantisation:
-        """The form of int8 nets for VTA: sums of terms in one scale need no products, and a machine
-        without MUL only shifts.
+        """Gives the form of int8 nets for VTA: sums of terms in one scale need no products, and a
+        machine without MUL only shifts.
         """
         return Quantisation(equal_terms=True, powers_of_two=not self.machine_config.alu_mul)
 
@@ -173,7 +173,7 @@ class Vta(VtaLoader, Target):
 
     @property
     def _lowering(self) -> str:
-        """The passes from blocks to code."""
+        """Lists the passes from blocks to code."""
         return ",".join([ARRANGE, *([GATHER] if self.gather else []), LOWERING])
 
     def emit(self, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:

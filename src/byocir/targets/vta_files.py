@@ -25,9 +25,9 @@ MAX_DRAM = 2**32
 
 @dataclass(frozen=True)
 class Code:
-    """The instructions of one program: `insns` uint8 [N, 16], the configuration they are encoded
-    for, `spans` of instructions in a row that were made for the same nodes, and the nodes and tile
-    of each instruction, `locations` (N strings).
+    """Holds the instructions of one program: `insns` uint8 [N, 16], the configuration they are
+    encoded for, `spans` of instructions in a row that were made for the same nodes, and the nodes
+    and tile of each instruction, `locations` (N strings).
     """
 
     insns: np.ndarray

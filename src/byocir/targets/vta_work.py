@@ -17,8 +17,8 @@ HALF_EVEN_STEPS = 7
 
 @dataclass
 class UnitWork:
-    """The work of a match: steps of the units, of one vector of `block` lanes each, and bytes read
-    and written.
+    """Counts the work of a match: steps of the units, of one vector of `block` lanes each, and
+    bytes read and written.
     """
 
     gemm: int = 0

@@ -1,4 +1,4 @@
-"""Tests targets: random programs made from their patterns, and mutations of these.
+"""Tests targets with random programs made from their patterns, and with mutations of these.
 
 `conform(target)` tells whether a target is right; `byocir conform` and pytest's fixture `conforms`
 call it. `matching(composite)` and `near_miss(composite)` make programs that a target takes and just

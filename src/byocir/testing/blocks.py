@@ -39,8 +39,8 @@ NUMBERS = (0, 1, 8, 64)
 
 
 class Guarded(BlockPattern):
-    """A pattern that matches the blocks of another one if they also have a guard; the guard lets
-    every point pass.
+    """Describes a pattern that matches the blocks of another one if they also have a guard; the
+    guard lets every point pass.
     """
 
     def __init__(self, pattern: BlockPattern) -> None:

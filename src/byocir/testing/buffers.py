@@ -39,7 +39,7 @@ _FLOAT_STEPS = (
 
 @dataclass
 class Program:
-    """A function `@main` of memrefs, the last of which it writes."""
+    """Describes a function `@main` of memrefs, the last of which it writes."""
 
     text: str
     module: ModuleOp = field(init=False)
@@ -57,7 +57,7 @@ class Program:
 
     @property
     def arguments(self) -> Sequence[SSAValue]:
-        """The memrefs that the program reads, and last the one that it writes."""
+        """Gives the memrefs that the program reads, and last the one that it writes."""
         return self.function.body.block.args
 
     def run(self, module: ModuleOp | None = None, seed: int = 0) -> np.ndarray:

@@ -37,7 +37,7 @@ Properties = dict[str, PropertyValue]
 
 
 class Unfit(Exception):
-    """Raised where nothing can be proposed; another draw may succeed."""
+    """Tells that nothing can be proposed; another draw may succeed."""
 
 
 @dataclass

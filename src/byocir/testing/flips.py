@@ -54,8 +54,8 @@ Changed = tuple[Pattern, Callable[[Drawn], str]]
 
 @dataclass(frozen=True)
 class Flip:
-    """One test of a pattern to be changed: `whole` is the alternative of the composite that has it,
-    `part` the pattern.
+    """Describes one test of a pattern to be changed: `whole` is the alternative of the composite
+    that has it, `part` the pattern.
     """
 
     whole: Pattern
@@ -71,8 +71,8 @@ class Flip:
 
 @dataclass(frozen=True)
 class OtherNode:
-    """A pattern used twice, which is to be another value at one of the places, where the composite
-    demands the same.
+    """Describes a pattern used twice, which is to be another value at one of the places, where the
+    composite demands the same.
     """
 
     whole: Pattern

@@ -75,8 +75,8 @@ MOST_ELEMENTS = 1 << 14
 
 @dataclass(frozen=True)
 class Drawn:
-    """A module of one function `@main`, the op at which the pattern shall match, and the value of
-    each of the pattern's nodes.
+    """Holds a module of one function `@main`, the op at which the pattern shall match, and the
+    value of each of the pattern's nodes.
     """
 
     module: ModuleOp

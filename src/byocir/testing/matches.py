@@ -58,9 +58,9 @@ SEEDS = 6
 
 @dataclass(frozen=True)
 class Example:
-    """A program and the op at which the composite is tried. `flipped` is why it must be declined:
-    the sentence of the one rule that fails, or the reason of the one test of the pattern, or edge
-    of the program, that was changed; it is empty when the program must be taken.
+    """Holds a program and the op at which the composite is tried. `flipped` is why it must be
+    declined: the sentence of the one rule that fails, or the reason of the one test of the pattern,
+    or edge of the program, that was changed; it is empty when the program must be taken.
     """
 
     composite: Composite

@@ -26,8 +26,8 @@ Change = Callable[[Choose], tuple[Pattern, Refusal]]
 
 
 class Rebuilt:
-    """A copy of a pattern in which one part, or one use of it, is another. Parts that do not lead
-    there stay; alternatives that do not lead there go.
+    """Holds a copy of a pattern in which one part, or one use of it, is another. Parts that do not
+    lead there stay; alternatives that do not lead there go.
     """
 
     def __init__(self, old: Pattern, new: Pattern, place: int | None) -> None:

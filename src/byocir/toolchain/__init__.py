@@ -1,4 +1,4 @@
-"""The C toolchain: finds a compiler, builds shared libraries, keeps them by content.
+"""The C toolchain finds a compiler, builds shared libraries and keeps them by content.
 
     library = built_and_loaded("digits", {"digits.c": text}, ["-O3", "-march=native"])
 

@@ -19,8 +19,8 @@ not fit each other."""
 
 
 class CEntry(NamedTuple):
-    """The address of a C function that runs a region. It takes the pointer `state` in front of
-    inputs and outputs, unless that is None.
+    """Holds the address of a C function that runs a region. It takes the pointer `state` in front
+    of inputs and outputs, unless that is None.
     """
 
     function: int

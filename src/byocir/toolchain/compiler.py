@@ -19,7 +19,7 @@ WHEEL = "ziglang"
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C compiler with the command line of gcc.
+    """Describes a C compiler with the command line of gcc.
 
     `command` starts it, flags follow. `identity` changes when another program, or another version
     of it, answers to the same command.

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cpu:
-    """A processor, as code for it sees it: `vector` bytes in each of `registers` vector registers,
-    the bytes of its first and second cache, and the flags with which C compilers use all of it.
+    """Describes a processor, as code for it sees it: `vector` bytes in each of `registers` vector
+    registers, the bytes of its first and second cache, and the flags with which C compilers use all
+    of it.
 
     `level` is the x86-64 level that a machine must have, 0 for any machine, and `features` what it
     must have beyond that, as compilers call it. Where `fuses` is set,

@@ -24,10 +24,10 @@ _KIND = re.compile(r"[\w-]+:")
 
 @dataclass(frozen=True)
 class Libraries:
-    """The libraries that C code of the target `owner` needs: `headers` are those that it includes,
-    `names` are what `-l` takes, or flags of the linker (which begin with a hyphen). `search` lists
-    the places to look in, of which the first that works is taken: "pkg-config:NAME", "wheels:NAME
-    NAME", or a folder with `include` and `lib`; last come the compiler's own.
+    """Describes the libraries that C code of the target `owner` needs: `headers` are those that it
+    includes, `names` are what `-l` takes, or flags of the linker (which begin with a hyphen).
+    `search` lists the places to look in, of which the first that works is taken: "pkg-config:NAME",
+    "wheels:NAME NAME", or a folder with `include` and `lib`; last come the compiler's own.
     """
 
     owner: str
@@ -37,24 +37,24 @@ class Libraries:
 
     @property
     def variable(self) -> str:
-        """The environment variable that names a folder to search in place of all others."""
+        """Gives the environment variable that names a folder to search in place of all others."""
         return re.sub(r"\W", "_", self.owner.upper(), flags=re.ASCII) + "_ROOT"
 
     @property
     def linked(self) -> list[str]:
-        """The flags by which a linker looks for the libraries."""
+        """Gives the flags by which a linker looks for the libraries."""
         return [name if name.startswith("-") else f"-l{name}" for name in self.names]
 
     @property
     def chosen(self) -> str:
-        """The argument of make that has an exported project link the libraries found here. Raises
-        as `flags` does.
+        """Gives the argument of make that has an exported project link the libraries found here.
+        Raises as `flags` does.
         """
         return f"{self.variable}_FLAGS={shlex.join(self.flags())}"
 
     @property
     def packages(self) -> list[str]:
-        """The names by which pkg-config may know the libraries."""
+        """Lists the names by which pkg-config may know the libraries."""
         prefix = PKG_CONFIG
         return [p.removeprefix(prefix) for p in self.search if p.startswith(prefix)]
 

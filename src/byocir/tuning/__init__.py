@@ -1,1 +1,1 @@
-"""Tunes: tries schedules of composites and keeps the best."""
+"""Tunes composites: tries schedules and keeps the best."""

@@ -14,10 +14,10 @@ Made = TypeVar("Made", bound=NamedTuple)
 
 
 class Journal(Generic[Made]):
-    """A file of results of jobs, tuples of plain data, by the jobs' digests. `read` makes a result
-    from its fields by name, and raises KeyError, TypeError or ValueError where they do not fit.
-    Without a path all is kept in memory alone. Raises ByocirError B112 for a file that cannot be
-    written.
+    """Keeps a file of results of jobs, tuples of plain data, by the jobs' digests. `read` makes a
+    result from its fields by name, and raises KeyError, TypeError or ValueError where they do not
+    fit. Without a path all is kept in memory alone. Raises ByocirError B112 for a file that cannot
+    be written.
     """
 
     def __init__(self, read: Callable[[Any], Made], path: Path | None = None) -> None:

@@ -26,9 +26,9 @@ from byocir.vendor.user_code import given_file
 
 
 class CompileJob(NamedTuple):
-    """A job to compile a module and to ask what the code of a target costs: a partitioned module as
-    text, with its large constants. `named` are the targets that the user gave by name, which a
-    process has to make known.
+    """Describes a job to compile a module and to ask what the code of a target costs: a partitioned
+    module as text, with its large constants. `named` are the targets that the user gave by name,
+    which a process has to make known.
     """
 
     module: str
@@ -44,8 +44,8 @@ class CompileJob(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The cost of a target's code, in some unit; where that is empty, the reason why there is
-    none.
+    """Records the cost of a target's code, in some unit; where that is empty, the reason why there
+    is none.
     """
 
     cost: float

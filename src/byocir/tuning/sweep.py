@@ -49,8 +49,8 @@ MOST = 10_000
 
 
 class SweepPoint(NamedTuple):
-    """The costs of a model with some settings of a target. Without a refusal, cycles are above
-    0.
+    """Records the costs of a model with some settings of a target. Without a refusal, cycles are
+    above 0.
     """
 
     settings: Mapping[str, Setting]
@@ -65,7 +65,7 @@ class SweepPoint(NamedTuple):
 
     @property
     def costs(self) -> tuple[float, ...]:
-        """The numbers that are the better the smaller they are."""
+        """Gives the numbers of which smaller ones are better: cycles, energy and memory."""
         return (self.cycles, self.energy or 0.0, self.memory)
 
 

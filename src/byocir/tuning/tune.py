@@ -115,7 +115,7 @@ def tune(
 
 @dataclass
 class _Run:
-    """One run of the search: the model, who judges, and what is known."""
+    """Holds one run of the search: the model, who judges, and what is known."""
 
     module: ModuleOp
     named: tuple[str, ...]

@@ -19,7 +19,7 @@ LIBRARIES = frozenset({"ml_dtypes", "numpy", "onnx", "onnxruntime", "xdsl"})
 
 @dataclass(frozen=True)
 class Blame:
-    """The one to blame for a mistake, and the line where it happened."""
+    """Names the one to blame for a mistake, and the line where it happened."""
 
     is_users: bool
     """Tells if it is the user's code, and not byocir's alone."""

@@ -1,4 +1,4 @@
-"""Python files that the user gives: targets and passes of their own.
+"""Imports Python files that the user gives: targets and passes of their own.
 
 Code is imported from a path only when the user gives it in this call, never because a model, a
 module or a package names it.

@@ -50,9 +50,9 @@ _NAME = re.compile(
 
 @dataclass(frozen=True)
 class VTAConfig:
-    """The parameters of one VTA: log2 of widths (bits), of the GEMM shape (elements) and of the
-    buffer sizes (bytes), and whether it has what not every VTA has: `alu_mul`, the ALU's product,
-    and `acc_8bit`, loads of accumulators from bytes.
+    """Holds the parameters of one VTA: log2 of widths (bits), of the GEMM shape (elements) and of
+    the buffer sizes (bytes), and whether it has what not every VTA has: `alu_mul`, the ALU's
+    product, and `acc_8bit`, loads of accumulators from bytes.
 
     The defaults are those of every upstream sample config: a 1x16x16 int8 GEMM unit. Raises
     VTAError V004 for a number that is none or out of range, for widths that do not go together,
@@ -207,8 +207,8 @@ class VTAConfig:
 
     @property
     def name(self) -> str:
-        """Upstream's configuration string, e.g. ``1x16_i8w8a32_15_15_18_17``, with ``_nomul`` or
-        ``_noacc8`` behind it for what the machine lacks.
+        """Gives upstream's configuration string, e.g. ``1x16_i8w8a32_15_15_18_17``, with ``_nomul``
+        or ``_noacc8`` behind it for what the machine lacks.
         """
         widths = f"i{1 << self.log_inp_width}w{1 << self.log_wgt_width}a{1 << self.log_acc_width}"
         sizes = (
@@ -222,23 +222,23 @@ class VTAConfig:
 
     @property
     def batch(self) -> int:
-        """The number of rows of one INP, ACC or OUT element."""
+        """Counts the rows of one INP, ACC or OUT element."""
         return 1 << self.log_batch
 
     @property
     def block_in(self) -> int:
-        """The number of columns of an INP element: the input channels of one micro-op."""
+        """Counts the columns of an INP element: the input channels of one micro-op."""
         return 1 << self.log_block
 
     @property
     def block_out(self) -> int:
-        """The number of columns of an ACC or OUT element: the output channels of one micro-op."""
+        """Counts the columns of an ACC or OUT element: the output channels of one micro-op."""
         return 1 << self.log_block
 
     @property
     def device_numbers(self) -> tuple[int, ...]:
-        """The numbers that the C core takes as ``vta_config``: log2 of batch, block and the depths
-        of UOP, INP, WGT and ACC, and 0 or 1 for each of `FEATURES`.
+        """Gives the numbers that the C core takes as ``vta_config``: log2 of batch, block and the
+        depths of UOP, INP, WGT and ACC, and 0 or 1 for each of `FEATURES`.
         """
         depths = (self.log_depth(m) for m in (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC))
         return self.log_batch, self.log_block, *depths, int(self.alu_mul), int(self.acc_8bit)

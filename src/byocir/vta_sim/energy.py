@@ -24,8 +24,8 @@ UOP_BYTES = 4
 
 @dataclass(frozen=True)
 class EnergyModel:
-    """The picojoules that each operation and each byte cost. Raises VTAError V009 for a value that
-    is negative or no number.
+    """Lists the picojoules that each operation and each byte cost. Raises VTAError V009 for a value
+    that is negative or no number.
     """
 
     mac: float = 0.2 + 0.1
@@ -48,7 +48,7 @@ class EnergyModel:
 
 @dataclass(frozen=True)
 class Energy:
-    """The energy of a run, in picojoules. It is an estimate: see the module's head."""
+    """Records the energy of a run, in picojoules. It is an estimate: see the module's head."""
 
     mac: float
     alu: float
@@ -57,7 +57,7 @@ class Energy:
 
     @property
     def total(self) -> float:
-        """The sum of the four parts."""
+        """Gives the sum of the four parts."""
         return self.mac + self.alu + self.scratchpad + self.dram
 
     def to_dict(self) -> dict[str, float]:

@@ -122,7 +122,8 @@ def require(config: VTAConfig) -> None:
 
 
 class NativeStream:
-    """A stream in the C core: copied, with its form checked, in stream order until it is scheduled.
+    """Holds a stream in the C core: copied, with its form checked, in stream order until it is
+    scheduled.
 
     ``insns`` uint8 [N, 16], contiguous. ``fault`` is the code that the core refuses it with, or 0.
     """
@@ -145,13 +146,13 @@ class NativeStream:
 
     @property
     def order(self) -> NDArray[np.uint32]:
-        """The indices of the instructions in the order in which they run, uint32 [N]."""
+        """Lists the indices of the instructions in the order in which they run, uint32 [N]."""
         order = core().vta_program_order(self.handle)
         return np.ctypeslib.as_array(order, (len(self.insns),)).copy()
 
     @property
     def counts(self) -> dict[str, int]:
-        """The counts of one run, by the names in ``COUNTS``."""
+        """Gives the counts of one run, by the names in ``COUNTS``."""
         counters = core().vta_program_counters(self.handle).contents
         return {name: getattr(counters, name) for name in COUNTS}
 
@@ -176,7 +177,7 @@ def native_stream(
 
 
 class NativeMachine:
-    """A machine that runs in C: scratchpads, DRAM and the core that works on them. It is
+    """Simulates a machine in C: scratchpads, DRAM and the core that works on them. It is
     ``Machine``, but fast.
 
     ``dram`` (uint8 [B]) is copied; read the result from ``machine.dram``. With ``check``,

@@ -31,8 +31,8 @@ FLOAT32_EXACT_BITS = 24
 
 @dataclass(frozen=True)
 class StepNest:
-    """A loop nest: its extents, the (out, in) factors of each operand, and the columns of indices
-    that micro-ops have.
+    """Describes a loop nest: its extents, the (out, in) factors of each operand, and the columns of
+    indices that micro-ops have.
     """
 
     extents: tuple[int, int]
@@ -41,7 +41,7 @@ class StepNest:
 
     @property
     def steps(self) -> int:
-        """The number of times that micro-ops are executed."""
+        """Counts the times that micro-ops are executed."""
         return self.extents[0] * self.extents[1] * len(self.uops["dst"])
 
     def highest(self, operand: str) -> int:
@@ -67,8 +67,8 @@ class StepNest:
 
 @dataclass(frozen=True)
 class GemmBlock:
-    """A batch of C products of [R, K * block_in] by [K * block_in, block_out], each added into R
-    rows of ACC.
+    """Describes a batch of C products of [R, K * block_in] by [K * block_in, block_out], each added
+    into R rows of ACC.
 
     ``dst`` int64 [C, R] rows of ACC, all distinct; ``src`` int64 [C or 1, R, K] rows of INP;
     ``wgt`` int64 [C, K] elements of WGT. A row is one of the BATCH rows of an element. K is small
@@ -86,14 +86,14 @@ class GemmBlock:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that the index arrays take."""
+        """Counts the bytes that the index arrays take."""
         dst = 0 if isinstance(self.dst, slice) else self.dst.nbytes
         return dst + self.src.nbytes + self.wgt.nbytes
 
 
 @dataclass(frozen=True)
 class AluSegment:
-    """Steps that may run at once: their element indices into ACC, where ``src`` is None in
+    """Holds steps that may run at once: their element indices into ACC, where ``src`` is None in
     immediate form.
     """
 
@@ -102,7 +102,7 @@ class AluSegment:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that the index arrays take."""
+        """Counts the bytes that the index arrays take."""
         return sum(x.nbytes for x in (self.dst, self.src) if isinstance(x, np.ndarray))
 
 

@@ -16,7 +16,8 @@ from byocir.vta_sim.sanitizer_kinds import HAZARDS
 
 @dataclass(frozen=True)
 class ErrorCode:
-    """``meaning``: what was wrong, in a phrase; ``help``: what to do, or the rule that holds.
+    """Explains a code: ``meaning`` says what was wrong, in a phrase, and ``help`` what to do, or
+    the rule that holds.
 
     ``checked``: only ``check=True`` looks for it.
     """

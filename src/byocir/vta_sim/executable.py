@@ -14,7 +14,7 @@ from byocir.vta_sim.simulation import Program, SimResult
 
 @dataclass(frozen=True)
 class Executable:
-    """A program ready to run any number of times.
+    """Holds a program ready to run any number of times.
 
     ``image`` uint8 [at most size] is the start of a DRAM of ``size`` bytes, zeros behind it.
     """

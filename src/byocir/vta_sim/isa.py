@@ -211,7 +211,8 @@ class Queue(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One decoded instruction: its place in the stream, its kind and its fields by name."""
+    """Describes one decoded instruction: its place in the stream, its kind and its fields
+    by name."""
 
     index: int
     opcode: Opcode
@@ -220,7 +221,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Decoded:
-    """A decoded stream of N instructions as columns.
+    """Holds a decoded stream of N instructions as columns.
 
     ``insns`` uint8 [N, 16]; ``opcode`` uint8 [N]; ``columns[name]`` int64 [N], 0 where the kind
     has no such field.

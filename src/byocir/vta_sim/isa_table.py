@@ -64,7 +64,7 @@ class Depths(Protocol):
 
 @dataclass(frozen=True)
 class Width:
-    """The number of bits of a field: ``bits``, plus the index width of the deepest of
+    """Gives the number of bits of a field: ``bits``, plus the index width of the deepest of
     ``memories``.
     """
 
@@ -84,7 +84,7 @@ class Width:
 
 @dataclass(frozen=True)
 class Field:
-    """A bit-field of an instruction.
+    """Describes a bit-field of an instruction.
 
     ``text`` is how assembly spells it: fields with the same key are one comma-separated group,
     a key that starts with a dot is a suffix of the mnemonic, and "" is the token set in braces.
@@ -163,7 +163,7 @@ COLUMNS = tuple(dict.fromkeys(field.name for layout in LAYOUT.values() for field
 
 
 class Slot(NamedTuple):
-    """A field placed in its word for one config: ``width`` bits from bit ``shift`` up."""
+    """Describes a field placed in its word for one config: ``width`` bits from bit ``shift`` up."""
 
     field: Field
     shift: int
@@ -171,17 +171,17 @@ class Slot(NamedTuple):
 
     @property
     def low(self) -> int:
-        """The least value that fits."""
+        """Gives the least value that fits."""
         return -(1 << (self.width - 1)) if self.field.signed else 0
 
     @property
     def high(self) -> int:
-        """The greatest value that fits."""
+        """Gives the greatest value that fits."""
         return self.low + self.mask
 
     @property
     def mask(self) -> int:
-        """The field's bits, all ones, not shifted yet."""
+        """Gives as many one bits as the field has, not shifted yet."""
         return (1 << self.width) - 1
 
     def fits(self, value: int) -> bool:

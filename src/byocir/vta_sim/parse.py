@@ -34,7 +34,7 @@ OPCODES = {opcode.name.lower(): opcode for opcode in Opcode}
 
 
 class _Syntax(NamedTuple):
-    """The syntax of one kind under one config: the field each suffix sets, the fields of each
+    """Holds the syntax of one kind under one config: the field each suffix sets, the fields of each
     operand, the tokens, and the suffixes of which one is needed (by field, with the names to
     offer)."""
 
@@ -67,8 +67,8 @@ def _syntax(opcode: Opcode, config: VTAConfig) -> _Syntax:
 
 @dataclass
 class _Line:
-    """One line under way: its parts with "" behind the last, where the reader is, and the words
-    filled so far. Columns are worked out when an error needs one.
+    """Keeps one line under way: its parts with "" behind the last, where the reader is, and the
+    words filled so far. Columns are worked out when an error needs one.
     """
 
     source: str

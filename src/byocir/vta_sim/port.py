@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Port:
-    """The place of an input or output in DRAM: byte ``address``, shape and dtype."""
+    """Describes the place of an input or output in DRAM: byte ``address``, shape and dtype."""
 
     address: int
     shape: tuple[int, ...]
@@ -22,7 +22,7 @@ class Port:
 
     @property
     def bytes(self) -> slice:
-        """The range of bytes of the image that holds it."""
+        """Gives the range of bytes of the image that holds the port."""
         return slice(self.address, self.address + self.nbytes)
 
     def fits(self, array: np.ndarray) -> bool:

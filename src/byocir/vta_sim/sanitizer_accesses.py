@@ -27,7 +27,7 @@ NEST_FIELDS = {
 
 @dataclass(frozen=True)
 class Beyond:
-    """Scratchpad elements [first, end) some of which are past the memory's depth."""
+    """Describes scratchpad elements [first, end) some of which are past the memory's depth."""
 
     memory: Memory
     first: int
@@ -36,8 +36,8 @@ class Beyond:
 
 @dataclass(frozen=True)
 class Accesses:
-    """The elements that an instruction reads and writes; ACC_8BIT and OUT stand for ACC. Those past
-    the end of a memory are in ``beyond`` and not among the others."""
+    """Lists the elements that an instruction reads and writes; ACC_8BIT and OUT stand for ACC.
+    Those past the end of a memory are in ``beyond`` and not among the others."""
 
     reads: tuple[Touched, ...] = ()
     writes: tuple[Touched, ...] = ()

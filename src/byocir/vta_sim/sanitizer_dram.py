@@ -19,7 +19,8 @@ Index = NDArray[np.int64]
 
 
 class _Rows(NamedTuple):
-    """Ranges of bytes [start, end), ascending, each with the instruction that it belongs to."""
+    """Lists ranges of bytes [start, end), ascending, each with the instruction that it
+    belongs to."""
 
     owner: Index
     start: Index
@@ -30,7 +31,7 @@ class _Rows(NamedTuple):
 
 
 class DramMap:
-    """The DRAM side of a stream on an image of ``size`` bytes.
+    """Describes the DRAM side of a stream on an image of ``size`` bytes.
 
     ``outside``: instructions whose transfer leaves the image, and ``outside_ranges`` int64 [K, 2]
     from where to where; segments have the part that is inside. ``borders``
@@ -61,7 +62,7 @@ class DramMap:
 
     @property
     def segments(self) -> int:
-        """The number of segments."""
+        """Counts the segments."""
         return max(len(self.borders) - 1, 0)
 
     def touched(self, index: int) -> Index | slice | None:

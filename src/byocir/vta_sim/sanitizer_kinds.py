@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class HazardKind(NamedTuple):
-    """A kind of hazard: its short name, what it means, and one line on what to do."""
+    """Describes a kind of hazard: its short name, what it means, and one line on what to do."""
 
     name: str
     meaning: str

@@ -14,8 +14,8 @@ from byocir.vta_sim.sanitizer_kinds import HAZARDS
 
 @dataclass(frozen=True)
 class InstructionPlace:
-    """An instruction: its index in the stream, its assembly, and where it came from ("" if that is
-    not known)."""
+    """Names an instruction: its index in the stream, its assembly, and where it came from ("" if
+    that is not known)."""
 
     index: int
     text: str
@@ -28,7 +28,7 @@ class InstructionPlace:
 
 @dataclass(frozen=True)
 class Hazard:
-    """A finding of the sanitizer.
+    """Records a finding of the sanitizer.
 
     ``code`` is a key of HAZARDS. ``first`` and ``second`` are in stream order; ``second`` is None
     for what concerns one instruction, and both are for a stream without any. ``memory`` is a
@@ -46,12 +46,12 @@ class Hazard:
 
     @property
     def kind(self) -> str:
-        """The name of the code, e.g. "read-after-write"."""
+        """Gives the name of the code, e.g. "read-after-write"."""
         return HAZARDS[self.code].name
 
     @property
     def message(self) -> str:
-        """One sentence without the instructions."""
+        """Tells what was found, in one sentence without the instructions."""
         return f"expected {self.expected}, found {self.found}"
 
     def __str__(self) -> str:

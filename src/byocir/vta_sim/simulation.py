@@ -48,8 +48,8 @@ class Counters:
 
 @dataclass(frozen=True)
 class SimResult:
-    """The result of a run: ``dram`` uint8 [B] after it; ``cycles``, ``timeline`` and ``energy`` (an
-    estimate) are None unless timed.
+    """Holds the result of a run: ``dram`` uint8 [B] after it; ``cycles``, ``timeline`` and
+    ``energy`` (an estimate) are None unless timed.
     """
 
     dram: NDArray[np.uint8]
@@ -60,7 +60,7 @@ class SimResult:
 
 
 class Program:
-    """A stream that was checked and ordered once; ``run`` it on as many images as you like.
+    """Holds a stream that was checked and ordered once; ``run`` it on as many images as you like.
 
     ``insns`` uint8 [N, 16]. ``seed`` picks a random legal interleaving of the queues, for tests; a
     program whose tokens cover its hazards gives the same result under all. ``locations`` says where
@@ -86,7 +86,7 @@ class Program:
 
     @cached_property
     def decoded(self) -> Decoded:
-        """The instructions, decoded into columns."""
+        """Gives the instructions, decoded into columns."""
         return decode(self._insns, self.config)
 
     @cached_property
@@ -95,7 +95,7 @@ class Program:
 
     @cached_property
     def order(self) -> list[int]:
-        """The order in which the instructions run."""
+        """Gives the order in which the instructions run."""
         assert self._native is not None
         return self._native.order.tolist()
 
@@ -106,7 +106,7 @@ class Program:
 
     @cached_property
     def counters(self) -> Counters:
-        """The counts of one run, which depend on the instructions only."""
+        """Gives the counts of one run, which depend on the instructions only."""
         if self._native is None:
             return count(self.decoded)
         kinds = dict(zip((kind.name for kind in Opcode), self._native.instructions, strict=True))
@@ -114,7 +114,7 @@ class Program:
 
     @cached_property
     def timeline(self) -> Timeline:
-        """The cycles under the default TimingModel, which depend on the instructions only."""
+        """Gives the cycles under the default TimingModel, which depend on the instructions only."""
         return self.time(TimingModel.de10())
 
     def time(self, model: TimingModel) -> Timeline:
@@ -123,8 +123,8 @@ class Program:
 
     @cached_property
     def energy(self) -> Energy:
-        """The energy under the default EnergyModel, an estimate that depends on the instructions
-        only.
+        """Gives the energy under the default EnergyModel, an estimate that depends on the
+        instructions only.
         """
         return energy_of(self.decoded)
 

@@ -23,8 +23,8 @@ from byocir.vta_sim.isa import AluOp, Decoded, Opcode, Queue
 
 @dataclass(frozen=True)
 class TokenFifo:
-    """A token queue, filled by the ``push`` bit of its producer and drained by the ``pop`` bit of
-    the other unit.
+    """Describes a token queue, filled by the ``push`` bit of its producer and drained by the
+    ``pop`` bit of the other unit.
     """
 
     name: str
@@ -44,7 +44,7 @@ TOKEN_FIFOS = (
 
 @dataclass(frozen=True)
 class Links:
-    """The waits between the N instructions of a stream: which waits for which.
+    """Lists the waits between the N instructions of a stream: which waits for which.
 
     ``queue`` uint8 [N]; ``waits`` int64 [N, 2]: the instructions whose tokens ``pop_prev`` and
     ``pop_next`` take, NOT_WAITING, or NEVER if no such push exists; ``pushed`` and ``popped``:

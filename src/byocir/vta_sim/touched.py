@@ -29,8 +29,8 @@ USERS = {
 
 
 class TouchedMemories:
-    """The memories that a stream touches and two modules share. ``image`` uint8 [B] is the start of
-    DRAM, with all micro-ops; DRAM has ``size`` bytes.
+    """Lists the memories that a stream touches and two modules share. ``image`` uint8 [B] is the
+    start of DRAM, with all micro-ops; DRAM has ``size`` bytes.
     """
 
     def __init__(self, decoded: Decoded, image: NDArray[np.uint8], size: int) -> None:

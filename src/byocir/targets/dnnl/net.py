@@ -49,9 +49,9 @@ NONE = "DNNL_NET_NONE"
 
 
 class Net:
-    """The net of a function. `last_reads` comes from a net of the same function that was written
-    before, and tells which line reads each value last; the net that is written now notes its own in
-    `reads`.
+    """Builds the net of a function. `last_reads` comes from a net of the same function that was
+    written before, and tells which line reads each value last; the net that is written now notes
+    its own in `reads`.
     """
 
     def __init__(self, function: FuncOp, last_reads: dict[str, int] | None = None) -> None:

@@ -1,4 +1,5 @@
-"""oneDNN as a target: Intel's and Arm's library of primitives for neural nets, on this processor.
+"""Makes oneDNN a target: Intel's and Arm's library of primitives for neural nets, on this
+processor.
 
 A region is one net of primitives, built once: oneDNN chooses the order of elements between them,
 weights are brought into theirs then, and arrays in between share one memory.
@@ -53,7 +54,8 @@ def _host_of(op: Operation) -> CHost:
 
 @dataclass(frozen=True)
 class Dnnl(DnnlLoader, CTarget):
-    """oneDNN on the processor: `pip install 'byocir[dnnl]'`, or a library that is installed.
+    """Runs regions in oneDNN, on the processor: `pip install 'byocir[dnnl]'`, or a library that is
+    installed.
 
     `threads` is how many it computes a primitive with, 0 for as many as the host has. With `int8`
     it takes bytes, too, which needs a processor with VNNI, and with `bf16` arrays of these, which

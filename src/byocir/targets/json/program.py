@@ -28,8 +28,8 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of a function: `type` is its element type as MLIR names it; `array` holds its
-    numbers if it is a constant."""
+    """Describes a tensor of a function: `type` is its element type as MLIR names it; `array` holds
+    its numbers if it is a constant."""
 
     shape: Shape
     type: str
@@ -42,7 +42,8 @@ class Value:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One op (`name` is "graph.conv", …) or one composite ("npu.conv_relu"), whose ops are `steps`.
+    """Describes one op (`name` is "graph.conv", …) or one composite ("npu.conv_relu"), whose ops
+    are `steps`.
 
     `inputs` are all that a kernel gets: of a composite first what comes from outside, then its
     `constants` in the order of the ops.
@@ -61,13 +62,13 @@ class Step:
 
     @cached_property
     def attributes(self) -> Mapping[str, Any]:
-        """The op's attributes as plain values: numbers, texts, tuples, arrays."""
+        """Gives the op's attributes as plain values: numbers, texts, tuples, arrays."""
         return {name: python_value(data, self.constants) for name, data in self.typed.items()}
 
 
 @dataclass(frozen=True)
 class Function:
-    """A region function: steps over numbered values."""
+    """Describes a region function: steps over numbered values."""
 
     symbol: str
     inputs: tuple[int, ...]

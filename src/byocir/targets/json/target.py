@@ -24,7 +24,7 @@ Rounding = Literal["", "floor", "half_up", "half_even", "float_scale"]
 
 @dataclass(frozen=True)
 class JsonTarget(Target):
-    """A target whose code is JSON and whose device is a table of kernels."""
+    """Defines what targets share whose code is JSON and whose device is a table of kernels."""
 
     constants: ClassVar[ConstantPolicy] = "bind"
 
@@ -40,7 +40,7 @@ class JsonTarget(Target):
 
 @dataclass(frozen=True)
 class Json(JsonTarget):
-    """Region functions as JSON and safetensors, run by numpy kernels.
+    """Writes regions as JSON and safetensors, and runs them by numpy kernels.
 
     `ops` are graph ops that it takes one by one, e.g. `conv`; `like` names targets, e.g. `vta`, or
     composites of theirs, e.g. `"vta.conv"`, whose patterns at graph level it takes first. With

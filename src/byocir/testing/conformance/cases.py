@@ -57,7 +57,7 @@ lie outside of its array."""
 
 @dataclass(frozen=True)
 class Case:
-    """A program and its inputs; `levels` are those at which it is handed over."""
+    """Holds a program and its inputs; `levels` are those at which it is handed over."""
 
     module: ModuleOp
     feeds: Arrays
@@ -100,8 +100,8 @@ class Unmeant(Exception):
 
 @dataclass(frozen=True)
 class Meaning:
-    """The results of a program on inputs, by name, where each op may differ by `tolerance` of its
-    largest float, or of 1.
+    """Holds the results of a program on inputs, by name, where each op may differ by `tolerance` of
+    its largest float, or of 1.
     """
 
     module: ModuleOp
@@ -126,8 +126,8 @@ class Meaning:
 
     @cached_property
     def _in_steps(self) -> ModuleOp:
-        """The program, with norms as blocks. A norm over few elements subtracts their mean, which
-        is close to the elements, and divides by a difference that is almost nothing. Sums of
+        """Gives the program, with norms as blocks. A norm over few elements subtracts their mean,
+        which is close to the elements, and divides by a difference that is almost nothing. Sums of
         squares over windows of channels may be computed by adding the channel that comes in and
         subtracting the one that goes out, so that small sums after large ones are far off.
         """

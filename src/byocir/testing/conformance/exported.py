@@ -27,7 +27,7 @@ SECONDS = 120
 
 
 class NotBuilt(Exception):
-    """Raised if a project was not built, or did not run; the message is what the tools said."""
+    """Tells that a project was not built, or did not run; the message is what the tools said."""
 
 
 def has_device(target: Target) -> bool:

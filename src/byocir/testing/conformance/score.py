@@ -18,8 +18,9 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class Failure:
-    """A problem with a program that shows it: `pattern` names the patterns that were taken in it,
-    `kind` is a "match", a "near miss" or a "net", `target` is the target with its options.
+    """Describes a problem with a program that shows it: `pattern` names the patterns that were
+    taken in it, `kind` is a "match", a "near miss" or a "net", `target` is the target with its
+    options.
     """
 
     pattern: str
@@ -43,7 +44,7 @@ class Failure:
 
     @property
     def command(self) -> str:
-        """The command that shows the problem again, where its program is in a file."""
+        """Gives the command that shows the problem again, where its program is in a file."""
         return f"byocir conform {join([self.target, '--case', str(self.file), *self.again])}"
 
 

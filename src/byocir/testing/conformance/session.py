@@ -59,7 +59,7 @@ Progress = Callable[[Score, str], None]
 
 @dataclass
 class Setting:
-    """A target with one choice of its options, and the composites that it then has."""
+    """Describes a target with one choice of its options, and the composites that it then has."""
 
     target: Target
     composites: Sequence[Composite]

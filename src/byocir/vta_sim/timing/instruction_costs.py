@@ -31,7 +31,7 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True)
 class StreamWork:
-    """The work of a stream, per instruction: int64 [N].
+    """Counts the work of a stream, per instruction: int64 [N].
 
     ``busy``: cycles in which its unit works. ``lead``: cycles from its start to its request of the
     read channel; the instruction takes at least ``max(busy, lead)``. ``beats``: cycles of the read
@@ -45,8 +45,8 @@ class StreamWork:
 
     @property
     def costs(self) -> Costs:
-        """The costs as lists: results are there when an instruction ends, and all reads share one
-        channel.
+        """Gives the costs as lists: results are there when an instruction ends, and all reads share
+        one channel.
         """
         columns = (self.busy, self.lead, self.beats, self.rank)
         zeros = [0] * len(self.busy)

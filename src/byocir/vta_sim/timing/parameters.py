@@ -14,7 +14,7 @@ MAY_BE_ZERO = frozenset(
 
 @dataclass(frozen=True)
 class TimingModel:
-    """The constants of the model, in cycles, bytes and entries. The defaults are ``de10()``.
+    """Holds the constants of the model, in cycles, bytes and entries. The defaults are ``de10()``.
 
     Initiation intervals, beats, chunk and burst sizes and queue depths are read from tvm-vta's
     sources; those marked *estimate* are not. Raises VTAError V009 for a value out of range.

@@ -36,7 +36,7 @@ from byocir.vta_sim.token_order import (
 
 @dataclass(frozen=True)
 class UnitTime:
-    """The cycles of one unit by cause; the six add up to the cycles of the run.
+    """Counts the cycles of one unit by cause; the six add up to the cycles of the run.
 
     ``busy``: it works. Else it waits: for a ``token``; for ``dram`` (latency, and other units'
     turns on the read channel); for ``fetch`` to deliver; for room in a full ``queue`` of commands
@@ -57,7 +57,7 @@ class UnitTime:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The times at which N instructions run, in cycles; int64 [N] arrays are in stream order.
+    """Lists the times at which N instructions run, in cycles; int64 [N] arrays are in stream order.
 
     ``delivered``: when fetch hands the instruction to its queue; ``start``, ``end``: when it runs.
     ``waits``: by cause, what its unit waited before, in (``dram``) or after (``queue``) it.
@@ -80,12 +80,12 @@ class Timeline:
 
     @property
     def worked(self) -> Cycles:
-        """The cycles in which each instruction's unit worked on it; int64 [N]."""
+        """Counts the cycles in which each instruction's unit worked on it; int64 [N]."""
         return self.end - self.start - self.waits["dram"]
 
     @property
     def efficiency(self) -> float:
-        """The largest lower bound as a share of the cycles; it is 1 at most."""
+        """Gives the largest lower bound as a share of the cycles; it is 1 at most."""
         return max(self.bounds.values()) / self.cycles if self.cycles else 1.0
 
 
