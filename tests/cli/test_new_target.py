@@ -129,7 +129,7 @@ def test_pip_installs_it_and_byocir_finds_it_by_name(tmp_path: Path):
     (packages / "byocir_of_these_tests.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
     run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "-e", str(folder))
     listed = run(python, "-m", "byocir.cli.main", "targets", "my_npu")
-    assert listed.startswith("my_npu  Convolutions and products, by calls of a library.")
+    assert listed.startswith("my_npu  Runs convolutions and products, by calls of a library.")
     tried = run(python, "-m", "byocir.cli.main", "conform", "my_npu", "--rounds", "1")
     assert ", 0 wrong, " in tried
     passed = run(python, "-m", "pytest", "-q", "--conform-seconds", "2", str(folder))

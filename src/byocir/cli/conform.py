@@ -1,4 +1,4 @@
-"""`byocir conform TARGET`: is a target right?
+"""`byocir conform TARGET`: tells if a target is right.
 
 Tries programs made from its patterns (`byocir.testing.conformance`) and prints a score. Each
 problem is made small and left in a folder as a program with its inputs, beside the command that

@@ -1,4 +1,4 @@
-"""`byocir diff`: how two compilations of a model differ."""
+"""`byocir diff`: shows how two compilations of a model differ."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ Values = dict[str, Any]
 
 
 class Differing(NamedTuple):
-    """A node with different results, and the rows of the table of differences that explain them; no
-    row where none should differ.
+    """Describes a node with different results, and the rows of the table of differences that
+    explain them; no row where none should differ.
     """
 
     node: str

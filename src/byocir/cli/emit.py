@@ -1,4 +1,4 @@
-"""`--emit STAGE`: one stage of a compilation as text, in place of a package or a run.
+"""`--emit STAGE`: writes one stage of a compilation as text, in place of a package or a run.
 
 | stage | what |
 | --- | --- |

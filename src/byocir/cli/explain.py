@@ -1,4 +1,4 @@
-"""`byocir explain`: where each node of a model or package went, and why."""
+"""`byocir explain`: tells where each node of a model or package went, and why."""
 
 from __future__ import annotations
 

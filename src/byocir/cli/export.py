@@ -1,4 +1,4 @@
-"""`byocir export`: a compiled model as a C project.
+"""`byocir export`: writes a compiled model as a C project.
 
 The folder of a project has a `manifest.json` that lists the files that were written. The next
 export replaces these and no others:

@@ -1,4 +1,5 @@
-"""`byocir export-onnx`: a model as ONNX again, with what became of each node in its metadata."""
+"""`byocir export-onnx`: writes a model as ONNX again, with what became of each node in its
+metadata."""
 
 from __future__ import annotations
 

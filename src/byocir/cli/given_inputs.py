@@ -14,8 +14,8 @@ from byocir.runtime.package import Package
 
 
 class GivenInputs:
-    """Inputs of a file, or seeded ones without: the file is refused as soon as the model is
-    imported if it does not fit, and its arrays are kept for the run.
+    """Reads the inputs of a file, or makes seeded ones without one: the file is refused as soon as
+    the model is imported if it does not fit, and its arrays are kept for the run.
     """
 
     def __init__(self, path: Path | None, seed: int = 0) -> None:

@@ -84,7 +84,7 @@ FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
 
 @dataclass(frozen=True)
 class Job:
-    """The content of `job.json`, with paths resolved against its folder."""
+    """Holds the content of `job.json`, with paths resolved against its folder."""
 
     models: list[Path]
     float_model: Path
@@ -178,9 +178,7 @@ def _not_a_job(path: Path, expected: str, found: object) -> ByocirError:
 
 @dataclass(frozen=True)
 class Judged:
-    """The outcome of a model: how many of its answers are right in ONNX Runtime, and how many in
-    byocir.
-    """
+    """Counts how many answers of a model are right in ONNX Runtime, and how many in byocir."""
 
     name: str
     package: Package
@@ -189,7 +187,7 @@ class Judged:
 
     @property
     def share(self) -> float:
-        """The share of the work that a target took, in percent."""
+        """Gives the share of the work that a target took, in percent."""
         macs = self.package.report.macs
         total = sum(macs.values())
         return 100 * (total - macs["host"]) / total if total else 0.0

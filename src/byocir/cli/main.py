@@ -1,4 +1,4 @@
-"""`byocir`: compile, run and explain models from the command line.
+"""`byocir`: compiles, runs and explains models from the command line.
 
 Each verb has a module of its name in this folder, with its options and what it does.
 

@@ -1,4 +1,4 @@
-"""`byocir measure`: what composites of targets cost, as a table that an objective can use.
+"""`byocir measure`: measures what composites of targets cost, as a table that an objective can use.
 
 The model is first rewritten to the numbers with which all targets together compute. Then it is
 compiled for each target alone, with a region for each composite, and run once. A region's time, in

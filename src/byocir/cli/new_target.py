@@ -1,4 +1,4 @@
-"""`byocir new-target NAME`: a package of a target, to be edited.
+"""`byocir new-target NAME`: writes a package of a target, to be edited.
 
 The files are those of the folder `scaffold`, with the target's name in place of "acme": they work
 as they stand, and tests try them.

@@ -1,4 +1,4 @@
-"""`byocir ops`: the reference of the ops, read from their classes.
+"""`byocir ops`: prints the reference of the ops, read from their classes.
 
 `docs/ops.md` holds the same sections for all of them.
 """
@@ -265,8 +265,8 @@ def _fits(op: GraphOp, to: dict[Attribute, Attribute], properties: dict[str, Att
 
 @dataclass(frozen=True)
 class OnnxForm:
-    """The operators of ONNX that an op is read from and written as, the values that its attributes
-    have where a node leaves them out, and those that a node needs."""
+    """Names the operators of ONNX that an op is read from and written as, the values that its
+    attributes have where a node leaves them out, and those that a node needs."""
 
     read: Sequence[str] = ()
     written: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""`byocir quantise`: a float model in the int8 form that a target computes best.
+"""`byocir quantise`: turns a float model into the int8 form that a target computes best.
 
 Prints how near the result comes to the float model on the data given, beside what ONNX Runtime's
 quantiser makes with its defaults.

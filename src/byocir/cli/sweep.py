@@ -1,4 +1,4 @@
-"""`byocir sweep`: what a model costs with many settings of a target, as a table and a page.
+"""`byocir sweep`: shows what a model costs with many settings of a target, as a table and a page.
 
 If it writes one of these, an interrupted run continues where it was when the command is given
 again.

@@ -1,4 +1,5 @@
-"""`--trace`: when each instruction of a package's programs runs, as files for ui.perfetto.dev."""
+"""`--trace`: writes when each instruction of a package's programs runs, as files for
+ui.perfetto.dev."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _runtime(model: Path, targets: Sequence[str], feeds: Arrays) -> tuple[Arrays
 
 @dataclass(frozen=True)
 class _Apart:
-    """A model some of whose outputs are not near ONNX Runtime's, and what tells why."""
+    """Describes a model some of whose outputs are not near ONNX Runtime's, and what tells why."""
 
     model: Path
     shapes: Shapes
@@ -114,8 +114,8 @@ class _Apart:
 
 @dataclass(frozen=True)
 class _Followed:
-    """The run of a model before any rewrite for targets: its outputs, and how far each op of the
-    rewritten model is from its own, given the same inputs.
+    """Records the run of a model before any rewrite for targets: its outputs, and how far each op
+    of the rewritten model is from its own, given the same inputs.
     """
 
     outputs: Arrays

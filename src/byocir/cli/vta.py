@@ -1,4 +1,4 @@
-"""`byocir vta`: assemble, disassemble, run and trace programs of the VTA simulator by hand.
+"""`byocir vta`: assembles, disassembles, runs and traces programs of the VTA simulator by hand.
 
 `-` as a file is standard input or output. Exit codes are those of `byocir`; 3 is a program that
 `run --check` refuses.

@@ -36,8 +36,8 @@ NPY_MAGIC = b"\x93NUMPY"
 
 @dataclass(frozen=True)
 class Stream:
-    """Instructions (uint8 [N, 16]), the function of a package that they are ("" for those of a
-    file), and where each came from.
+    """Holds instructions (uint8 [N, 16]), the function of a package that they are ("" for those of
+    a file), and where each came from.
     """
 
     insns: NDArray[np.uint8]

@@ -1,4 +1,4 @@
-"""acme: a target whose code is C: calls of kernels, one for each convolution and product.
+"""acme is a target whose code is C: it calls a kernel for each convolution and product.
 
 byocir builds it to run it, and exports it as it is. To make it yours, change the patterns, their
 rules, KERNELS, `define`. `byocir conform acme.py` says after each step whether it is right.
@@ -20,7 +20,7 @@ from byocir.targets.c import ARRAYS, CTarget
 
 
 def relu_after(value):
-    """The value, or a relu of it."""
+    """Gives the value, or a relu of it."""
     return optional(value, lambda v: op("graph.relu", v))
 
 
@@ -90,7 +90,7 @@ static void acme_conv(const float *x, const float *w, const float *b, float *y, 
 
 @dataclass(frozen=True)
 class Acme(CTarget):
-    """Convolutions and products, by kernels in C."""
+    """Runs convolutions and products, by kernels in C."""
 
     name, patterns = "acme", (conv, dense)
     constants = "argument"  # weights come in as inputs

@@ -1,4 +1,4 @@
-"""acme: a target whose code is JSON, which any language can read, and whose device is numpy.
+"""acme is a target whose code is JSON, which any language can read, and whose device is numpy.
 
 To make it yours, change in this order: the patterns, their rules, the kernels. `byocir conform
 acme.py` says after each step whether it is right; `byocir patterns acme.py` what it takes.
@@ -18,7 +18,7 @@ from byocir.targets.json import KERNELS, JsonTarget, Kernel, Step
 
 
 def relu_after(value):
-    """The value, or a relu of it."""
+    """Gives the value, or a relu of it."""
     return optional(value, lambda v: op("graph.relu", v))
 
 
@@ -61,7 +61,7 @@ def run_dense(step: Step, inputs: Sequence[np.ndarray]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Acme(JsonTarget):
-    """Convolutions and products, as JSON."""
+    """Runs convolutions and products, as JSON."""
 
     name = "acme"
     patterns = (conv, dense)

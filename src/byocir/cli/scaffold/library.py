@@ -1,4 +1,4 @@
-"""acme: a target that calls a library, once for each convolution and product.
+"""acme is a target that calls a library, once for each convolution and product.
 
 Its code is a table of calls, as JSON. `LIBRARY` stands in for yours, in numpy. To make it yours,
 change in this order: the patterns, their rules, `call_of`, `LIBRARY`. `byocir conform acme.py` says
@@ -27,7 +27,7 @@ from byocir.targets.base import Runner
 
 
 def relu_after(value):
-    """The value, or a relu of it."""
+    """Gives the value, or a relu of it."""
     return optional(value, lambda v: op("graph.relu", v))
 
 
@@ -92,7 +92,7 @@ LIBRARY = {"conv": library_conv, "matmul": lambda call, x, w: np.matmul(x, w)}
 
 @dataclass(frozen=True)
 class Acme(byocir.Target):
-    """Convolutions and products, by calls of a library."""
+    """Runs convolutions and products, by calls of a library."""
 
     name, patterns = "acme", (conv, dense)
     constants = "argument"  # weights come in as inputs

@@ -1,4 +1,5 @@
-"""acme: a machine that is described: two memories, a DMA unit and a core that multiplies matrices.
+"""acme is a machine that is described: two memories, a DMA unit and a core that multiplies
+matrices.
 
 From the description byocir tiles products, brings operands in while the core computes, picks
 instructions, allocates rows, keeps units in order, encodes and simulates. To make it yours, change
@@ -23,7 +24,8 @@ machine.order(Counted())  # a command waits until few enough of another unit are
 
 
 def words(call: Call) -> bytes:
-    """The code of a call: its opcode, how much may be outstanding, sizes and where operands lie."""
+    """Gives the code of a call: its opcode, how much may be outstanding, sizes and where operands
+    lie."""
     waits = call.waits
     numbers = [call.instruction.opcode or 0, waits.get("dma", 255), waits.get("core", 255)]
     numbers += call.sizes.values()
@@ -71,6 +73,6 @@ def gemm() -> Pattern:
 
 
 class Acme(byocir.Target):
-    """Products of matrices of bytes, on a machine that is described."""
+    """Runs products of matrices of bytes, on a machine that is described."""
 
     name, machine, patterns = "acme", machine, (gemm,)

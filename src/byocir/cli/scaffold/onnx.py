@@ -1,4 +1,4 @@
-"""acme: a target whose toolkit reads ONNX, as those of TensorRT, OpenVINO and QNN do.
+"""acme is a target whose toolkit reads ONNX, as those of TensorRT, OpenVINO and QNN do.
 
 Each region goes to the toolkit as an ONNX model. onnx's reference evaluator stands in for yours. To
 make it yours, change in this order: the patterns, their rules, `build` and `open`. `byocir conform
@@ -21,7 +21,7 @@ from byocir.targets.onnx import OnnxTarget, Opened
 
 
 def relu_after(value):
-    """The value, or a relu of it."""
+    """Gives the value, or a relu of it."""
     return optional(value, lambda v: op("graph.relu", v))
 
 
@@ -60,7 +60,7 @@ def kernel_is_flat(m: Match) -> tuple[bool, Any]:
 
 @dataclass(frozen=True)
 class Acme(OnnxTarget):
-    """Convolutions, products and sums, as ONNX models."""
+    """Runs convolutions, products and sums, as ONNX models."""
 
     name = "acme"
     patterns = (conv, dense, add)
