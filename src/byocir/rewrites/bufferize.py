@@ -190,8 +190,8 @@ def _starts(use: Use) -> bool:
 
 
 class _Body:
-    """The block of a function or composite on tensors while its ops move, one by one, to a block on
-    memory.
+    """Holds the block of a function or composite on tensors while its ops move, one by one, to a
+    block on memory.
     """
 
     def __init__(

@@ -44,8 +44,8 @@ _Seen = dict[_Key, np.ndarray]
 
 @dataclass(frozen=True)
 class ChangedElement:
-    """The first element that changed: where it is, and both values (of arrays of different shapes:
-    the shapes).
+    """Names the first element that changed: where it is, and both values (of arrays of different
+    shapes: the shapes).
     """
 
     place: tuple[int, ...]

@@ -85,12 +85,12 @@ class Pattern(ABC):
 
     @property
     def root_names(self) -> frozenset[str]:
-        """The names of the ops that can be the root."""
+        """Lists the names of the ops that can be the root."""
         return frozenset(root.name for root in self.roots)
 
     @property
     def name(self) -> str:
-        """The name of the rewrite in messages."""
+        """Gives the name of the rewrite in messages."""
         return type(self).__name__
 
     @abstractmethod

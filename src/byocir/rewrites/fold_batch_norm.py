@@ -49,7 +49,7 @@ def _batch_norm(value: Pattern) -> Pattern:
 
 @dataclass(frozen=True)
 class _Affine:
-    """A batch norm as `x * factor + shift` for each channel, in f64."""
+    """Stands for a batch norm as `x * factor + shift` for each channel, in f64."""
 
     factor: np.ndarray
     shift: np.ndarray

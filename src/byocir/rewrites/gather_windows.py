@@ -42,8 +42,8 @@ Form = Callable[["NarrowRead"], "NarrowRead | None"]
 
 @dataclass(frozen=True)
 class NarrowRead:
-    """A contraction with constant weights that alone reads an image, an argument of its composite,
-    by windows.
+    """Describes a contraction with constant weights that alone reads an image, an argument of its
+    composite, by windows.
     """
 
     composite: CompositeOp
@@ -63,27 +63,28 @@ class NarrowRead:
 
     @property
     def out(self) -> int:
-        """The iterator over output channels."""
+        """Gives the iterator over output channels."""
         return next(i for i in self._of_weights if i not in self.op.reductions)
 
     @property
     def summed(self) -> list[int]:
-        """The iterators that are summed over, in the order in which weights become one row."""
+        """Lists the iterators that are summed over, in the order in which weights become
+        one row."""
         return [i for i in self._of_weights if i != self.out]
 
     @property
     def elements(self) -> int:
-        """The number of elements of a window, all channels together."""
+        """Counts the elements of a window, all channels together."""
         return prod(self._extent(i) for i in self.summed)
 
     @property
     def depth(self) -> int:
-        """The number of channels of gathered windows."""
+        """Counts the channels of gathered windows."""
         return -(-self.elements // self.multiple) * self.multiple
 
     @property
     def pad(self) -> Attribute | None:
-        """The number that is gathered outside of the image."""
+        """Gives the number that is gathered outside of the image."""
         pad = self.op.pad_values[0]
         if pad is None and self.depth > self.elements:
             return number_attr(0, element_type_of(self.image.type))
@@ -91,12 +92,12 @@ class NarrowRead:
 
     @property
     def shape(self) -> Shape:
-        """The shape of the gathered windows."""
+        """Gives the shape of the gathered windows."""
         return tuple(self.depth if i is None else self.op.extents[i] for i in self._walked)
 
     @property
     def channel(self) -> int:
-        """The dimension of the image, and of the windows, that has channels."""
+        """Gives the dimension of the image, and of the windows, that has channels."""
         return self._walked.index(None)
 
     @property
@@ -106,7 +107,8 @@ class NarrowRead:
 
     @property
     def _walked(self) -> list[int | None]:
-        """The parallel iterator by which each dimension of the image is read; None for channels."""
+        """Gives the parallel iterator by which each dimension of the image is read; None for
+        channels."""
         found: list[int | None] = []
         for expr in self.op.in_maps[0].results:
             is_channel = isinstance(expr, AffineDimExpr) and expr.position in self.op.reductions
@@ -154,7 +156,7 @@ class NarrowRead:
 
     @property
     def index(self) -> list[AffineExpr]:
-        """The element of the image, by the dimensions of the windows."""
+        """Gives the element of the image, by the dimensions of the windows."""
         sources: list[AffineExpr] = [AffineExpr.constant(0)] * len(self.op.extents)
         for at, i in enumerate(self._walked):
             if i is not None:
@@ -197,7 +199,7 @@ class NarrowRead:
 
     @property
     def _of_channels(self) -> int:
-        """The iterator over the image's channels."""
+        """Gives the iterator over the image's channels."""
         expr = self.op.in_maps[0].results[self.channel]
         assert isinstance(expr, AffineDimExpr)
         return expr.position
@@ -208,7 +210,8 @@ class NarrowRead:
 
     @property
     def shape_of_rows(self) -> Shape:
-        """The shape of the weights of all windows: [outputs, depth], or the other way round."""
+        """Gives the shape of the weights of all windows: [outputs, depth], or the other way
+        round."""
         shape = (self.op.extents[self.out], self.depth)
         return shape if self._is_out_first else shape[::-1]
 
@@ -259,8 +262,8 @@ def gather_windows(module: ModuleOp, forms: Iterable[tuple[FuncOp, Form]]) -> No
 
 @dataclass(frozen=True)
 class _Crossing:
-    """How what a contraction reads comes into its function: the numbers of the arguments that are
-    its image and, unless they are constants of the composite, its weights.
+    """Tells how a function gets what a contraction reads: the numbers of the arguments that are its
+    image and, unless they are constants of the composite, its weights.
     """
 
     function: FuncOp

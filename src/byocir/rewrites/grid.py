@@ -25,7 +25,7 @@ def constant_array(value: SSAValue) -> Array | None:
 
 @dataclass(frozen=True)
 class Grid:
-    """The grid of a quantised tensor: `value = (integer - zero_point) * scale`, in f32.
+    """Describes the grid of a quantised tensor: `value = (integer - zero_point) * scale`, in f32.
 
     `scale` (f32) and `zero_point` are scalars, or have one element per index of `axis`. All scales
     are positive and far from f32's limits, so that quantising is monotone and an 8-bit integer
@@ -64,7 +64,7 @@ class Grid:
 
     @property
     def farthest(self) -> int:
-        """The greatest distance of an integer from the zero point, for a grid with one zero
+        """Gives the greatest distance of an integer from the zero point, for a grid with one zero
         point.
         """
         low, high = self.range

@@ -37,7 +37,7 @@ FEWER_PRODUCTS = "split the sum: fewer input channels, or a smaller kernel"
 
 @dataclass(frozen=True)
 class Integers:
-    """Integers that stand for `value * scale / count`.
+    """Describes integers that stand for `value * scale / count`.
 
     `scale` and `count` (both f32) broadcast to the value. They are kept apart because dividing by
     the count of a pool is exact only after multiplying by the scale, as ONNX does.

@@ -44,8 +44,8 @@ Replace = Callable[..., Any]
 
 
 class Rewritten(Composite):
-    """The composite of a rewrite. Its match need not become one node, so inner values may be used
-    outside, unless the rewrite says `one_use`.
+    """Holds the composite of a rewrite. Its match need not become one node, so inner values may be
+    used outside, unless the rewrite says `one_use`.
     """
 
     def __init__(self, name: str, pattern: Pattern, one_use: bool) -> None:

@@ -15,7 +15,7 @@ MOST = 8
 
 @dataclass(frozen=True)
 class Life:
-    """Rows that are needed from step `first` to step `last`, both included."""
+    """Describes rows that are needed from step `first` to step `last`, both included."""
 
     rows: int
     first: int

@@ -175,7 +175,8 @@ def _flat(op: GraphOp, cut: _Cut, shape: Shape, new: NewOps) -> Sequence[SSAValu
 
 @dataclass(frozen=True)
 class _Cut:
-    """A slice that takes the first `channels` of an axis of `whole` elements, and all of others."""
+    """Describes a slice that takes the first `channels` of an axis of `whole` elements, and all of
+    others."""
 
     source: SSAValue
     axis: int

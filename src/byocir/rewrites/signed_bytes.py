@@ -80,8 +80,8 @@ class UnsignedBytesPass(ModulePass):
 
 @dataclass(frozen=True)
 class Change:
-    """The change of arrays from bytes of type `old` to those of type `new`, which are greater by
-    `offset`.
+    """Describes the change of arrays from bytes of type `old` to those of type `new`, which are
+    greater by `offset`.
     """
 
     old: Attribute

@@ -22,9 +22,9 @@ from byocir.dialects.types import Shape
 
 @dataclass(frozen=True)
 class TiledLayout:
-    """A shape some of whose dimensions are cut into `tiles` of these sizes. Of a dimension of size
-    n in tiles of t there are ceil(n / t); the places in the tiles are the last dimensions, in the
-    order of `tiles`: [8, 30] with tiles {1: 4} is [8, 8, 4].
+    """Describes a shape some of whose dimensions are cut into `tiles` of these sizes. Of a
+    dimension of size n in tiles of t there are ceil(n / t); the places in the tiles are the last
+    dimensions, in the order of `tiles`: [8, 30] with tiles {1: 4} is [8, 8, 4].
     """
 
     shape: Shape
@@ -32,12 +32,12 @@ class TiledLayout:
 
     @property
     def counts(self) -> Shape:
-        """The number of tiles along each dimension."""
+        """Counts the tiles along each dimension."""
         return tuple(-(-n // self.tiles.get(d, 1)) for d, n in enumerate(self.shape))
 
     @property
     def packed(self) -> Shape:
-        """The shape of the packed array."""
+        """Gives the shape of the packed array."""
         return (*self.counts, *self.tiles.values())
 
     @property

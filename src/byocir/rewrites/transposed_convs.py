@@ -91,9 +91,9 @@ them idle."""
 
 @dataclass(frozen=True)
 class _Window:
-    """The window along a dimension for results of one phase: positions of the kernel, in the order
-    of the elements that they read, which are `apart`. The first result reads element `first` first,
-    and the last one reads `last` last.
+    """Describes the window along a dimension for results of one phase: positions of the kernel, in
+    the order of the elements that they read, which are `apart`. The first result reads element
+    `first` first, and the last one reads `last` last.
     """
 
     kernel: tuple[int, ...]
@@ -131,7 +131,7 @@ def _widened(windows: list[_Window]) -> list[_Window]:
 
 
 class _Transposed:
-    """A transposed convolution whose integers are known but for those of its input."""
+    """Describes a transposed convolution whose integers are known but for those of its input."""
 
     def __init__(self, m: Match) -> None:
         conv = m["conv"].op
@@ -166,7 +166,7 @@ class _Transposed:
 
     @property
     def phases(self) -> list[tuple[_Window, ...]]:
-        """The windows of each phase, the last dimension's innermost."""
+        """Lists the windows of each phase, the last dimension's innermost."""
         windows = [
             [self._window(axis, phase) for phase in range(n)] for axis, n in enumerate(self.strides)
         ]

@@ -24,8 +24,8 @@ NEVER = -1
 
 @dataclass
 class OrderedStep:
-    """An instruction of the ordered stream: its unit, its number in the program (None if it was
-    inserted to carry tokens), and the units with which it exchanges tokens.
+    """Describes an instruction of the ordered stream: its unit, its number in the program (None if
+    it was inserted to carry tokens), and the units with which it exchanges tokens.
     """
 
     unit: int

@@ -57,7 +57,7 @@ def ops_of(statement: Statement, indices: IndexExprs) -> list[Operation]:
 
 @dataclass
 class _Axis:
-    """A loop of the nest: its number among all loops, how far it runs, and a name."""
+    """Describes a loop of the nest: its number among all loops, how far it runs, and a name."""
 
     number: int
     extent: int
@@ -106,7 +106,7 @@ class _Nest:
 
     @property
     def _old(self) -> Sequence[SSAValue]:
-        """The arguments of the body for the elements of `outs`."""
+        """Gives the arguments of the body for the elements of `outs`."""
         return self.statement.body.block.args[len(self.statement.ins) :]
 
     def _unit(self) -> bool:

@@ -39,7 +39,7 @@ _SCALARS = ("arith", "math")
 
 @dataclass(frozen=True)
 class Load:
-    """An element that was read, at which time, and in which loops."""
+    """Describes an element that was read, at which time, and in which loops."""
 
     access: ElementAccess
     time: int
@@ -48,8 +48,8 @@ class Load:
 
 @dataclass(frozen=True)
 class Store:
-    """A buffer that was written, at which time and in which loops, and the loads whose values were
-    needed for that.
+    """Describes a buffer that was written, at which time and in which loops, and the loads whose
+    values were needed for that.
     """
 
     buffers: tuple[SSAValue, ...]

@@ -26,7 +26,7 @@ class NotRaised(Exception):
 
 @dataclass(frozen=True, eq=False)
 class SourceLoop:
-    """A loop from 0 with steps of 1. Each loop of a function has a number of its own."""
+    """Describes a loop from 0 with steps of 1. Each loop of a function has a number of its own."""
 
     number: int
     extent: int
@@ -35,8 +35,8 @@ class SourceLoop:
 
 @dataclass(frozen=True)
 class ElementAccess:
-    """An access of elements of a buffer, one at each point of the loops. `pad` is the number that
-    is read outside.
+    """Describes an access of elements of a buffer, one at each point of the loops. `pad` is the
+    number that is read outside.
     """
 
     buffer: SSAValue
@@ -52,7 +52,7 @@ class ElementAccess:
 
 @dataclass
 class Nesting:
-    """The place of statements in a program: the loops and guards around them."""
+    """Names the place of statements in a program: the loops and guards around them."""
 
     loops: list[SourceLoop] = field(default_factory=list[SourceLoop])
     guards: list[AffineExpr] = field(default_factory=list[AffineExpr])
@@ -60,8 +60,8 @@ class Nesting:
 
 @dataclass
 class Statement:
-    """A body that runs at each point of some loops where all guards are at least 0. It takes the
-    elements of `ins`, then of `outs`, and yields those of `outs`."""
+    """Describes a body that runs at each point of some loops where all guards are at least 0. It
+    takes the elements of `ins`, then of `outs`, and yields those of `outs`."""
 
     loops: list[SourceLoop]
     guards: list[AffineExpr]
@@ -72,13 +72,13 @@ class Statement:
 
     @property
     def accesses(self) -> list[tuple[ElementAccess, bool]]:
-        """All accesses, and whether they write."""
+        """Lists all accesses, each with whether it writes."""
         return [*((access, False) for access in self.ins), *((a, True) for a in self.outs)]
 
 
 @dataclass
 class RaisedOp:
-    """An op of a function's body with the ops that it becomes, or the reason why it stays."""
+    """Holds an op of a function's body with the ops that it becomes, or the reason why it stays."""
 
     op: Operation
     made: list[Operation] = field(default_factory=list[Operation])

@@ -21,7 +21,7 @@ from byocir.dialects.types import Shape
 
 @dataclass(frozen=True)
 class Inside:
-    """A check that an index is in [0, size); a side that always holds is left out."""
+    """Checks that an index is in [0, size); a side that always holds is left out."""
 
     expr: AffineExpr
     size: int | None

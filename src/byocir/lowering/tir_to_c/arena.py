@@ -30,7 +30,8 @@ MOST_PAIRS = 250_000
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A buffer of so many bytes that is alive from step `first` to step `last`, both included."""
+    """Describes a buffer of so many bytes that is alive from step `first` to step `last`, both
+    included."""
 
     nbytes: int
     first: int
@@ -41,7 +42,7 @@ class Lifetime:
 
     @property
     def room(self) -> int:
-        """The bytes that it takes in the arena."""
+        """Counts the bytes that the buffer takes in the arena."""
         return -(-self.nbytes // ALIGN) * ALIGN
 
 

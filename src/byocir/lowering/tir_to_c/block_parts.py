@@ -14,8 +14,8 @@ from byocir.lowering.tir_to_c.tree import For, Nodes
 
 @dataclass
 class BlockOperand:
-    """An operand of a block: its parameter's name, its type, where it is accessed, and for inputs
-    what is read outside.
+    """Describes an operand of a block: its parameter's name, its type, where it is accessed, and
+    for inputs what is read outside.
     """
 
     name: str
@@ -27,14 +27,16 @@ class BlockOperand:
 
     @property
     def fixed(self) -> set[int]:
-        """The iterators that must stay as they are, since divisions or checks depend on them."""
+        """Lists the iterators that must stay as they are, since divisions or checks depend
+        on them."""
         checked = {i for check in self.checks for i in check.expr.used_dims()}
         return divided_iterators(self.offset) | checked
 
 
 @dataclass
 class KernelLoop:
-    """A loop over an iterator of a block: the iterator's position, and how far the loop runs."""
+    """Describes a loop over an iterator of a block: the iterator's position, and how far the loop
+    runs."""
 
     position: int
     extent: int
@@ -45,7 +47,7 @@ class KernelLoop:
 
     @property
     def start(self) -> str:
-        """The name of the iteration at which a tile or a group of lanes begins."""
+        """Gives the name of the iteration at which a tile or a group of lanes begins."""
         return f"s{self.position}"
 
 
@@ -58,7 +60,7 @@ def nest(loops: Sequence[KernelLoop], body: Nodes) -> Nodes:
 
 @dataclass
 class Kernel:
-    """A C function: its parameters (of which inputs are const) and its body."""
+    """Holds a C function: its parameters (of which inputs are const) and its body."""
 
     parameters: list[str]
     body: Nodes

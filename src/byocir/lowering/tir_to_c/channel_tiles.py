@@ -105,7 +105,7 @@ class ChannelTile(Tile):
 
     @property
     def _moving(self) -> int:
-        """The position of the operand that differs from row to row."""
+        """Gives the position of the operand that differs from row to row."""
         return 0 if self.factors[0].has_rows else 1
 
     @property

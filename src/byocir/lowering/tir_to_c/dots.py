@@ -49,9 +49,9 @@ SHIFT = "0x80808080u"
 
 @dataclass(frozen=True)
 class Dot:
-    """A step that takes `count` neighbours at once; those of operand `lanes` lie side by side for
-    each lane. The neighbours are groups along the innermost reduction iterator that is left,
-    `outer` (None where there is one group), and the last group may have only `left` of them.
+    """Describes a step that takes `count` neighbours at once; those of operand `lanes` lie side by
+    side for each lane. The neighbours are groups along the innermost reduction iterator that is
+    left, `outer` (None where there is one group), and the last group may have only `left` of them.
     """
 
     count: int
@@ -66,7 +66,7 @@ class Dot:
 
     @property
     def prelude(self) -> dict[str, str]:
-        """The C helpers that a step calls, by name."""
+        """Gives the C helpers that a step calls, by name."""
         if self.count == 2:
             return {" pairs": PAIRS}
         counts = {self.left} if self.outer is None else {self.count, self.left}

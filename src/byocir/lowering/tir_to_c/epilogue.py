@@ -19,8 +19,8 @@ from byocir.dialects.types import shape_of
 
 @dataclass(frozen=True)
 class Epilogue:
-    """A block that reads a reduction's result as its input `position`; `maps` are its index maps,
-    one per operand, in the reduction's iterators."""
+    """Describes a block that reads a reduction's result as its input `position`; `maps` are its
+    index maps, one per operand, in the reduction's iterators."""
 
     op: BlockOp
     position: int
@@ -28,7 +28,7 @@ class Epilogue:
 
     @property
     def extent(self) -> int:
-        """The number of elements along the reduction's last dimension that it reads."""
+        """Counts the elements along the reduction's last dimension that the epilogue reads."""
         expr = self.op.in_maps[self.position].results[-1]
         return self.op.extents[expr.position] if isinstance(expr, AffineDimExpr) else 1
 

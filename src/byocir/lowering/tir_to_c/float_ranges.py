@@ -22,7 +22,8 @@ from byocir.evaluate.scalar import number
 
 @dataclass(frozen=True)
 class FloatRange:
-    """The least and the greatest number that a float may be; `nan` tells whether it may be NaN."""
+    """Describes the least and the greatest number that a float may be; `nan` tells whether it may
+    be NaN."""
 
     low: float
     high: float

@@ -104,8 +104,8 @@ class BlockWriter:
 
     @property
     def _updated(self) -> set[int]:
-        """The inputs that are updated in place, as buffers can be: in C they have the result's
-        name.
+        """Lists the inputs that are updated in place, as buffers can be: in C they have the
+        result's name.
         """
         return (
             set()
@@ -182,7 +182,7 @@ class BlockWriter:
 
     @property
     def written(self) -> list[BlockOperand]:
-        """The arrays that the function writes."""
+        """Lists the arrays that the function writes."""
         return self.outs if self.epilogue is None else self.late_outs
 
     def _merged(self, loops: list[KernelLoop]) -> list[KernelLoop]:
@@ -235,7 +235,7 @@ class BlockWriter:
 
     @property
     def used(self) -> list[int]:
-        """The positions of the inputs that the function takes."""
+        """Lists the positions of the inputs that the function takes."""
         return self._read
 
     def _accumulates(self) -> bool:
@@ -363,7 +363,7 @@ class BlockWriter:
 
     @property
     def _checked(self) -> list[int]:
-        """The inputs that are read outside of their arrays."""
+        """Lists the inputs that are read outside of their arrays."""
         return [i for i in sorted(self._used) if i < len(self.ins) and self.ins[i].checks]
 
     def _place(self, access: BlockOperand) -> str:
@@ -509,7 +509,7 @@ class BlockWriter:
 
     @property
     def end(self) -> int | None:
-        """The extent of the epilogue along the last dimension, if that is not all of it."""
+        """Gives the extent of the epilogue along the last dimension, if that is not all of it."""
         if self.epilogue is None or self.epilogue.extent == shape_of(self.op.outs[0].type)[-1]:
             return None
         return self.epilogue.extent
@@ -531,7 +531,8 @@ class BlockWriter:
 
 @dataclass(frozen=True)
 class _Lanes:
-    """Accumulators that stand side by side: `count` of them, along a loop from `start` on."""
+    """Describes accumulators that stand side by side: `count` of them, along a loop from `start`
+    on."""
 
     loop: KernelLoop
     count: int

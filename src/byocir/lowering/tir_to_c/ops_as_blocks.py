@@ -26,7 +26,7 @@ from byocir.rewrites.schedule.write_out import PaddedBox
 
 @dataclass(frozen=True)
 class Based:
-    """A block, and the indices at which its iterators begin."""
+    """Holds a block, and the indices at which its iterators begin."""
 
     op: tir.BlockOp
     bases: list[Linear[SSAValue]]

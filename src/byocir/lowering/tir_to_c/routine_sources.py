@@ -1,4 +1,4 @@
-"""C files that ship with byocir, as parts of the one source of a model."""
+"""Reads C files that ship with byocir, as parts of the one source of a model."""
 
 from __future__ import annotations
 

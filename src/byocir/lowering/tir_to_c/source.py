@@ -56,8 +56,8 @@ _KEYWORDS = re.compile(
 
 @dataclass(frozen=True)
 class CPort:
-    """An input or output of a model: its name there and in C. If its shape is open, the member of
-    its name with `_shape` has the sizes, and the type is that of the largest.
+    """Describes an input or output of a model: its name there and in C. If its shape is open, the
+    member of its name with `_shape` has the sizes, and the type is that of the largest.
     """
 
     name: str
@@ -68,7 +68,7 @@ class CPort:
 
 @dataclass(frozen=True)
 class HostCode:
-    """The code of the host: C text, and the constants of its program."""
+    """Holds the code of the host: C text, and the constants of its program."""
 
     source: str
     header: str
@@ -81,7 +81,7 @@ class HostCode:
 
     @property
     def weights(self) -> bytearray:
-        """The constants as `run` takes them: in one image."""
+        """Gives the constants as `run` takes them: in one image."""
         image = bytearray(self.program.constant_bytes)
         for offset, array in self.program.constants:
             data = array.values().reshape(-1).view(np.uint8)
@@ -90,12 +90,12 @@ class HostCode:
 
     @property
     def constants(self) -> list[np.ndarray]:
-        """The constants as `run_at` takes them, each at an address that the code asks for."""
+        """Gives the constants as `run_at` takes them, each at an address that the code asks for."""
         return [aligned(array.values()) for _, array in self.program.constants]
 
     @property
     def calls(self) -> list[CallStep]:
-        """The steps that run elsewhere, by the index that the region function gets."""
+        """Lists the steps that run elsewhere, by the index that the region function gets."""
         return [step for step in all_steps(self.program.steps) if isinstance(step, CallStep)]
 
     @property

@@ -67,8 +67,8 @@ class StepWriter:
 
     @property
     def shared(self) -> list[str]:
-        """The definitions that stand before the functions, the same in each program that needs
-        them.
+        """Gives the definitions that stand before the functions, the same in each program that
+        needs them.
         """
         directives = [DIRECTIVES] if self.threads > 1 else []
         helpers = [text for _, text in sorted(self.helpers.items())]

@@ -23,9 +23,9 @@ LOCAL, KEPT, SIZES = "local", "kept", "sizes"
 
 @dataclass(eq=False)
 class Buffer:
-    """Memory for an array: `place` says where, `index` is the number of an input, output, constant
-    or local array, or the offset in bytes in the arena. The place `SIZES` is that of an output's
-    sizes.
+    """Describes memory for an array: `place` says where, `index` is the number of an input, output,
+    constant or local array, or the offset in bytes in the arena. The place `SIZES` is that of an
+    output's sizes.
     """
 
     type: Attribute
@@ -39,7 +39,7 @@ class Buffer:
 
     @property
     def count(self) -> int:
-        """The number of its elements."""
+        """Counts the buffer's elements."""
         return prod(shape_of(self.type))
 
     @property
@@ -48,7 +48,7 @@ class Buffer:
 
     @property
     def stride(self) -> int:
-        """The bytes from one copy to the next."""
+        """Counts the bytes from one copy to the next."""
         return self.nbytes if self.copies == 1 else -(-self.nbytes // ALIGN) * ALIGN
 
 
@@ -122,7 +122,7 @@ does."""
 
 @dataclass(frozen=True)
 class BufferElement:
-    """An element of a buffer that C calls by a name; its offset is a C expression."""
+    """Describes an element of a buffer that C calls by a name; its offset is a C expression."""
 
     name: str
     buffer: Buffer
@@ -213,8 +213,8 @@ def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
 
 @dataclass
 class CProgram:
-    """The steps of a function, with its arguments and results, its constants with their offsets
-    where they lie in one image, and its arena.
+    """Holds the steps of a function, with its arguments and results, its constants with their
+    offsets where they lie in one image, and its arena.
     """
 
     steps: list[Step] = field(default_factory=list[Step])

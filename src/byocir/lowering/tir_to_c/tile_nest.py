@@ -20,7 +20,7 @@ from byocir.rewrites.host.tile_shape import TileShape, heights_of, split
 
 @dataclass(frozen=True)
 class _Range:
-    """A loop over tiles: `name` counts from `start` up to `stop` by `step`."""
+    """Describes a loop over tiles: `name` counts from `start` up to `stop` by `step`."""
 
     name: str
     start: int

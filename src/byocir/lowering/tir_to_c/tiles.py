@@ -40,9 +40,9 @@ SIZES = {
 
 @dataclass(frozen=True)
 class TileFactor:
-    """An operand of a tile: where it is, apart from the reduction (`outer`) and along it (`inner`),
-    whether it `follows` the lane, and how far it is from one row to the next, for each row
-    iterator.
+    """Describes an operand of a tile: where it is, apart from the reduction (`outer`) and along it
+    (`inner`), whether it `follows` the lane, and how far it is from one row to the next, for each
+    row iterator.
     """
 
     access: BlockOperand

@@ -18,7 +18,8 @@ TAB = "    "
 
 @dataclass(frozen=True)
 class Declare:
-    """A constant of the C block that it stands in; `live` drops it where nothing reads it."""
+    """Declares a constant of the C block that it stands in; `live` drops it where nothing
+    reads it."""
 
     kind: str
     name: str
@@ -27,7 +28,7 @@ class Declare:
 
 @dataclass(frozen=True)
 class For:
-    """A loop that counts a variable from `start` up to `stop`, a number or an expression."""
+    """Loops with a variable that counts from `start` up to `stop`, a number or an expression."""
 
     name: str
     stop: int | str
@@ -40,7 +41,7 @@ class For:
 
     @property
     def count(self) -> int | None:
-        """The number of iterations, None where only a run knows it."""
+        """Counts the iterations; gives None where only a run knows how many there are."""
         if isinstance(self.stop, str):
             return None
         return -(-(self.stop - self.start) // self.step)
@@ -48,7 +49,7 @@ class For:
 
 @dataclass(frozen=True)
 class If:
-    """Statements that run where a condition holds, and others where it does not."""
+    """Runs statements where a condition holds, and others where it does not."""
 
     condition: str
     then: Nodes
@@ -57,7 +58,7 @@ class If:
 
 @dataclass(frozen=True)
 class Block:
-    """Statements with declarations of their own, and a comment on them."""
+    """Holds statements with declarations of their own, and a comment on them."""
 
     body: Nodes
     told: str = ""

@@ -44,7 +44,8 @@ class Numbers:
 
 
 class NestPoint:
-    """The iterators of a nest at its innermost place: their values and, if known, intervals.
+    """Describes the iterators of a nest at its innermost place: their values and, if known,
+    intervals.
 
     Emits as `emitting_to` says; what was computed once is used again, so a point must
     not outlive the place where it was made.

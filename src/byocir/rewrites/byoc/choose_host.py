@@ -35,8 +35,8 @@ UNITS = 10**18
 
 @dataclass(frozen=True)
 class TakenMatch:
-    """A match that a target has taken, its note, and the place of its record. It `is_fixed` if a
-    user placed it there.
+    """Records a match that a target has taken, its note, and the place of its record. It `is_fixed`
+    if a user placed it there.
     """
 
     attempt: Attempt
@@ -48,7 +48,7 @@ class TakenMatch:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision between a target and the host, with a sentence that explains it."""
+    """Records the decision between a target and the host, with a sentence that explains it."""
 
     on_host: bool
     reason: str
@@ -95,8 +95,8 @@ _CROSSING: Mapping[str, Callable[[int], float]] = {
 
 
 class _Network:
-    """A graph whose minimum cut divides the matches of a function: targets are on the source's
-    side, the host on the sink's, and edges are the values between matches.
+    """Describes a graph whose minimum cut divides the matches of a function: targets are on the
+    source's side, the host on the sink's, and edges are the values between matches.
     """
 
     def __init__(self, placed: Sequence[TakenMatch], objective: str) -> None:

@@ -43,8 +43,8 @@ class Bidder(Protocol):
 
 @dataclass(frozen=True)
 class Offer:
-    """The composites that a target can take at one level, with their measured costs. That of the
-    host has no composites: it computes what targets do not take.
+    """Lists the composites that a target can take at one level, with their measured costs. That of
+    the host has no composites: it computes what targets do not take.
     """
 
     target: str
@@ -100,8 +100,8 @@ class Offer:
 
 @dataclass(frozen=True)
 class Bid:
-    """The matches with which a target covers some ops, and their cost: None where the target does
-    not tell it.
+    """Lists the matches with which a target covers some ops, and their cost: None where the target
+    does not tell it.
     """
 
     offer: Offer

@@ -43,7 +43,7 @@ SCHEMA_VERSION = 2
 
 @dataclass(frozen=True)
 class CostTable:
-    """Measured costs by objective, of composites with certain ops."""
+    """Holds measured costs by objective, of composites with certain ops."""
 
     entries: Mapping[Work, Mapping[str, float]] = field(
         default_factory=dict[Work, Mapping[str, float]]

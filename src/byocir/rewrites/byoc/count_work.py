@@ -18,17 +18,17 @@ from byocir.dialects.types import element_type_of, holds_numbers, nbytes, static
 
 
 class MatchedOps(tuple[Operation, ...]):
-    """The ops of a match, the last one first, with the figures that reports have for them."""
+    """Lists the ops of a match, the last one first, with the figures that reports have for them."""
 
     @cached_property
     def macs(self) -> int:
-        """The multiply-accumulates of the ops."""
+        """Counts the multiply-accumulates of the ops."""
         return macs_of(self)
 
     @cached_property
     def bytes(self) -> int:
-        """The bytes that cross if these ops alone are handed over, without constants and arrays of
-        open sizes.
+        """Counts the bytes that cross if these ops alone are handed over, without constants and
+        arrays of open sizes.
         """
         return sum(size_of(value.type) or 0 for value in crossing(self))
 

@@ -28,7 +28,7 @@ def sink_side(count: int, edges: Iterable[Edge]) -> set[int]:
 
 
 class _Flow:
-    """A flow that grows until it blocks all ways. Edges come in pairs, each with the capacity that
+    """Lets a flow grow until it blocks all ways. Edges come in pairs, each with the capacity that
     is left.
     """
 

@@ -33,10 +33,10 @@ BYTE_JOULES = 1300e-12 / 8
 
 @dataclass(frozen=True)
 class Kernels:
-    """The speed of kernels on a processor: the seconds that a call takes, the multiply-accumulates
-    of one thread in a clock, and the bytes per second that kernels read and write, for more than a
-    cache holds and for less. Kernels that fuse do all ops of a match in one call, and move only
-    what that reads, weights included, and gives.
+    """Describes the speed of kernels on a processor: the seconds that a call takes, the
+    multiply-accumulates of one thread in a clock, and the bytes per second that kernels read and
+    write, for more than a cache holds and for less. Kernels that fuse do all ops of a match in one
+    call, and move only what that reads, weights included, and gives.
     """
 
     call_seconds: float

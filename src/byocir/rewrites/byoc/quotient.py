@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 class QuotientGraph:
-    """A graph whose nodes are merged into groups; a group is known by one of its nodes."""
+    """Describes a graph whose nodes are merged into groups; a group is known by one of its
+    nodes."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class QuotientGraph:
 
     @property
     def groups(self) -> list[list[int]]:
-        """The nodes of every group, in order, by the lowest."""
+        """Lists the nodes of every group, in order, by the lowest."""
         return sorted(sorted(members) for members in self._members.values())
 
     def group(self, node: int) -> int:

@@ -15,8 +15,8 @@ Work = tuple[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class TableForm:
-    """The form of one kind of table: its version, the name of its list of entries, the tool that
-    writes it, and the error for a text of another form.
+    """Describes the form of one kind of table: its version, the name of its list of entries, the
+    tool that writes it, and the error for a text of another form.
     """
 
     code: str

@@ -41,7 +41,7 @@ Key = tuple[str, Work]
 
 @dataclass(frozen=True)
 class Tuned:
-    """A schedule that was chosen, its cost, and the cost of the target's own choice."""
+    """Records a schedule that was chosen, its cost, and the cost of the target's own choice."""
 
     schedule: str
     cost: float
@@ -51,8 +51,8 @@ class Tuned:
 
 @dataclass(frozen=True)
 class TunedTable:
-    """The chosen schedules, by target and by what composites compute; `byocir` is the version that
-    chose.
+    """Lists the chosen schedules, by target and by what composites compute; `byocir` is the version
+    that chose.
     """
 
     entries: Mapping[Key, Tuned] = field(default_factory=dict[Key, Tuned])

@@ -61,7 +61,7 @@ class AssignLayoutsPass(ModulePass):
 
 @dataclass(frozen=True)
 class Frame:
-    """A border of elements stored before and after an array in each spatial dimension."""
+    """Describes a border of elements stored before and after an array in each spatial dimension."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]

@@ -31,7 +31,8 @@ normalisation of 0.26 MB 20 us, because it reads them several times."""
 
 @dataclass(frozen=True)
 class CHost(ArgSpecConvertible):
-    """The host that C code is made for: a processor of the table, and a number of threads."""
+    """Describes the host that C code is made for: a processor of the table, and a number of
+    threads."""
 
     name: ClassVar[str] = "c"
 
@@ -48,14 +49,14 @@ class CHost(ArgSpecConvertible):
 
     @property
     def resolved(self) -> CHost:
-        """The same host with the name of this machine's processor in place of `native`."""
+        """Gives the same host with the name of this machine's processor in place of `native`."""
         if self.cpu != NATIVE:
             return self
         return CHost(fitting(x86_64_level(), x86_64_features()).name, self.threads)
 
     @property
     def description(self) -> Cpu:
-        """The entry of the processor's table; `native` must have been resolved."""
+        """Gives the entry of the processor's table; `native` must have been resolved."""
         return CPUS[self.cpu]
 
     def cost(self, composite: str, ops: Sequence[Operation]) -> Mapping[str, float]:

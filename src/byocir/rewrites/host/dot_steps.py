@@ -15,9 +15,9 @@ from byocir.toolchain.cpu import Cpu
 
 @dataclass(frozen=True)
 class DotStep:
-    """A step that multiplies `count` neighbours at once. One operand has them side by side for each
-    lane, as integers of the type `packed`; of the other operand all lanes share the same
-    neighbours.
+    """Describes a step that multiplies `count` neighbours at once. One operand has them side by
+    side for each lane, as integers of the type `packed`; of the other operand all lanes share the
+    same neighbours.
     """
 
     count: int

@@ -66,7 +66,7 @@ class _Slide:
 
     @property
     def reach(self) -> int:
-        """The distance from the first position of a window to the last."""
+        """Gives the distance from the first position of a window to the last."""
         return self.dilation * (self.positions - 1)
 
     @property
@@ -75,12 +75,13 @@ class _Slide:
 
     @property
     def shift(self) -> int:
-        """The distance from the first position of a window to the last, in elements of a phase."""
+        """Gives the distance from the first position of a window to the last, in elements of a
+        phase."""
         return self.reach // self.stride
 
     @property
     def length(self) -> int:
-        """The number of elements of each phase."""
+        """Counts the elements of each phase."""
         return self.count + self.shift
 
     def known(self, phase: int) -> range:
@@ -107,7 +108,7 @@ class _Slide:
 
 @dataclass(frozen=True)
 class _Window:
-    """A contraction with windows over the last two dimensions of one operand."""
+    """Describes a contraction with windows over the last two dimensions of one operand."""
 
     op: BlockOp
     operand: int

@@ -67,7 +67,7 @@ class PackWeightsPass(ModulePass):
 
 @dataclass(frozen=True)
 class _Neighbours:
-    """The neighbours along a reduction iterator that one step takes at once."""
+    """Describes the neighbours along a reduction iterator that one step takes at once."""
 
     iterator: int
     step: DotStep
@@ -75,8 +75,8 @@ class _Neighbours:
 
 @dataclass(frozen=True)
 class _Packing:
-    """A contraction whose operand `weights` is packed in panels of `width` along the iterator
-    `lane`."""
+    """Describes a contraction whose operand `weights` is packed in panels of `width` along the
+    iterator `lane`."""
 
     op: BlockOp
     weights: int

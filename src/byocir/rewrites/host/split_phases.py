@@ -57,9 +57,9 @@ class SplitPhasesPass(ModulePass):
 
 @dataclass(frozen=True)
 class _Phase:
-    """The part of a dimension with the results at `place`, `place + stride`, …: its result i sums
-    over positions k0, k0 + step, … of the kernel, `positions` many, and reads the elements
-    i + begin, i + begin + apart, …"""
+    """Describes the part of a dimension with the results at `place`, `place + stride`, …: its
+    result i sums over positions k0, k0 + step, … of the kernel, `positions` many, and reads the
+    elements i + begin, i + begin + apart, …"""
 
     place: int
     count: int
@@ -71,7 +71,7 @@ class _Phase:
 
     @property
     def backwards(self) -> _Phase:
-        """The same phase with the sum in the opposite order."""
+        """Gives the same phase with the sum in the opposite order."""
         last = self.positions - 1
         k0, begin = self.k0 + last * self.step, self.begin + last * self.apart
         return _Phase(self.place, self.count, self.positions, k0, -self.step, begin, -self.apart)
@@ -79,7 +79,7 @@ class _Phase:
 
 @dataclass(frozen=True)
 class _Dim:
-    """A dimension in which result i meets position k of a kernel where `stride` divides
+    """Describes a dimension in which result i meets position k of a kernel where `stride` divides
     `i + begin - dilation * k`, and reads the element that the quotient says. `read` is the
     dimension of the operand that is read so, `out` that of the result."""
 
@@ -113,8 +113,8 @@ class _Dim:
 
 @dataclass(frozen=True)
 class _Strided:
-    """A contraction whose guards leave out the points that strides do not meet: it reads operand
-    `image` through `dims`, and weights at the iterators themselves.
+    """Describes a contraction whose guards leave out the points that strides do not meet: it reads
+    operand `image` through `dims`, and weights at the iterators themselves.
     """
 
     op: BlockOp
@@ -123,7 +123,7 @@ class _Strided:
 
     @property
     def phases(self) -> list[tuple[_Phase, ...]]:
-        """The combinations of the phases of all dimensions, the last one's innermost."""
+        """Lists the combinations of the phases of all dimensions, the last one's innermost."""
         extents, reorder = self.op.extents, may_reorder(self.op)
         return list(product(*(d.phases(extents[d.i], extents[d.k], reorder) for d in self.dims)))
 

@@ -23,7 +23,7 @@ LEAST_LANES = 4
 
 @dataclass(frozen=True)
 class TileShape:
-    """A shape of tiles: at most `rows` rows of `vectors` vectors of `lanes` elements."""
+    """Describes a shape of tiles: at most `rows` rows of `vectors` vectors of `lanes` elements."""
 
     lanes: int
     vectors: int
@@ -31,7 +31,7 @@ class TileShape:
 
     @property
     def width(self) -> int:
-        """Elements of a row."""
+        """Counts the elements of a row."""
         return self.lanes * self.vectors
 
 

@@ -25,9 +25,9 @@ from byocir.rewrites.schedule.index import (
 
 @dataclass(frozen=True)
 class Side:
-    """A dimension of a box, which begins at `start` and has `size` elements. It is `dense` if each
-    of these elements that is in the buffer is reached once, by iterators that no other dimension
-    uses.
+    """Describes a dimension of a box, which begins at `start` and has `size` elements. It is
+    `dense` if each of these elements that is in the buffer is reached once, by iterators that no
+    other dimension uses.
     """
 
     start: Linear[SSAValue]
@@ -37,8 +37,8 @@ class Side:
 
 @dataclass(frozen=True)
 class BoxAccess:
-    """An operand of an op and the box of elements that the op may reach of it. The box may be
-    larger than what is reached, and outside the buffer where a pad or a guard covers it."""
+    """Describes an operand of an op and the box of elements that the op may reach of it. The box
+    may be larger than what is reached, and outside the buffer where a pad or a guard covers it."""
 
     op: Operation
     operand: int

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Parts:
-    """All parts of a block but its body. `guards` hold where they are not negative; `bases` has one
-    for each iterator, or none.
+    """Holds all parts of a block but its body. `guards` hold where they are not negative; `bases`
+    has one for each iterator, or none.
     """
 
     iterators: tuple[IteratorAttr, ...]

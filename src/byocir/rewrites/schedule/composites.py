@@ -1,4 +1,4 @@
-"""choose-schedules, apply-schedules: run the composites of targets as these want them to.
+"""choose-schedules, apply-schedules: schedule the composites of targets as the targets want.
 
 `choose-schedules` asks each target for the script of its composites (`Target.schedule`) and writes
 it into the module: `byoc.composite "npu.gemm" at "tensor" by "m, = tile(gemm, m=4)" …`. Calls keep

@@ -28,7 +28,7 @@ from byocir.rewrites.schedule.index import interval_of, loops_behind, sum_of
 
 @dataclass(frozen=True)
 class Conflict:
-    """A buffer that two iterations may both access, one of them writing."""
+    """Names a buffer that two iterations may both access, one of them writing."""
 
     buffer: SSAValue
     op: Operation

@@ -26,7 +26,7 @@ from byocir.rewrites.schedule.tile import Remainder, tile
 
 
 class Schedule:
-    """A function or composite in buffer form that is being scheduled.
+    """Schedules a function or composite in buffer form.
 
     A block is named by the node it comes from, its location. All methods raise ByocirError B251 for
     a block or loop that is no longer there.

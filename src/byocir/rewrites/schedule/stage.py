@@ -132,8 +132,8 @@ def top(op: Operation, inside: Block) -> Operation:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The plan for staging a buffer: the accesses, and the ops of the block that they are in; it
-    `is_temporary` when nothing else uses the buffer.
+    """Holds the plan for staging a buffer: the accesses, and the ops of the block that they are in;
+    it `is_temporary` when nothing else uses the buffer.
     """
 
     buffer: SSAValue

@@ -121,8 +121,8 @@ def _computed(op: Operation, numbers: Mapping[SSAValue, int]) -> int:
 
 @dataclass(frozen=True)
 class PaddedBox:
-    """A block over intervals of its iterators, with linear indices; an input of which only the pad
-    is read has none.
+    """Describes a block over intervals of its iterators, with linear indices; an input of which
+    only the pad is read has none.
     """
 
     op: BlockOp
@@ -241,7 +241,7 @@ class PaddedBox:
 
     @property
     def kept(self) -> list[int]:
-        """The iterators that its block will have: those with several points."""
+        """Lists the iterators that the box's block will have: those with several points."""
         return [i for i, (low, high) in enumerate(self.sides) if high - low > 1] or [0]
 
     def made(self, values: Sequence[SSAValue]) -> BlockOp:

@@ -45,8 +45,8 @@ MOST_DIMENSIONS = 15
 
 @dataclass(eq=False)
 class Size(OpenSize):
-    """A size that only a run tells. Two are the same number if they are the same object. It is read
-    from a number, or from an array that has it along an axis.
+    """Stands for a size that only a run tells. Two are the same number if they are the same object.
+    It is read from a number, or from an array that has it along an axis.
     """
 
     bound: int
@@ -99,8 +99,8 @@ def fits(type_: Attribute, dims: Sequence[Dim]) -> bool:
 
 @dataclass(eq=False)
 class Bounded:
-    """An array in both of its forms; a form that is missing is made when it is asked for, right
-    behind the op that made the array, and so before all that may ask.
+    """Holds an array in both of its forms; a form that is missing is made when it is asked for,
+    right behind the op that made the array, and so before all that may ask.
     """
 
     type: Attribute

@@ -74,8 +74,8 @@ def _is_passive(op: Operation) -> bool:
 
 @dataclass(frozen=True)
 class _Along:
-    """An array of which each turn takes or gives one slice: along which axis, and whether from its
-    end on.
+    """Describes an array of which each turn takes or gives one slice: along which axis, and whether
+    from its end on.
     """
 
     axis: int
@@ -84,7 +84,7 @@ class _Along:
 
 @dataclass(frozen=True)
 class _Plan:
-    """A Loop or Scan on values of static shape."""
+    """Describes a Loop or Scan on values of static shape."""
 
     op: ForeignOp
     extent: int
@@ -103,8 +103,8 @@ class _Plan:
 
     @property
     def skipped(self) -> int:
-        """The number of the graph's inputs that are no values of the model: the iteration's number
-        and the condition. Half as many of its outputs are none, too.
+        """Counts the graph's inputs that are no values of the model: the iteration's number and
+        the condition. Half as many of its outputs are none, too.
         """
         return 2 if self.op.op_type.data == "Loop" else 0
 
@@ -116,7 +116,7 @@ class _Plan:
 
     @property
     def slices(self) -> Sequence[SSAValue]:
-        """The values of one iteration that are stacked into scan outputs."""
+        """Gives the values of one iteration that are stacked into scan outputs."""
         return self.yielded[self.skipped // 2 + len(self.states) :]
 
     def is_static(self) -> bool:
