@@ -123,7 +123,7 @@ class NarrowRead:
 
     @property
     def used_channels(self) -> int:
-        """The number of channels that are gathered."""
+        """Counts the channels that are gathered."""
         return self._extent(self._of_channels)
 
     def channels_with(self, weights: ConstantOp) -> int:

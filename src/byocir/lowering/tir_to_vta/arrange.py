@@ -75,7 +75,7 @@ def _check(function: FuncOp) -> None:
 
 @dataclass(frozen=True)
 class _Ports:
-    """The order that the dimensions of a function's arguments and results have now."""
+    """Keeps the order that the dimensions of a function's arguments and results have now."""
 
     inputs: Sequence[Order]
     outputs: Sequence[Order]

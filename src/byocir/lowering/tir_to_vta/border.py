@@ -71,7 +71,7 @@ class VtaBorderPass(ModulePass):
 
 @dataclass(frozen=True)
 class _Border:
-    """A number around an array, with its width before and behind each dimension."""
+    """Describes a number around an array, with its width before and behind each dimension."""
 
     number: IntegerAttr
     before: tuple[int, ...]
@@ -104,8 +104,8 @@ class _Border:
 
 @dataclass(frozen=True)
 class _Read:
-    """A read by a block of a composite: the block, its operand number, and the array outside of the
-    composite.
+    """Describes a read by a block of a composite: the block, its operand number, and the array
+    outside of the composite.
     """
 
     block: BlockOp

@@ -18,8 +18,8 @@ MAX_SIZE = (1 << 16) - 1
 
 @dataclass(frozen=True)
 class Dimension:
-    """A dimension of a box, in elements: `before` zeros, `size` values, `after` zeros. The values
-    are `dram` apart in DRAM, and all positions `sram` apart in the scratchpad.
+    """Describes a dimension of a box, in elements: `before` zeros, `size` values, `after` zeros.
+    The values are `dram` apart in DRAM, and all positions `sram` apart in the scratchpad.
     """
 
     size: int
@@ -39,9 +39,9 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Transfer:
-    """A transfer by one instruction: `rows` x `columns` values, `stride` apart in DRAM, with `pads`
-    zeros (rows before and after, elements before and after each row). Offsets are relative to the
-    box. With `rows` 0 it only writes zeros.
+    """Describes a transfer by one instruction: `rows` x `columns` values, `stride` apart in DRAM,
+    with `pads` zeros (rows before and after, elements before and after each row). Offsets are
+    relative to the box. With `rows` 0 it only writes zeros.
     """
 
     sram: int

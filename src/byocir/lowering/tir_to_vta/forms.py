@@ -23,8 +23,8 @@ Open = int | ScalarPattern
 
 @dataclass(frozen=True)
 class Form:
-    """A body of blocks in VTA form: its function, `body(acc, *inputs)`, and the types of its inputs
-    and its result. Blocks are made with it and recognised by it.
+    """Describes a body of blocks in VTA form: its function, `body(acc, *inputs)`, and the types of
+    its inputs and its result. Blocks are made with it and recognised by it.
     """
 
     types: tuple[Attribute, ...]

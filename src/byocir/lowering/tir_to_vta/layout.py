@@ -22,14 +22,14 @@ from byocir.dialects.types import shape_of
 
 @dataclass(frozen=True)
 class Data:
-    """An array whose lanes count dimension `channels`."""
+    """Describes an array whose lanes count dimension `channels`."""
 
     channels: int
 
 
 @dataclass(frozen=True)
 class Weights:
-    """An array of weights by its dimensions of output and input channels."""
+    """Describes an array of weights by its dimensions of output and input channels."""
 
     outputs: int
     inputs: int
@@ -40,8 +40,8 @@ Role = Data | Weights
 
 @dataclass(frozen=True)
 class Roles:
-    """The roles of a composite's inputs, in order, and of its results; None where a neighbour may
-    choose, which then holds for all of them.
+    """Lists the roles of a composite's inputs, in order, and of its results; None where a neighbour
+    may choose, which then holds for all of them.
     """
 
     inputs: tuple[Role | None, ...]

@@ -45,7 +45,7 @@ def groups_fit(groups: int, inputs: int, outputs: int, block: int) -> bool:
 
 @dataclass(frozen=True)
 class GroupedChannel:
-    """The index of an input channel by iterators: `out // outputs * inputs + summed`."""
+    """Describes the index of an input channel by iterators: `out // outputs * inputs + summed`."""
 
     out: int
     outputs: int
@@ -76,8 +76,8 @@ class GroupedChannel:
 
 @dataclass(frozen=True)
 class _Groups:
-    """A grouped contraction of operands `x` and `w`: its iterators over groups, over the outputs
-    and the inputs of one group (None where there is one), and their numbers.
+    """Describes a grouped contraction of operands `x` and `w`: its iterators over groups, over the
+    outputs and the inputs of one group (None where there is one), and their numbers.
     """
 
     x: int
@@ -157,17 +157,17 @@ class _Regrouping:
 
     @property
     def inputs(self) -> int:
-        """The number of input channels that an output is summed over."""
+        """Counts the input channels that an output is summed over."""
         return min(self.shared, self.found.groups) * self.found.inputs
 
     @property
     def kept(self) -> list[int]:
-        """The parallel iterators that stay; those over channels follow them."""
+        """Lists the parallel iterators that stay; those over channels follow them."""
         return [i for i in self.op.parallels if i not in (self.found.group, self.found.output)]
 
     @property
     def kernel(self) -> list[int]:
-        """The reduction iterators that stay; they come last."""
+        """Lists the reduction iterators that stay; they come last."""
         return [i for i in self.op.reductions if i != self.found.summed]
 
     def made(self) -> BlockOp:

@@ -41,7 +41,7 @@ Ends = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """Known numbers: int64, of the rank of the composite's result, with size 1 along the
+    """Holds known numbers: int64, of the rank of the composite's result, with size 1 along the
     dimensions that they do not depend on."""
 
     values: np.ndarray
@@ -52,7 +52,7 @@ class Constant:
 
     @property
     def number(self) -> int | None:
-        """The number that all elements are, or None."""
+        """Gives the number that all elements equal, or None."""
         first = int(self.values.flat[0])
         return first if bool(np.all(self.values == first)) else None
 
@@ -63,7 +63,7 @@ class Constant:
 
 @dataclass(frozen=True, eq=False)
 class Lane:
-    """An i32 value for each element; all values are in `range`, both ends included."""
+    """Stands for an i32 value for each element; all values are in `range`, both ends included."""
 
     range: Interval
     location: LocationAttr
@@ -71,7 +71,7 @@ class Lane:
 
 @dataclass(frozen=True, eq=False)
 class Widened(Lane):
-    """An input of the composite (i8), read at `map`."""
+    """Stands for an input of the composite (i8), read at `map`."""
 
     source: SSAValue
     map: AffineMap
@@ -79,9 +79,9 @@ class Widened(Lane):
 
 @dataclass(frozen=True, eq=False)
 class Reduced(Lane):
-    """The result of a contraction or of a window reduction; `block` computes it in VTA form from
-    this initial number. `ends` are the least and the greatest values of each channel, of the rank
-    of the result, where they are known."""
+    """Stands for the result of a contraction or of a window reduction; `block` computes it in VTA
+    form from this initial number. `ends` are the least and the greatest values of each channel, of
+    the rank of the result, where they are known."""
 
     initial: int
     make: Callable[[SSAValue], BlockOp]
@@ -90,8 +90,9 @@ class Reduced(Lane):
 
 @dataclass(frozen=True, eq=False)
 class Pooled(Lane):
-    """The maxima of a lane over windows. `make` makes the block that computes them from the lane,
-    whose array has this `shape`, and from an array of a number that is not above any of its values.
+    """Stands for the maxima of a lane over windows. `make` makes the block that computes them from
+    the lane, whose array has this `shape`, and from an array of a number that is not above any of
+    its values.
     """
 
     operand: Lane
@@ -101,7 +102,7 @@ class Pooled(Lane):
 
 @dataclass(frozen=True, eq=False)
 class Step(Lane):
-    """One ALU operation: `name` is one of add, mul, max, min, shr, shl."""
+    """Stands for one ALU operation: `name` is one of add, mul, max, min, shr, shl."""
 
     name: str
     lhs: Lane
@@ -110,7 +111,8 @@ class Step(Lane):
 
 @dataclass(frozen=True, eq=False)
 class Requantised(Lane):
-    """`clamp(round(operand * multiplier / 2^shift) + zero, range)`, in exact arithmetic."""
+    """Stands for `clamp(round(operand * multiplier / 2^shift) + zero, range)`, in exact
+    arithmetic."""
 
     operand: Lane
     multiplier: Constant
@@ -120,7 +122,8 @@ class Requantised(Lane):
 
     @property
     def half(self) -> int:
-        """The number added before the shift, so that ties go up; 0 where results are cut off."""
+        """Gives the number added before the shift, so that ties go up; 0 where results are
+        cut off."""
         return 0 if self.rounding == "floor" else 1 << self.shift >> 1
 
 

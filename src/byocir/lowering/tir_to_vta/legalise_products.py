@@ -68,7 +68,7 @@ def _rewritten(lane: Lane, rewritten: Callable[[Lane], Lane]) -> Lane:
 
 @dataclass
 class _Sum:
-    """A multiple of `x` in the making, from its highest bit down: (… (x << a) + x) << b …"""
+    """Builds a multiple of `x`, from its highest bit down: (… (x << a) + x) << b …"""
 
     x: Lane
     rank: int

@@ -148,7 +148,7 @@ def _summed(x_map: AffineMap) -> int | None:
 
 @dataclass(frozen=True)
 class _Contraction:
-    """A convolution or a matrix product; `x` and `w` are operand numbers."""
+    """Describes a convolution or a matrix product; `x` and `w` are operand numbers."""
 
     block: BlockOp
     x: int
@@ -236,7 +236,7 @@ _ZERO = AffineExpr.constant(0)
 
 @dataclass(frozen=True)
 class _Window:
-    """A sum or maximum over windows."""
+    """Describes a sum or maximum over windows."""
 
     block: BlockOp
     form: forms.Form

@@ -229,7 +229,7 @@ def _shifted(found: ShiftedSum, expanded: Callable[[Lane], Lane]) -> Lane:
 
 @dataclass
 class _Steps:
-    """The expansion of a requantise in the making; `value` is its last step."""
+    """Builds the expansion of a requantise; `value` is its last step."""
 
     lane: Requantised
     longest_shift: int = WIDEST_SHIFT
@@ -335,8 +335,8 @@ class _Steps:
 
     @property
     def joined(self) -> int:
-        """The zero point, if it may join the rounding term: that of bytes, rounded half up; else 0.
-        With ties to even an odd one would turn them around.
+        """Gives the zero point, if it may join the rounding term: that of bytes, rounded half up;
+        else 0. With ties to even an odd one would turn them around.
         """
         zero = self.lane.zero
         joins = self.lane.rounding == "half_up" and -128 <= zero <= 127
@@ -344,8 +344,8 @@ class _Steps:
 
     @property
     def last_shift(self) -> int:
-        """The bits by which the last step of rounding half up shifts: as many as can be with a
-        rounding term, and a zero point that joins it, that are an immediate.
+        """Gives the bits by which the last step of rounding half up shifts: as many as can be with
+        a rounding term, and a zero point that joins it, that are an immediate.
         """
         last = min(self.lane.shift, WIDEST_SHIFT)
         while last and not IMMEDIATE.holds(self._term(last)):

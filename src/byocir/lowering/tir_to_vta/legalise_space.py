@@ -101,7 +101,7 @@ def _with_maps(op: BlockOp, iterators: list[IteratorAttr], maps: list[AffineMap]
 
 @dataclass
 class _Space:
-    """The iterators and maps of a block while they are normalised."""
+    """Holds the iterators and maps of a block while they are normalised."""
 
     iterators: list[IteratorAttr]
     in_maps: list[AffineMap]
@@ -184,8 +184,8 @@ def _extent(space: _Space, axis: int) -> int:
 
 @dataclass
 class _Channels:
-    """The operands of a contraction, and the reduction over input channels; None for it if it was
-    dropped.
+    """Holds the operands of a contraction, and the reduction over input channels; None for it if it
+    was dropped.
     """
 
     x: int

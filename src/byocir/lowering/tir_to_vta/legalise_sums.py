@@ -36,7 +36,7 @@ MOST_VALUES = 2**18
 
 @dataclass(frozen=True)
 class Sum:
-    """`sum(lane * factor) + constant`; nothing that leads to it wraps or saturates."""
+    """Stands for `sum(lane * factor) + constant`; nothing that leads to it wraps or saturates."""
 
     factors: Mapping[Lane, int]
     constant: int
@@ -44,7 +44,7 @@ class Sum:
 
     @property
     def range(self) -> Interval:
-        """The values that it may have."""
+        """Gives the range of values that the sum may have."""
         ends = [lane.range.scaled(factor) for lane, factor in self.factors.items()]
         low, high = (self.constant + sum(side) for side in zip(*ends, strict=True))
         return Interval(low, high)
@@ -74,9 +74,9 @@ class Sum:
 
 @dataclass(frozen=True)
 class ShiftedSum:
-    """A requantise as `clamp(((terms + below >> first) + above) >> last)`, or with one shift where
-    `last` is 0. `results` is the range before the clamp. `inside`, times the requantise's
-    multiplier, is added to the terms before the first shift, too.
+    """Holds a requantise in the form `clamp(((terms + below >> first) + above) >> last)`, or with
+    one shift where `last` is 0. `results` is the range before the clamp. `inside`, times the
+    requantise's multiplier, is added to the terms before the first shift, too.
     """
 
     lane: Requantised
@@ -90,12 +90,12 @@ class ShiftedSum:
 
     @property
     def location(self) -> LocationAttr:
-        """The location of the requantise and of what leads to it."""
+        """Gives the location of the requantise and of what leads to it."""
         return fuse(self.terms.location, self.lane.location)
 
     @property
     def number(self) -> int:
-        """The number that is added to the terms before the first shift."""
+        """Gives the number that is added to the terms before the first shift."""
         multiplier = self.lane.multiplier.number
         assert multiplier is not None
         return self.inside * multiplier + self.below

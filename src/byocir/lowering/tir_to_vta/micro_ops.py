@@ -29,7 +29,7 @@ read the accumulator before it is written. This simulator runs them right."""
 
 @dataclass(frozen=True)
 class Axis:
-    """An iterator: its extent, and how much one step adds to each operand's index."""
+    """Describes an iterator: its extent, and how much one step adds to each operand's index."""
 
     extent: int
     steps: Offsets
@@ -37,8 +37,8 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class MicroOpNest:
-    """One instruction, with indices relative to the operands' addresses: its loops [outer, inner],
-    and micro-ops int64 [n, 3].
+    """Describes one instruction, with indices relative to the operands' addresses: its loops
+    [outer, inner], and micro-ops int64 [n, 3].
     """
 
     outer: Axis

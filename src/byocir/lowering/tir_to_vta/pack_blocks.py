@@ -27,7 +27,8 @@ from byocir.vta_sim import VTAConfig
 
 @dataclass(frozen=True)
 class Lanes:
-    """The lanes of an element of VTA's memories: `block` channels for each of `batch` images."""
+    """Describes the lanes of an element of VTA's memories: `block` channels for each of `batch`
+    images."""
 
     block: int
     batch: int = 1

@@ -88,8 +88,8 @@ class VtaStagePass(ModulePass):
 
 @dataclass(frozen=True)
 class _Box:
-    """The box of an array that a tile of a block reaches: its start, its sizes, and the index map
-    in coordinates of the box.
+    """Describes the box of an array that a tile of a block reaches: its start, its sizes, and the
+    index map in coordinates of the box.
     """
 
     starts: tuple[Linear[SSAValue], ...]

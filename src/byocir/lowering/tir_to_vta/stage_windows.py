@@ -54,8 +54,8 @@ def split_windows(body: Block) -> None:
 
 @dataclass(frozen=True)
 class _Axis:
-    """A dimension of the source along which windows slide: the iterators over windows and over
-    elements of one, and the element that is the window's centre.
+    """Describes a dimension of the source along which windows slide: the iterators over windows and
+    over elements of one, and the element that is the window's centre.
     """
 
     dimension: int

@@ -57,7 +57,7 @@ def elements_of(value: SSAValue, config: VTAConfig) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """The instructions that a block becomes, with indices relative to the buffers' addresses.
+    """Lists the instructions that a block becomes, with indices relative to the buffers' addresses.
 
     `kind` is None for GEMM; `wgt` is there for GEMM only; `src` is absent when the ALU takes the
     number `immediate`.

@@ -28,8 +28,8 @@ MEMORIES: dict[tuple[str, Attribute], LoadMemory] = {
 
 @dataclass(frozen=True)
 class Movement:
-    """The instructions of a copy, relative to offsets in elements: `sram` from the start of the
-    buffer, `dram` from the start of the array. `memory` is None for a store."""
+    """Lists the instructions of a copy, relative to offsets in elements: `sram` from the start of
+    the buffer, `dram` from the start of the array. `memory` is None for a store."""
 
     memory: LoadMemory | None
     sram: int

@@ -35,7 +35,7 @@ WIDEST_LEFT = 16
 
 @dataclass(frozen=True)
 class _MicroOpLoad:
-    """A LOAD UOP whose source, the table of the whole program, is not known yet."""
+    """Describes a LOAD UOP whose source, the table of the whole program, is not known yet."""
 
     number: int
     address: int

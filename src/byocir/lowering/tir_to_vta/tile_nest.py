@@ -46,10 +46,10 @@ def element_rank(memory: Memory, config: VTAConfig) -> int:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A buffer in one of VTA's memories, which holds the box that a tile reaches; `index` has a
-    form of the iterators for each dimension but the lanes. Loading an element costs `cycles`, 0 for
-    a buffer that is filled on the chip. A buffer that does not `occupy` memory is loaded into the
-    place of another one.
+    """Describes a buffer in one of VTA's memories, which holds the box that a tile reaches; `index`
+    has a form of the iterators for each dimension but the lanes. Loading an element costs `cycles`,
+    0 for a buffer that is filled on the chip. A buffer that does not `occupy` memory is loaded into
+    the place of another one.
     """
 
     memory: Memory
@@ -60,9 +60,9 @@ class Buffer:
 
 @dataclass(frozen=True)
 class CompositeNest:
-    """The loop nest of a composite. Its parallel iterators come first, the last of which, or the
-    last two, count lanes, then the reductions. `work` has, for each step, a form of the iterators
-    for each side of the box that the step runs over, and the cycles per point.
+    """Describes the loop nest of a composite. Its parallel iterators come first, the last of which,
+    or the last two, count lanes, then the reductions. `work` has, for each step, a form of the
+    iterators for each side of the box that the step runs over, and the cycles per point.
     """
 
     extents: Shape
@@ -80,7 +80,7 @@ class CompositeNest:
 
     @property
     def outer(self) -> int:
-        """The number of parallel iterators that count no lanes."""
+        """Counts the parallel iterators that count no lanes."""
         return self.parallels - self.lanes
 
     @property

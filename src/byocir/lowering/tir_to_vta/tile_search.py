@@ -111,8 +111,8 @@ def _tile_sizes(extent: int) -> list[int]:
 
 @dataclass(frozen=True)
 class _Costs:
-    """The costs of tiles of a nest: their sizes, and how many tiles there are of each iterator, in
-    arrays.
+    """Holds the costs of tiles of a nest: their sizes, and how many tiles there are of each
+    iterator, in arrays.
     """
 
     nest: CompositeNest

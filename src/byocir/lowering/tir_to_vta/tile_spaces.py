@@ -28,8 +28,8 @@ Step = FillOp | BlockOp
 
 @dataclass(frozen=True)
 class Spaces:
-    """The steps of a composite, in order. `widest` is the block with the nest's reductions; `pool`,
-    where there is one, is the max pool of what the steps `before` it compute.
+    """Lists the steps of a composite, in order. `widest` is the block with the nest's reductions;
+    `pool`, where there is one, is the max pool of what the steps `before` it compute.
     """
 
     steps: tuple[Step, ...]
@@ -50,7 +50,7 @@ class Spaces:
 
     @property
     def result(self) -> BlockOp:
-        """The block whose parallel iterators are those of the nest."""
+        """Gives the block whose parallel iterators are those of the nest."""
         return self.pool or self.widest
 
     @property
@@ -59,8 +59,8 @@ class Spaces:
 
     @property
     def extents(self) -> Shape:
-        """The extents of the nest's iterators: parallel ones, reductions of the widest block, those
-        of the pool."""
+        """Gives the extents of the nest's iterators: parallel ones, reductions of the widest block,
+        those of the pool."""
         if self.pool is None:
             return self.widest.extents
         own = self.parallels
@@ -68,7 +68,7 @@ class Spaces:
 
     @property
     def names(self) -> list[str]:
-        """The names of the nest's iterators, but for those of the pool's windows."""
+        """Lists the names of the nest's iterators, but for those of the pool's windows."""
         return self.result.names[: self.parallels] + self.widest.names[self.parallels :]
 
     def block_like(self, step: Step) -> BlockOp:
@@ -90,9 +90,9 @@ class Spaces:
 
     @cached_property
     def _reached(self) -> Mapping[int, Linear[int]]:
-        """The iterators of steps before the pool, in those of the nest: an index of the pool's
-        windows stands for the one that it reads; those of batch, channels and lanes are the pool's
-        own.
+        """Lists the iterators of steps before the pool, in those of the nest: an index of the
+        pool's windows stands for the one that it reads; those of batch, channels and lanes are the
+        pool's own.
         """
         assert self.pool is not None
         found = {i: Linear(((i, 1),)) for i in range(len(self.widest.extents))}

@@ -26,8 +26,8 @@ Operator = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Ends(NamedTuple):
-    """The least and the greatest values of some integers, as arrays that broadcast over the space
-    of these integers.
+    """Holds the least and the greatest values of some integers, as arrays that broadcast over the
+    space of these integers.
     """
 
     low: np.ndarray
@@ -41,7 +41,7 @@ class Ends(NamedTuple):
 
     @property
     def interval(self) -> Interval:
-        """The interval in which all of the integers lie."""
+        """Gives the interval in which all of the integers lie."""
         return Interval(int(self.low.min()), int(self.high.max()))
 
     @property

@@ -213,7 +213,7 @@ class Cover:
 
     @property
     def _row(self) -> tuple[int, ...]:
-        """The shape of an array with a number for each of the lanes that the result has."""
+        """Gives the shape of an array with a number for each of the lanes that the result has."""
         return shape_of(self.op.outs[0].type)[-1:]
 
     def home(self, value: SSAValue) -> Memory:

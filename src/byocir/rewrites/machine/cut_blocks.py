@@ -23,10 +23,10 @@ from byocir.rewrites.schedule.write_out import PaddedBox
 
 @dataclass(frozen=True)
 class Part:
-    """A box of a block that calls of one instruction do. Each call does at most as many points of
-    each iterator as `cut` says; calls follow the iterators in this `order`, the slowest first, in
-    front those with which the operand moves that stays in the unit. In a part that `begins`, sums
-    start from a number.
+    """Describes a box of a block that calls of one instruction do. Each call does at most as many
+    points of each iterator as `cut` says; calls follow the iterators in this `order`, the slowest
+    first, in front those with which the operand moves that stays in the unit. In a part that
+    `begins`, sums start from a number.
     """
 
     sides: tuple[tuple[int, int], ...]

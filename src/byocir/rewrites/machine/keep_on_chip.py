@@ -111,8 +111,9 @@ Offset = tuple[int, ...]
 
 @dataclass
 class _Kept:
-    """An array, and the buffers that hold parts of it: by how much their indices are lower than the
-    array's. `moves` are the blocks that only move elements between the array and the parts.
+    """Names an array, and the buffers that hold parts of it: by how much their indices are lower
+    than the array's. `moves` are the blocks that only move elements between the array and the
+    parts.
     """
 
     array: AllocOp
@@ -151,7 +152,8 @@ class _Kept:
 
     @property
     def low(self) -> Offset:
-        """The lowest index, as the array counts, that the buffer must hold along each dimension."""
+        """Gives the lowest index, as the array counts, that the buffer must hold along each
+        dimension."""
         return tuple(map(min, zip(*self.parts.values(), *[[0] * self.rank], strict=True)))
 
     @property
@@ -226,7 +228,8 @@ class _Kept:
 
 
 class _Touch(NamedTuple):
-    """An access of a part: the number of the block, and the box in indices of the array."""
+    """Describes an access of a part: the number of the block, and the box in indices of the
+    array."""
 
     at: int
     box: tuple[tuple[int, int], ...]

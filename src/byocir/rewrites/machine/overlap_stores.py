@@ -67,7 +67,7 @@ def overlap_stores(machine: Machine, body: Block) -> None:
 
 @dataclass(frozen=True)
 class _Counted:
-    """The iterator of a block that counts a dimension of an operand, from the first index on."""
+    """Names the iterator of a block that counts a dimension of an operand, from `first` on."""
 
     iterator: int
     first: int
@@ -83,8 +83,8 @@ def _counted(op: BlockOp, map_: AffineMap, axis: int) -> _Counted | None:
 
 
 class _End:
-    """The end of a program: a store, and the blocks that compute what it stores in its buffer, each
-    with the iterator that counts a dimension of the buffer.
+    """Parts the end of a program: a store, and the blocks that compute what it stores in its
+    buffer, each with the iterator that counts a dimension of the buffer.
     """
 
     def __init__(

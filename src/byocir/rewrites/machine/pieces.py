@@ -19,14 +19,15 @@ from byocir.dialects.types import element_type_of, shape_of, tensor
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """An array that the block reads, by its position, as an input of a piece."""
+    """Describes an array that the block reads, by its position, as an input of a piece."""
 
     position: int
 
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """A constant that is made as an input of a piece, with the index at which that reads it."""
+    """Describes a constant that is made as an input of a piece, with the index at which the piece
+    reads it."""
 
     values: np.ndarray
     element: Attribute
@@ -35,8 +36,8 @@ class Made:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A part of a body that an instruction does, with the pieces in front of it; `cycles` are those
-    of all.
+    """Describes a part of a body that an instruction does, with the pieces in front of it; `cycles`
+    are those of all.
     """
 
     value: SSAValue

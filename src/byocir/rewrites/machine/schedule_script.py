@@ -12,7 +12,7 @@ from byocir.rewrites.machine.tile_costs import Tiled, Whole
 
 @dataclass(frozen=True)
 class Choice:
-    """The choice of a schedule: sizes of tiles, the order of the loops over tiles of the last
+    """Holds the choice of a schedule: sizes of tiles, the order of the loops over tiles of the last
     block, and the operands that are staged for all sums at once.
     """
 

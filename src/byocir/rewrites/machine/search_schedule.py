@@ -91,8 +91,8 @@ def least_cycles(machine: Machine, ops: Iterable[Operation]) -> float:
 
 @dataclass(frozen=True)
 class _Judged:
-    """Choices that fit, with the same order of loops and the same operands staged for all sums:
-    their places in the arrays of sizes, their cycles and steps.
+    """Lists choices that fit, with the same order of loops and the same operands staged for all
+    sums: their places in the arrays of sizes, their cycles and steps.
     """
 
     order: Shape

@@ -46,8 +46,8 @@ def in_order(blocks: Sequence[BlockOp]) -> list[BlockOp]:
 
 @dataclass(frozen=True)
 class Stage:
-    """A block of a chain with the instruction that does it. The last one may be a copy that the
-    program does not have yet.
+    """Pairs a block of a chain with the instruction that does it. The last one may be a copy that
+    the program does not have yet.
     """
 
     block: BlockOp
@@ -64,25 +64,25 @@ class Stage:
 
     @cached_property
     def extents(self) -> Shape:
-        """The extents of the block's iterators."""
+        """Gives the extents of the block's iterators."""
         return self.block.extents
 
     @cached_property
     def reductions(self) -> list[int]:
-        """The positions of the iterators that the block sums over."""
+        """Lists the positions of the iterators that the block sums over."""
         return self.block.reductions
 
     @cached_property
     def limits(self) -> list[tuple[str, int, Limit]]:
-        """The iterators of the block whose sizes its instruction limits, each with the name that
-        the instruction has for it."""
+        """Lists the iterators of the block whose sizes its instruction limits, each with the name
+        that the instruction has for it."""
         limits = self.plan.instruction.limits
         named = self.plan.fit.iterators.items()
         return [(name, i, limits[name]) for name, at in named if name in limits for i in at]
 
     @cached_property
     def forms(self) -> list[list[Linear[int]]]:
-        """The indices of the operands."""
+        """Lists the indices of the operands."""
         found = [[linear(expr) for expr in attr.data.results] for attr in self.block.maps]
         return [[form for form in forms if form is not None] for forms in found]
 
@@ -200,7 +200,8 @@ def _storing(machine: Machine, last: Stage, at: int) -> Stage:
 
 @dataclass(frozen=True)
 class Staged:
-    """An operand of a stage, by its position, that is brought to another memory along a path."""
+    """Describes an operand of a stage, by its position, that is brought to another memory along a
+    path."""
 
     stage: int
     operand: int
@@ -208,8 +209,8 @@ class Staged:
 
 
 class Chain:
-    """The stages of a composite. The last one is tiled; the others are computed in its loops, each
-    with loops over its own sums.
+    """Lists the stages of a composite. The last one is tiled; the others are computed in its loops,
+    each with loops over its own sums.
     """
 
     def __init__(self, machine: Machine, blocks: Sequence[BlockOp]) -> None:
@@ -220,12 +221,12 @@ class Chain:
 
     @cached_property
     def starts(self) -> set[int]:
-        """The stages whose results others begin with, in the same buffers."""
+        """Lists the stages whose results others begin with, in the same buffers."""
         return {stage.made[-1] for stage in self.stages if stage.made[-1] is not None}
 
     @cached_property
     def staged(self) -> list[Staged]:
-        """The operands that are staged, in the order in which a script stages them."""
+        """Lists the operands that are staged, in the order in which a script stages them."""
         found: list[Staged] = []
         for s, stage in enumerate(self.stages):
             for operand, memory in enumerate(stage.plan.fit.memories[:-1]):

@@ -32,7 +32,8 @@ Whole = frozenset[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Buffer:
-    """A buffer in a memory of the machine: its box, and where it is filled more than once."""
+    """Describes a buffer in a memory of the machine: its box, and where it is filled more than
+    once."""
 
     memory: Memory
     box: list[Ints]
@@ -60,7 +61,7 @@ class TileCosts:
 
     @cached_property
     def tiles(self) -> Ints:
-        """The number of tiles of the last block."""
+        """Counts the tiles of the last block."""
         last = len(self.chain.stages) - 1
         return product(self.count(last, i) for i in self.chain.last.block.parallels)
 
@@ -70,12 +71,12 @@ class TileCosts:
 
     @cached_property
     def steps(self) -> Ints:
-        """The number of iterations of all loops over tiles, which are written out."""
+        """Counts the iterations of all loops over tiles, which are written out."""
         return self.tiles * reduce(np.add, (self.sums(s) for s in range(len(self.chain.stages))))
 
     @cached_property
     def extents(self) -> list[list[Ints]]:
-        """The extents over which each stage runs in one iteration of the innermost loop."""
+        """Gives the extents over which each stage runs in one iteration of the innermost loop."""
         stages = self.chain.stages
         found = [[np.array(n, np.int64) for n in stage.extents] for stage in stages]
         for (s, i), sizes in self.sizes.items():
@@ -251,7 +252,7 @@ class TileCosts:
 
     @cached_property
     def _work(self) -> list[Floats]:
-        """The cycles of each stage's calls in one tile of its sums."""
+        """Counts the cycles of each stage's calls in one tile of its sums."""
         return [
             cycles_of_calls(
                 stage.plan.fit,

@@ -23,7 +23,7 @@ class TileSizes:
 
     @cached_property
     def options(self) -> dict[Tiled, list[int]]:
-        """The sizes, the largest first."""
+        """Lists the sizes to try for each iterator, the largest first."""
         last = len(self.stages) - 1
         tiled = [(last, i) for i in self.chain.last.block.parallels]
         sums = [(s, i) for s, stage in enumerate(self.stages) for i in stage.reductions]
@@ -31,13 +31,13 @@ class TileSizes:
 
     @property
     def smallest(self) -> dict[Tiled, int]:
-        """The smallest size of each."""
+        """Gives the smallest size of each iterator."""
         return {each: min(sizes) for each, sizes in self.options.items()}
 
     @property
     def of_one_call(self) -> dict[Tiled, int]:
-        """The size of each iterator, about as large as one call of the stage's instruction does
-        it.
+        """Gives the size of each iterator, about as large as one call of the stage's instruction
+        does it.
         """
         return {
             (s, i): max((n for n in sizes if n <= self.stages[s].plan.sizes[i]), default=min(sizes))
@@ -46,8 +46,8 @@ class TileSizes:
 
     @cached_property
     def summed(self) -> list[list[tuple[int, int]]]:
-        """The operands, by stage and position, that may be staged for all sums at once, in a list
-        for each stage; of each list at least one must not be.
+        """Lists the operands, by stage and position, that may be staged for all sums at once, in a
+        list for each stage; of each list at least one must not be.
         """
         return [
             [(s, operand) for operand, at in enumerate(stage.made[:-1]) if at is None]
