@@ -6,25 +6,31 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 SOURCES = Path(__file__).resolve().parents[1] / "src" / "byocir"
 
-# "Of the inputs those that …", "Whether it fits.", "In which order …": no subject, or no verb; and
-# "The bytes of …", which does for a class or a property; a function does something: "Gives …".
-FRAGMENT = (
-    "What Whether Which Whatever Where When How Why Of In For By At As With Without On From To"
-    " Into Within Towards Between Before After Behind Beside Beyond Up Under Over Around Through"
-    " Per Something Along Like Those That"
+# "Of the inputs those that …", "Whether it fits.", "In which order …": no subject, or no verb.
+FRAGMENT = re.compile(
+    "(What|Whether|Which|Whatever|Where|When|How|Why|Of|In|For|By|At|As|With|Without|On|From|To"
+    "|Into|Within|Towards|Between|Before|After|Behind|Beside|Beyond|Up|Under|Over|Around|Through"
+    r"|Per|Something|Along|Like|Those|That)\b"
 )
-NOUN = "The A An"
-OPENING = rf':\n +"""(?P<first>(?P<word>{"|".join(f"{FRAGMENT} {NOUN}".split())})\b.*)'
-HEAD = r"\n *(?:async )?(?P<kind>def|class) (?P<name>\w+)"
-# What is decorated is a property, a pattern or a rule: named as a thing, or it states what holds,
-# as verdicts do.
+# "The bytes of …": a function does something, "Gives …".
+NOUN = re.compile(r"(The|A|An|All|Each|One|Base|Raised)\b")
+# Classes and properties do something, too: "Describes a machine …", "Counts the rows …".
+VERB = re.compile(r"[A-Z][a-z]+s\b")
+PROPERTY = ("@property", "@cached_property", "@abstractmethod", "@override")
+# What is decorated otherwise is a pattern or a rule: named as a thing, or it states what holds, as
+# verdicts do.
 STATES = re.compile(r"-> (bool|tuple\[bool, .*\])$")
-HEAD_OR_OPENING = re.compile(f"{HEAD}|{OPENING}")
+HEAD = r"\n *(?:async )?(?P<kind>def|class) (?P<name>\w+)"
+HEAD_OR_OPENING = re.compile(HEAD + r'|:\n +"""(?P<first>.*)')
 
 
 def wrong_in(text: str) -> Iterator[str]:
+    if FRAGMENT.match(text, 3):
+        yield text[: text.index("\n")]
     head: re.Match[str] | None = None
     for found in HEAD_OR_OPENING.finditer(text):
         if found["kind"]:
@@ -32,17 +38,21 @@ def wrong_in(text: str) -> Iterator[str]:
         elif head:
             signature = text[head.end() : found.start()]
             before = text[text.rfind("\n", 0, head.start()) + 1 : head.start()].strip()
-            states = before.startswith(("@", ")")) or STATES.search(signature)
-            is_noun = head["kind"] == "class" and found["word"] in NOUN.split()
-            if not states and not is_noun and '"""' not in signature:
+            if '"""' not in signature and is_wrong(head["kind"], before, signature, found["first"]):
                 yield f"{head['name']}: {found['first']}"
+
+
+def is_wrong(kind: str, before: str, signature: str, first: str) -> bool:
+    if kind == "class" or before in PROPERTY:
+        return not VERB.match(first)
+    states = before.startswith(("@", ")")) or STATES.search(signature)
+    return not states and bool(FRAGMENT.match(first) or NOUN.match(first))
 
 
 def test_docstrings_begin_with_sentences():
     assert not [
         f"{path.relative_to(SOURCES)}: {each}"
         for path in SOURCES.rglob("*.py")
-        if "scaffold" not in path.parts
         for each in wrong_in(path.read_text())
     ]
 
@@ -51,3 +61,12 @@ def test_a_fragment_is_told():
     text = 'def f(x: int) -> int:\n    """{} the bytes."""\n'
     assert list(wrong_in("\n" + text.format("Of"))) == ['f: Of the bytes."""']
     assert not list(wrong_in("\n" + text.format("Gives")))
+    assert list(wrong_in('"""Of all bytes."""\n')) == ['"""Of all bytes."""']
+
+
+@pytest.mark.parametrize("head", ["class C:", "@property\ndef p(self) -> int:"])
+def test_classes_and_properties_do_something(head: str):
+    text = f'\n@dataclass\n{head}\n    """{{}} the bytes."""\n'
+    assert not list(wrong_in(text.format("Counts")))
+    assert len(list(wrong_in(text.format("Base of")))) == 1
+    assert len(list(wrong_in(text.format("The number of")))) == 1
