@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.status import Status
 
-from byocir.cli.arguments import add_isolation, isolation_given, number, seconds
+from byocir.cli.arguments import add_isolation, count, isolation_given, number, seconds
 from byocir.cli.guard import CHECK_FAILED, OK
 from byocir.cli.user_files import read_arrays
 from byocir.errors import ByocirError
@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--rounds",
-        type=number,
+        type=count,
         metavar="N",
         help="instead of for some time, N cases of each pattern and kind: the same each time",
     )

@@ -158,19 +158,37 @@ def _expect_elements(machine: Machine, block: BlockOp) -> None:
     """
     if block.where is None or not block.reductions:
         return
-    inside = np.ones((1,) * len(block.extents), np.bool_)
-    for expr in block.where.data.results:
-        form = linear(expr)
-        assert form is not None, "guards are linear"
-        left = np.full((1,) * inside.ndim, form.constant)
-        for i, step in form.terms:
-            side = [-1 if d == i else 1 for d in range(inside.ndim)]
-            left = left + step * np.arange(block.extents[i]).reshape(side)
-        inside = inside & (left >= 0)
-    if not inside.any(tuple(block.reductions)).all():
+    if not all(_leave_elements(block, guards) for guards in _by_iterators(block)):
         told = "expected windows with an element inside of the array, found some that are outside"
         why = f"no instruction of {machine.name} fills in their results"
         raise ByocirError("B271", told, where=place(block.location), help=why)
+
+
+def _by_iterators(block: BlockOp) -> list[list[Linear[int]]]:
+    """Groups the guards of a block: those of different groups share no iterators."""
+    assert block.where is not None
+    groups: list[list[Linear[int]]] = []
+    for expr in block.where.data.results:
+        form = linear(expr)
+        assert form is not None, "guards are linear"
+        joined = [g for g in groups if any({*form.atoms} & {*other.atoms} for other in g)]
+        groups = [g for g in groups if g not in joined]
+        groups.append([form, *(each for group in joined for each in group)])
+    return groups
+
+
+def _leave_elements(block: BlockOp, guards: Sequence[Linear[int]]) -> bool:
+    """Tells if each result has a point of its sums at which these guards hold."""
+    axes = sorted({i for form in guards for i in form.atoms})
+    inside = np.ones((1,) * len(axes), np.bool_)
+    for form in guards:
+        left = np.full((1,) * len(axes), form.constant)
+        for i, step in form.terms:
+            side = [-1 if each == i else 1 for each in axes]
+            left = left + step * np.arange(block.extents[i]).reshape(side)
+        inside = inside & (left >= 0)
+    sums = tuple(at for at, i in enumerate(axes) if i in block.reductions)
+    return bool(inside.any(sums).all())
 
 
 def _undone(machine: Machine, block: BlockOp, reasons: Sequence[str]) -> ByocirError:
