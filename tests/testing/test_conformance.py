@@ -27,6 +27,7 @@ from byocir.testing import conform
 from byocir.testing.conformance.cases import Case, Unmeant
 from byocir.testing.conformance.options import settings_of
 from byocir.testing.conformance.trial import Trial, difference
+from byocir.testing.draft import WIDE
 from byocir.vendor.user_code import import_file
 
 NAMES = ("toy_npu", "tile_npu", "counted_engine", "gemmini")
@@ -602,3 +603,12 @@ def test_a_saved_case_that_is_not_there_is_named(capsys: pytest.CaptureFixture[s
     error = capsys.readouterr().err
     assert "expected a program (.mlir), found none" in error
     assert "nosuch.mlir" in error
+
+
+def test_programs_for_machines_that_want_multiples_of_channels_have_them() -> None:
+    """Sizes are such a multiple, or small, in every other draw."""
+    target = str(EXAMPLES / "vta_machine.py")
+    score = conform(target, patterns=["vta16.matmul"], rounds=3)
+    assert score.taken["vta16.matmul"] > 0
+    assert score.wrong == 0
+    assert WIDE.with_multiples(1) is WIDE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from xdsl.dialects.builtin import TensorType
@@ -27,6 +27,13 @@ class Breadth:
     extents: tuple[int, ...] = (1, 2, 3, 4)
     steps: int = 0
     plain: bool = False
+
+    def with_multiples(self, of: int) -> Breadth:
+        """Draws a number for every other dimension, and small ones beside it, so that products of
+        several stay small; the same breadth for 1.
+        """
+        some = (1, 2, 3, *[of] * 3)
+        return self if of == 1 else replace(self, sizes=some, extents=some)
 
 
 NARROW = Breadth()

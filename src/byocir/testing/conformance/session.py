@@ -187,11 +187,17 @@ class Session:
         text = " ".join(map(str, (self.seed, *parts)))
         return Random(text).getrandbits(31)
 
+    @property
+    def _multiple(self) -> int:
+        """Gives the number of channels of which the target takes multiples."""
+        return self.target.channel_multiple
+
     # The kinds of cases.
 
     def _match(self, setting: Setting, composite: Composite, number: int) -> None:
         seed = self._seed(setting.shown, composite.name, MATCH, number)
-        find = partial(find_match, composite, seed, WIDE if number % 4 < 3 else NARROW)
+        breadth = (WIDE if number % 4 < 3 else NARROW).with_multiples(self._multiple)
+        find = partial(find_match, composite, seed, breadth)
         example = self._drawn(composite, find, setting)
         if self._is_at_home(setting, composite):
             self.score.note(composite.name, "", is_found=example is not None)
@@ -245,7 +251,7 @@ class Session:
             others = setting.composites
             made = composite if i == 0 else others[choose(0, len(others) - 1)]
             if made.level == composite.level:
-                breadth = pick(choose, (NARROW, WIDE))
+                breadth = pick(choose, (NARROW, WIDE)).with_multiples(self._multiple)
                 find = partial(find_match, made, choose(0, 99), breadth)
                 programs.append(self._drawn(made, find, setting))
         found = [each.module for each in programs if each is not None]
