@@ -32,6 +32,13 @@ def test_each_stage_is_printed(stage, small, capsys):
     assert not_there not in out
 
 
+@pytest.mark.parametrize("stage", ["import", "graph", "outline-regions:1"])
+def test_nothing_runs_after_a_stage_that_was_seen(stage, small, capsys, monkeypatch):
+    monkeypatch.setattr("byocir.cli.emit.generate", None)
+    assert main(["compile", small, "--emit", stage]) == 0
+    assert STAGES[stage][0] in capsys.readouterr().out
+
+
 def test_a_stage_goes_into_a_file_that_the_next_tool_reads(small, tmp_path, capsys):
     path = tmp_path / "graph.mlir"
     assert main(["compile", small, "--emit", "graph", "-o", str(path)]) == 0

@@ -12,6 +12,7 @@ import pytest
 import byocir
 from byocir.cli.main import main
 from byocir.cli.user_files import write_model
+from byocir.runtime.report_text import explain
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 MODEL = str(DIGITS / "digits_int8.onnx")
@@ -42,9 +43,12 @@ def test_the_model_says_what_explain_prints(
         # A Gemm became several nodes, and the further ones are numbered.
         assert node.name.startswith(about["byocir.nodes"])
         said[node.op_type] = about["byocir.nodes"], about["byocir.explain"]
-    for nodes, explained in said.values():
-        assert main(["explain", *PINNED, *VTA, "--node", nodes]) == 0
-        assert capsys.readouterr().out.startswith(explained.splitlines()[0])
+    report = byocir.partition(byocir.import_onnx(MODEL, shapes={"image": (1, 1, 8, 8)}), "vta")
+    for node, explained in said.values():
+        assert explain(report, node).startswith(explained.splitlines()[0])
+    node, _ = said["Conv"]
+    assert main(["explain", *PINNED, *VTA, "--node", node]) == 0
+    assert capsys.readouterr().out == f"{explain(report, node)}\n"
     np.testing.assert_array_equal(logits(path), logits(MODEL))
 
 

@@ -36,7 +36,7 @@ from byocir.targets.vta import Vta
 # -- numbers
 
 
-DIGITS_MODELS = ("digits_f32", "digits_int8", "digits_int8_per_channel", "digits_u8")
+DIGITS_MODELS = ("digits_f32", "digits_int8_per_channel", "digits_u8")
 
 
 @pytest.mark.parametrize("name", DIGITS_MODELS)

@@ -51,7 +51,7 @@ def joining() -> bytes:
 )
 def test_settings_of_the_quantiser(setting: str, form: Form):
     model = quantised(joining(), SETTINGS[setting], form)
-    ways = [offload(model, [feeds(model, 5)], levels) for levels in LEVELS]
+    ways = [offload(model, [feeds(model, 5)], levels) for levels in LEVELS[:2]]
     assert same_results(ways)
     assert min(way.share for way in ways) >= LEAST
     assert steps(model, [feeds(model, 5)]).largest <= 1

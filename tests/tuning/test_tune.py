@@ -108,7 +108,7 @@ def cluster() -> Iterator[str]:
     """The address of a cluster of two processes."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
     ) as made:
         yield made.scheduler_address.replace("tcp://", "dask://")
 

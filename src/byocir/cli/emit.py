@@ -65,24 +65,23 @@ def emit(options: argparse.Namespace, output: Path | None = None) -> int:
     refuse_package(options)
     check_writable(output)
     stage: str = options.emit
-    module, package, seen = _compiled(options, stage)
-    if stage in ("c", "h"):
+    wanted = _Wanted(stage)
+    package = _compiled(options, wanted)
+    module, text = wanted.found, ""
+    if package is not None and stage in ("c", "h"):
         text = _host_text(package, stage)
-    elif stage in PROGRAMS:
-        programs = PROGRAMS[stage](package)
-        if not programs:
-            raise _missing(stage, seen)
-        text = "\n".join(programs)
-    elif module is None:
-        raise _missing(stage, seen)
-    else:
+    elif package is not None and stage in PROGRAMS:
+        text = "\n".join(PROGRAMS[stage](package))
+    elif module is not None:
         if stage == "scf":
             run_passes(module, load_context(), "bufferize,convert-tir-to-scf")
         text = print_module(module)
         arrays = large_arrays(module)
         if output is not None and arrays:
             write_weights(output.with_suffix(SUFFIX), arrays)
-    if stage == "json" and output is not None:
+    if not text:
+        raise _missing(stage, list(wanted.runs))
+    if package is not None and stage == "json" and output is not None:
         _write_constants(package, output)
     if output is None:
         print(text, end="" if text.endswith("\n") else "\n")
@@ -91,27 +90,31 @@ def emit(options: argparse.Namespace, output: Path | None = None) -> int:
     return 0
 
 
-def _compiled(
-    options: argparse.Namespace, stage: str
-) -> tuple[ModuleOp | None, Package, list[str]]:
-    """Compiles; gives the module at a stage, the package, and the names of all passes that ran."""
-    host = host_text(options, ANY_MACHINE if stage in OF_THE_HOST else REFERENCE)
-    wanted = _Wanted(stage)
+def _compiled(options: argparse.Namespace, wanted: _Wanted) -> Package | None:
+    """Compiles until the stage is seen; gives the package, or None if it stopped before that."""
+    host = host_text(options, ANY_MACHINE if wanted.stage in OF_THE_HOST else REFERENCE)
     module = read_model(options.model, shapes=shapes_of(options), targets=options.target)
-    wanted.start(module)
     runner = PassRunner(wanted)
-    report = hand_over_as_asked(options, module, runner)
-    package = generate(module, report, host=host, runner=runner)
-    if stage in ("fused", "scf"):
+    try:
+        wanted.start(module)
+        report = hand_over_as_asked(options, module, runner)
+        package = generate(module, report, host=host, runner=runner)
+    except _Reached:
+        return None
+    if wanted.stage in ("fused", "scf"):
         wanted.found = package.module
-    return wanted.found, package, list(wanted.runs)
+    return package
+
+
+class _Reached(Exception):
+    """Says that the module at a stage was seen, and that no later one can be in its place."""
 
 
 class _Wanted:
     """Keeps the module at one stage, as an `after_pass` callback."""
 
     def __init__(self, stage: str) -> None:
-        self._stage = stage
+        self.stage = stage
         self._name, colon, number = AFTER.get(stage, stage).partition(":")
         self._number = (int(number[:20]) if number.isdecimal() else 0) if colon else None
         self._before: ModuleOp | None = None
@@ -120,21 +123,27 @@ class _Wanted:
 
     def start(self, module: ModuleOp) -> None:
         """Sees the module before any pass."""
-        if self._stage == "import":
-            self.found = module.clone()
+        if self.stage == "import":
+            self._reach(module)
         self._remember(module)
 
     def _remember(self, module: ModuleOp) -> None:
-        if self._stage in BEFORE and self.found is None:
+        if self.stage in BEFORE and self.found is None:
             self._before = module.clone()
 
     def __call__(self, pass_: ModulePass, module: ModuleOp, seconds: float) -> None:
         self.runs[pass_.name] += 1
-        if pass_.name == BEFORE.get(self._stage) and self.found is None:
-            self.found = self._before
-        if pass_.name == self._name and self._number in (None, self.runs[pass_.name]):
+        if pass_.name == BEFORE.get(self.stage) and self._before is not None:
+            self._reach(self._before)
+        if pass_.name == self._name and self._number == self.runs[pass_.name]:
+            self._reach(module)
+        if pass_.name == self._name and self._number is None:
             self.found = module.clone()
         self._remember(module)
+
+    def _reach(self, module: ModuleOp) -> None:
+        self.found = module
+        raise _Reached
 
 
 def _blobs_called(package: Package, name: str) -> list[tuple[str, bytes]]:
