@@ -81,7 +81,7 @@ def _runtime(model: Path, targets: Sequence[str], feeds: Arrays) -> tuple[Arrays
 
 @dataclass(frozen=True)
 class _Apart:
-    """Describes a model some of whose outputs are not near ONNX Runtime's, and what tells why."""
+    """Describes a model some of whose outputs are not near ONNX Runtime's, and finds why."""
 
     model: Path
     shapes: Shapes

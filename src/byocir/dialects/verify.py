@@ -45,8 +45,8 @@ def verify_module(module: ModuleOp) -> None:
 
 
 class _Facts(NamedTuple):
-    """Holds the facts by which an op's own rules accept or refuse it. That its operands are defined
-    before it is not among them: it is checked every time.
+    """Holds the facts by which an op's own rules accept or refuse it. They leave out where its
+    operands are defined, which is checked every time.
     """
 
     types: list[Attribute]
@@ -62,8 +62,8 @@ class _Facts(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """Describes an op as a walk met it. Modules in which walks meet the same are all valid, or none
-    is."""
+    """Describes an op as a walk met it. Modules in which walks meet equal ops are all valid, or
+    none is."""
 
     op: Operation
     around: Operation | None

@@ -139,7 +139,7 @@ class Calls:
 
     @property
     def _moves(self) -> list[list[Linear[int]]]:
-        """Lists the indices of operands without their constants."""
+        """Lists the indices into each operand, without their constants."""
         return [[form.variable for form in forms] for forms in self._forms]
 
     def _place(self, box: _Box) -> Place:

@@ -41,7 +41,7 @@ RACE, UNWRITTEN, DEADLOCK, LEAK = "race", "unwritten", "deadlock", "leak"
 @dataclass(frozen=True)
 class Race:
     """Names two instructions that nothing orders, `first` before `second` in the program, with what
-    each does to `elements` of a memory, ascending.
+    each does to the `elements` of a memory, which are in ascending order.
     """
 
     first: int

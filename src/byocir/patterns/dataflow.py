@@ -20,7 +20,7 @@ from byocir.dialects.types import shape_of
 
 @dataclass(frozen=True)
 class Producer:
-    """Names the op that produced a value, or None and the reason why there is none to see."""
+    """Names the op that produced a value; where no op is to be seen, has None and the reason."""
 
     op: Operation | None
     reason: str = ""

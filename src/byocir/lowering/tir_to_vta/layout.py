@@ -41,7 +41,7 @@ Role = Data | Weights
 @dataclass(frozen=True)
 class Roles:
     """Lists the roles of a composite's inputs, in order, and of its results; None where a neighbour
-    may choose, which then holds for all of them.
+    may choose; its choice then holds for all of them.
     """
 
     inputs: tuple[Role | None, ...]

@@ -336,7 +336,7 @@ class _Steps:
     @property
     def joined(self) -> int:
         """Gives the zero point, if it may join the rounding term: that of bytes, rounded half up;
-        else 0. With ties to even an odd one would turn them around.
+        else 0. With ties to even an odd zero point would turn ties around.
         """
         zero = self.lane.zero
         joins = self.lane.rounding == "half_up" and -128 <= zero <= 127
@@ -344,8 +344,8 @@ class _Steps:
 
     @property
     def last_shift(self) -> int:
-        """Gives the bits by which the last step of rounding half up shifts: as many as can be with
-        a rounding term, and a zero point that joins it, that are an immediate.
+        """Counts the bits by which the last step of rounding half up shifts: as many as leave a
+        rounding term, with the zero point that joins it, that fits an immediate.
         """
         last = min(self.lane.shift, WIDEST_SHIFT)
         while last and not IMMEDIATE.holds(self._term(last)):

@@ -90,9 +90,9 @@ class Spaces:
 
     @cached_property
     def _reached(self) -> Mapping[int, Linear[int]]:
-        """Lists the iterators of steps before the pool, in those of the nest: an index of the
-        pool's windows stands for the one that it reads; those of batch, channels and lanes are the
-        pool's own.
+        """Gives the values of the iterators of steps before the pool, in the nest's iterators:
+        along the pool's windows the index that the pool reads; iterators over batch, channels and
+        lanes are the pool's own.
         """
         assert self.pool is not None
         found = {i: Linear(((i, 1),)) for i in range(len(self.widest.extents))}

@@ -111,8 +111,8 @@ Offset = tuple[int, ...]
 
 @dataclass
 class _Kept:
-    """Names an array, and the buffers that hold parts of it: by how much their indices are lower
-    than the array's. `moves` are the blocks that only move elements between the array and the
+    """Names an array, and the buffers that hold parts of it, each with how much its indices are
+    lower than the array's. `moves` are the blocks that only move elements between the array and the
     parts.
     """
 

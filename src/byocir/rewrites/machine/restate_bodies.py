@@ -131,7 +131,7 @@ class _Restating:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Counts the steps of the body, and of arrays that it reads behind its inputs."""
+        """Counts the steps of the body, and the arrays that it reads behind its inputs."""
         return sum(type(op) in NAMES for op in self._block.ops), len(self._added)
 
     def made(self) -> Sequence[Operation]:

@@ -104,7 +104,7 @@ class TileCosts:
 
     @cached_property
     def in_calls(self) -> Bools:
-        """Marks the sizes that calls do in whole numbers."""
+        """Marks the sizes of tiles that are multiples of what a call takes."""
         legal = np.ones((), np.bool_)
         for stage, extents in zip(self.chain.stages, self.extents, strict=True):
             for _, i, limit in stage.limits:

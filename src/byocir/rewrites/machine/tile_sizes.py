@@ -36,8 +36,8 @@ class TileSizes:
 
     @property
     def of_one_call(self) -> dict[Tiled, int]:
-        """Gives the size of each iterator, about as large as one call of the stage's instruction
-        does it.
+        """Gives, for each iterator, the largest size that one call of the stage's instruction does
+        whole; the smallest size where none is.
         """
         return {
             (s, i): max((n for n in sizes if n <= self.stages[s].plan.sizes[i]), default=min(sizes))
@@ -47,7 +47,7 @@ class TileSizes:
     @cached_property
     def summed(self) -> list[list[tuple[int, int]]]:
         """Lists the operands, by stage and position, that may be staged for all sums at once, in a
-        list for each stage; of each list at least one must not be.
+        list for each stage; at least one of each list must not be staged so.
         """
         return [
             [(s, operand) for operand, at in enumerate(stage.made[:-1]) if at is None]
