@@ -17,7 +17,7 @@ FRAGMENT = re.compile(
     r"|Per|Something|Along|Like|Those|That)\b"
 )
 # "The bytes of …": a function does something, "Gives …".
-NOUN = re.compile(r"(The|A|An|All|Each|One|Base|Raised)\b")
+NOUN = re.compile(r"(The|A|An|All|Each|One|Base|Raised|Decorator)\b")
 # Classes and properties do something, too: "Describes a machine …", "Counts the rows …".
 VERB = re.compile(r"[A-Z][a-z]+s\b")
 PROPERTY = ("@property", "@cached_property", "@abstractmethod", "@override")

@@ -79,12 +79,12 @@ class Machine:
         kept_cycles: Cycles | None = None,
         **limits: Limit,
     ) -> Callable[[Callable[[], Any]], Instruction]:
-        """Decorator: declares an instruction by a function that gives its pattern, or alternatives.
-        Values of the pattern lie in the memory that they are made of (`near("a")`), other wildcards
-        in main memory. `into` is the memory that it writes, by default the one that its result
-        starts from, else main memory. Limits are given by the names of iterators. `strided` names
-        the operands whose rows need not follow each other, as the instruction's code says how far
-        apart they are; the result is "out". `keeps` names an operand that stays in the unit, as
+        """Decorates a function that gives the pattern of an instruction, or alternatives: declares
+        it. Values of the pattern lie in the memory that they are made of (`near("a")`), other
+        wildcards in main memory. `into` is the memory that it writes, by default the one that its
+        result starts from, else main memory. Limits are given by the names of iterators. `strided`
+        names the operands whose rows need not follow each other, as the instruction's code says how
+        far apart they are; the result is "out". `keeps` names an operand that stays in the unit, as
         weights do in an array: a call that finds it there takes `kept_cycles`.
         """
 

@@ -63,7 +63,7 @@ class Instruction:
 
     @property
     def rule(self) -> Callable[..., Any]:
-        """Adds a rule, as a decorator: see `Composite.rule`."""
+        """Decorates a rule of the pattern: see `Composite.rule`."""
         return self.pattern.rule
 
     @cached_property

@@ -120,9 +120,9 @@ class Composite:
         holds: Iterable[Any] = (),
         fails: Iterable[Any] = (),
     ) -> Any:
-        """Decorator: adds the rule `check(match) -> (holds, seen)`, whose docstring is the sentence
-        that users read. `fix` says what a user can do where it fails: a sentence, or a function of
-        the match.
+        """Decorates a rule of the composite, `check(match) -> (holds, seen)`: its docstring is the
+        sentence that users read. `fix` says what a user can do where it fails: a sentence, or a
+        function of the match.
 
         `vary` tells generators of tests (`byocir.testing.matching`, `near_miss`) what the rule
         looks at, a size (`"w.shape[1]"`) or an attribute (`"conv.group"`), with values for which it
@@ -283,8 +283,8 @@ def _nested(name: str) -> Generator[None]:
 def composite(
     name: str, *, glue: bool = False, zero_points: bool = False
 ) -> Callable[[Callable[[], Any]], Composite]:
-    """Decorator: makes a composite of a function that gives a pattern, or a tuple of alternatives.
-    `glue` and `zero_points` are as in `Composite`.
+    """Decorates a function that gives a pattern, or a tuple of alternatives: makes a composite of
+    it. `glue` and `zero_points` are as in `Composite`.
     """
 
     def build(function: Callable[[], Any]) -> Composite:
@@ -324,7 +324,7 @@ def _made(name: str, function: Callable[[], Any]) -> tuple[Pattern, ...]:
 def supports(
     op_name: str, *, name: str | None = None, fix: Fix = ""
 ) -> Callable[[Check], Composite]:
-    """Decorator: turns a checker of one op into a composite with that one rule, e.g.
+    """Decorates a checker of one op: turns it into a composite with that one rule, e.g.
     `@supports("graph.relu")`. The op is `m["op"]`. Without a `name` the composite is called as the
     function, after the target that lists it. `fix` is as in `Composite.rule`."""
 

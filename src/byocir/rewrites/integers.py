@@ -52,8 +52,9 @@ ToGrid = Callable[[SSAValue], SSAValue]
 
 
 def to_integers(start: Pattern) -> Callable[[Replace], MatchedRewrite]:
-    """Decorator: rewrites `quantize(clip(start))`, with any number of relu and clip ops between,
-    where the result is on an 8-bit grid of one scale. The quantize op is bound to "quantize"."""
+    """Decorates a function that rewrites `quantize(clip(start))`, with any number of relu and clip
+    ops between, where the result is on an 8-bit grid of one scale. The quantize op is bound to
+    "quantize"."""
 
     def build(replace: Replace) -> MatchedRewrite:
         made = rewrites(quantize(path(start, "graph.relu", "graph.clip"), "quantize"))(replace)

@@ -99,9 +99,9 @@ class MatchedRewrite(RewritePattern):
         fails: Iterable[Any] = (),
     ) -> Callable[[Replace], Replace]: ...
     def where(self, check: Replace | None = None, /, **hints: Any) -> Any:
-        """Decorator: adds a rule that a match must meet. The rule asks for names as the rewrite
-        does, and gives whether it holds and what was seen; its docstring is the rule users read.
-        `fix`, `vary`, `holds` and `fails` are as in `Composite.rule`.
+        """Decorates a rule that a match must meet. The rule asks for names as the rewrite does, and
+        gives whether it holds and what was seen; its docstring is the rule users read. `fix`,
+        `vary`, `holds` and `fails` are as in `Composite.rule`.
         """
 
         def add(check: Replace) -> Replace:
@@ -208,7 +208,7 @@ def _unbound(function: Callable[..., Any], name: str, match: Match) -> ByocirErr
 
 
 def rewrites(pattern: Pattern, *, one_use: bool = False) -> Callable[[Replace], MatchedRewrite]:
-    """Decorator: rewrites what a pattern of graph ops, or of blocks in value form, matches. With
-    `one_use` only where nothing outside the match uses its inner values, so that all of it goes.
-    Raises ByocirError B200 for a pattern whose root is no op."""
+    """Decorates a function that rewrites what a pattern of graph ops, or of blocks in value form,
+    matches. With `one_use` only where nothing outside the match uses its inner values, so that all
+    of it goes. Raises ByocirError B200 for a pattern whose root is no op."""
     return lambda replace: MatchedRewrite(pattern, replace, one_use)
