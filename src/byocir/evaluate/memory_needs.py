@@ -161,8 +161,8 @@ def nbytes_of(type_: Attribute) -> int:
 
 
 def memory_key(value: Any) -> Hashable:
-    """Gives what of a value decides how much memory its users need: its shape, and its elements if
-    these may be sizes.
+    """Gives the part of a value that decides how much memory its users need: its shape, and its
+    elements if these may be sizes.
     """
     if not _is_array(value):
         return None

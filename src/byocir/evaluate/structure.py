@@ -105,8 +105,8 @@ def _call_region(interpreter: Interpreter, op: byoc.CallOp, arguments: Values) -
 def _call_in_memory(
     interpreter: Interpreter, op: byoc.CallOp, code: External, arguments: Values
 ) -> Values:
-    """Runs a target's code of a region in memory, which gets the arrays that it writes as they
-    were, behind its inputs, and gives them as they are then.
+    """Runs a target's code of a region in memory: the code takes its inputs and, behind them, the
+    old contents of the arrays that it writes, and gives their new contents.
     """
     symbol = op.callee.string_value()
     declared = interpreter.declaration(symbol)

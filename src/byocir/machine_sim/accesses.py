@@ -178,8 +178,9 @@ def conflicts(
     instructions: Sequence[Instruction], memories: Collection[str] | None = None
 ) -> list[list[int]]:
     """Yields for each instruction of a program the earlier ones that must be done before it starts,
-    so that it finds what it finds in program order: of each other unit the last one that accesses
-    the same elements of a memory (of all, or of those that are named), one of the two writing.
+    so that it finds the same as in program order: of each other unit the last instruction that
+    accesses the same elements, if one of the two writes them. Only the `memories` that are named
+    are looked at, by default all.
     """
     segments = Segments(instructions, memories_of(instructions) if memories is None else memories)
     shadows = segments.shadows()

@@ -63,8 +63,8 @@ class BufferizePass(ModulePass):
 
 
 class Updates:
-    """Tells which blocks update what they start from in place, and makes the copies for the others;
-    `vta-bufferize` has a subclass of its own.
+    """Tells which blocks update, in place, the arrays that they start from, and makes copies of
+    these for the others; `vta-bufferize` has a subclass of its own.
     """
 
     def are_in_place(self, op: Operation, start: SSAValue, liveness: Liveness) -> bool:

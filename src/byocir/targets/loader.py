@@ -69,8 +69,8 @@ def installed_loader(name: str, options: Mapping[str, Any]) -> Loader | None:
 
 
 def _of_options(kind: type[Loader], options: Mapping[str, Any]) -> Loader | None:
-    """Makes a loader with those of its target's options that it has; None if it cannot have
-    them.
+    """Makes a loader with those of its target's options that its class declares; None if it refuses
+    their values.
     """
     own: dict[str, type] = {field.name: type(field.default) for field in fields(kind)}
     chosen = {option: _as_given(value) for option, value in options.items() if option in own}

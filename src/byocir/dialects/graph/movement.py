@@ -386,8 +386,8 @@ class ReverseSequenceOp(Exact, GraphOp):
 
 
 def _extended_by(emit: Emitter, op: PadOp) -> SSAValue:
-    """Pads one dimension after the other: emits a copy of what is kept of it, then of what stands
-    before and behind.
+    """Pads one dimension after the other: emits a copy of the elements that stay, then copies of
+    those before and behind.
     """
     pads, source = int_tuple(op.pads), shape_of(op.input.type)
     value, rank = op.input, len(source)

@@ -216,8 +216,8 @@ def _guards(map_: AffineMap, shape: Shape, extents: Shape) -> Iterator[AffineExp
 
 
 def _is_sum(op: BlockOp, position: int) -> bool:
-    """Tells whether a block adds two arrays of integers, and nothing else reads this one, which it
-    reads at the very index that it writes.
+    """Tells whether a block adds two arrays of integers, and alone reads the array at `position`,
+    at the very index that it writes.
     """
     if len(op.ins) != 2 or op.reductions or op.bases or op.where is not None or any(op.pad_values):
         return False

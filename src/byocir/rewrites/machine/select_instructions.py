@@ -88,8 +88,8 @@ _Sizes = Sequence[int] | None
 
 
 def _part(block: BlockOp, part: Part) -> tuple[BlockOp, _Sizes, _Sizes]:
-    """Makes the block that a part is; gives it with its cut, if it has one, and the order of its
-    calls, if that is not the order of its iterators.
+    """Makes a block of a part; gives the block, its cut, if it has one, and the order of its calls,
+    if that is not the order of its iterators.
     """
     whole = part.sides == tuple((0, extent) for extent in block.extents)
     box = replace(PaddedBox.of(block), sides=part.sides)

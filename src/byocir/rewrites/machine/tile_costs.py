@@ -181,8 +181,8 @@ class TileCosts:
 
     def in_order(self, memory: Memory, whole: Whole) -> Bools:
         """Marks where rows of a memory, if it is a FIFO, leave it in the order in which they came:
-        a tile in it must be what one call reads or writes, rows of one block of lanes, which copies
-        do not part.
+        one call must read or write the whole of a tile in it, as rows of one block of lanes that no
+        copy parts.
         """
         fits = np.ones((), np.bool_)
         if not memory.fifo:
@@ -266,9 +266,11 @@ class TileCosts:
     def cycles(
         self, whole: Whole, orders: Sequence[Shape], chosen: tuple[Ints, ...]
     ) -> Iterator[Floats]:
-        """Yields the cycles of chosen sizes for each order of the loops over tiles: the most that a
-        unit takes, with those of other units for the first tile, or what it takes to do one after
-        the other what cannot begin before it is whole, as when all results leave.
+        """Yields the cycles of chosen sizes, for each order of the loops over tiles. Where buffers
+        have room for two tiles, units work side by side: the last unit to end counts, with the
+        cycles of the others for the first tile and a share (`HINDRANCE`) of all that the others do,
+        but at least the stages one after the other, where each waits for the whole of the one
+        before. Else the cycles of all units add up.
         """
         once, fixed = dict[str, Floats](), dict[str, Floats]()
 

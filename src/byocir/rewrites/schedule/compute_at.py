@@ -38,9 +38,9 @@ from byocir.rewrites.schedule.stage import top, united
 
 def compute_at(block: BlockOp, loop: ForOp) -> None:
     """Moves a block into a loop that reads its buffer, with the ops before it that make the same
-    buffer, or one that is made of it and of which it is made. Raises ByocirError B256 where that
-    would break a dependence: something else reads or writes the buffer, an input changes on the
-    way, or the ops do not make the whole buffer from scratch.
+    buffer, or a buffer that is made of it while it is made of that in turn. Raises ByocirError B256
+    where that would break a dependence: something else reads or writes the buffer, an input changes
+    on the way, or the ops do not make the whole buffer from scratch.
     """
     check_block(block)
     check_loop(loop)
@@ -81,7 +81,7 @@ def _op_around(loop: ForOp, home: Block) -> Operation | None:
 
 
 def _in_turn(buffer: SSAValue, ops: Sequence[Operation]) -> list[SSAValue]:
-    """Lists a buffer, and those that are made of it and of which it is made."""
+    """Lists a buffer, and those that are made of it while it is made of them in turn."""
     sources: dict[SSAValue, set[SSAValue]] = {}
     for op in ops:
         accesses = list(accesses_of(op))
