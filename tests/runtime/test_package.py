@@ -72,10 +72,13 @@ def test_a_loaded_package_runs_as_the_compiled_one(package: byocir.Package, save
 
 
 @pytest.mark.parametrize("host", ["reference", "c"])
-def test_a_package_that_has_run_can_be_copied_and_pickled(host: str, tmp_path: Path):
+def test_a_package_that_has_run_can_be_copied_and_pickled(
+    host: str, package: byocir.Package, tmp_path: Path
+):
     """What it holds to run is made anew; the copy is as far from it as one from a file."""
-    targets = ["vta"] if host == "reference" else []
-    package = byocir.compile(DIGITS / "digits_int8.onnx", targets=targets, shapes=SHAPES, host=host)
+    if host == "c":
+        path = DIGITS / "digits_f32.onnx"
+        package = byocir.compile(path, targets=[], shapes=SHAPES, host=host)
     expected = package.run(image())["logits"]
     package.save(tmp_path / "first.bpkg")
     for made in (copy.deepcopy(package), pickle.loads(pickle.dumps(package))):
@@ -460,14 +463,12 @@ def test_a_text_that_is_no_module_is_refused_when_it_is_read(saved: Path, text: 
         package.run(image())
 
 
-def test_wrong_targets_and_options_leave_no_trace():
+def test_wrong_targets_and_options_leave_no_trace(small: str):
     with pytest.raises(byocir.ByocirError, match="B216"):
         byocir.compile(DIGITS / "digits_int8.onnx", targets=[byocir.Vta], shapes=SHAPES)  # type: ignore[list-item]
     with pytest.raises(byocir.ByocirError, match="B213"):
         byocir.compile(DIGITS / "digits_int8.onnx", shapes=SHAPES, speed=3)
-    package = byocir.compile(
-        DIGITS / "digits_int8.onnx", targets="vta", levels=["graph"], shapes=SHAPES, block=8
-    )
+    package = byocir.compile(small, targets="vta", levels=["graph"], block=8)
     (target,) = package.targets
     assert target.options.data["block"].value.data == 8
 
