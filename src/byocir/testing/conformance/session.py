@@ -29,7 +29,7 @@ from byocir.testing.conformance.nets import between, net_of
 from byocir.testing.conformance.options import settings_of
 from byocir.testing.conformance.saved import saved, text_of
 from byocir.testing.conformance.score import Failure, Score
-from byocir.testing.conformance.shrink import shrink, size_of
+from byocir.testing.conformance.shrink import MOST_SECONDS, SECONDS, shrink, size_of
 from byocir.testing.conformance.trial import Problem, TimeOver, Trial, quiet
 from byocir.testing.draft import NARROW, WIDE
 from byocir.testing.matches import (
@@ -344,7 +344,8 @@ class Session:
             return
         if case is not None and not is_small:
             shows = partial(_shows, setting.target, problem.code)
-            case = shrink(case, shows, self._redrawn(setting, names, case))
+            seconds = SECONDS if self._end < inf else MOST_SECONDS
+            case = shrink(case, shows, self._redrawn(setting, names, case), seconds)
             trial = Trial(case, setting.target, is_exported=problem.code == "B386").run()
             if trial.problem is not None and trial.problem.code == problem.code:
                 problem = trial.problem  # another error code shows that one trial affects others

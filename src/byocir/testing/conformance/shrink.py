@@ -22,18 +22,19 @@ from byocir.testing.conformance.trial import TimeOver
 
 ATTEMPTS = 60
 """The smaller programs that are tried in place of one."""
-SECONDS = 10.0
-"""The seconds that it may take to make a program smaller."""
+SECONDS, MOST_SECONDS = 10.0, 120.0
+"""The seconds that it may take to make a program smaller, in sessions of some time, and in those
+that are the same each time: there it ends what hangs, however slow the machine is."""
 
 Shows = Callable[[Case, float], bool]
 """Tells if a case shows the problem, by a moment at which it raises TimeOver."""
 
 
-def _limited(shows: Shows) -> Callable[[Case], bool]:
+def _limited(shows: Shows, seconds: float) -> Callable[[Case], bool]:
     """Limits a test: it raises TimeOver at one attempt too many, and in an attempt that takes too
     long.
     """
-    end, left = time.monotonic() + SECONDS, [ATTEMPTS]
+    end, left = time.monotonic() + seconds, [ATTEMPTS]
 
     def limited(case: Case) -> bool:
         left[0] -= 1
@@ -51,11 +52,11 @@ def size_of(module: ModuleOp) -> int:
     return 1000 * len(types) + sum(int(np.prod(shape_of(type_))) for type_ in types)
 
 
-def shrink(case: Case, shows: Shows, others: Iterator[Case]) -> Case:
+def shrink(case: Case, shows: Shows, others: Iterator[Case], seconds: float = SECONDS) -> Case:
     """Finds the smallest case that still shows the problem: among `others` made of the same
-    pattern, then parts of it, then simpler inputs.
+    pattern, then parts of it, then simpler inputs. It takes at most about so many seconds.
     """
-    is_shown = _limited(shows)
+    is_shown = _limited(shows, seconds)
     with suppress(TimeOver):
         for other in others:
             if size_of(other.module) < size_of(case.module) and is_shown(other):
