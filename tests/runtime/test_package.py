@@ -77,7 +77,7 @@ def test_a_package_that_has_run_can_be_copied_and_pickled(
 ):
     """What it holds to run is made anew; the copy is as far from it as one from a file."""
     if host == "c":
-        path = DIGITS / "digits_f32.onnx"
+        path = DIGITS / "digits_int8.onnx"
         package = byocir.compile(path, targets=[], shapes=SHAPES, host=host)
     expected = package.run(image())["logits"]
     package.save(tmp_path / "first.bpkg")
