@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from byocir.vendor import registry
 
@@ -26,7 +27,12 @@ _COMMON = {
 
 settings.register_profile("ci", max_examples=25, derandomize=True, **_COMMON)
 settings.register_profile("fuzz", max_examples=500, derandomize=False, **_COMMON)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+_PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
+settings.load_profile(_PROFILE)
+if _PROFILE == "ci":
+    # Hypothesis draws some numbers and texts that it reads in the modules at hand, which depend on
+    # the tests that a process ran before. Without them each test has its examples in any order.
+    providers._get_local_constants = providers.Constants
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell's background job
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which tests of interrupts need
