@@ -20,9 +20,9 @@ from byocir.rewrites.numbers_as_products import (
 )
 def test_numbers_are_products_of_one_input(numbers: np.ndarray, block: int) -> None:
     numbers = numbers[..., :block] // (1 if block > 2 else 16)
-    weights = weights_of_numbers(numbers, block)
+    weights = weights_of_numbers(numbers, block, 127, 127)
     assert weights is not None
-    np.testing.assert_array_equal(weights @ input_of_numbers(block), numbers)
+    np.testing.assert_array_equal(weights @ input_of_numbers(block, 127), numbers)
 
 
 @given(

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 import byocir
 from byocir.dialects.context import load_context
 from byocir.dialects.graph import ConvOp, MatmulOp, PadOp, SliceOp
+from byocir.dialects.text import parse_module
 from byocir.dialects.types import shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
@@ -117,5 +118,42 @@ def test_floats_stay() -> None:
 @pytest.mark.parametrize("multiple", [0, "16", True])
 def test_a_target_names_a_number(multiple: object) -> None:
     target = type("Odd", (byocir.Target,), {"name": "odd", "channel_multiple": multiple})()
-    with pytest.raises(ByocirError, match="expected channel_multiple of target 'odd' to give"):
+    told = f"channel_multiple of target 'odd' to give a number above 0, found {multiple!r}"
+    with pytest.raises(ByocirError, match=told):
         byocir.partition(byocir.import_onnx("examples/digits/digits_int8.onnx"), targets=[target])
+
+
+def test_a_pass_has_a_multiple_above_0() -> None:
+    with pytest.raises(ByocirError, match="expected a multiple above 0, found 0") as caught:
+        PadChannelsPass(0).apply(load_context(), ModuleOp([]))
+    assert caught.value.code == "B291"
+
+
+SLICES = """
+func.func @main(%a: tensor<2x4x4xi32>, %b: tensor<1x4xi32>) -> (tensor<2x1x4xi32>, tensor<2x3x4xi32>) {
+  %0 = graph.slice %a {starts = array<i64: 0, 0, 0>, sizes = array<i64: 2, 1, 4>, steps = array<i64: 1, 1, 1>} : (tensor<2x4x4xi32>) -> tensor<2x1x4xi32>
+  %1 = graph.slice %b {starts = array<i64: 0, 0>, sizes = array<i64: 1, 1>, steps = array<i64: 1, 1>} : (tensor<1x4xi32>) -> tensor<1x1xi32>
+  %2 = graph.add %0, %1 : (tensor<2x1x4xi32>, tensor<1x1xi32>) -> tensor<2x1x4xi32>
+  %3 = graph.slice %a {starts = array<i64: 0, 0, 0>, sizes = array<i64: 2, 3, 4>, steps = array<i64: 1, 1, 1>} : (tensor<2x4x4xi32>) -> tensor<2x3x4xi32>
+  %4 = graph.relu %3 : (tensor<2x3x4xi32>) -> tensor<2x3x4xi32>
+  func.return %2, %4 : tensor<2x1x4xi32>, tensor<2x3x4xi32>
+}
+"""  # noqa: E501
+
+
+def test_slices_of_the_model_itself_stay() -> None:
+    """Moved, they would have ops compute what they leave out, and operands broadcast otherwise."""
+    module = parse_module(SLICES)
+    assert str(padded(module, 4)) == str(module)
+
+
+def test_sums_of_arrays_with_fewer_dimensions_stay_aligned() -> None:
+    """Products give rows of channels that are added to each place of a sequence."""
+    net = Net((1, 3, 5), per_channel=False)
+    value, scale = net.dense(net.value, (5, 6)), net.scale
+    row = net.array(np.ones((1, 5), np.float32))
+    row = net.dense(net.requantize(row, 0.01), (5, 6))
+    net.scale = max(scale, net.scale)
+    module = integers(net.of(net.add(value, row), (1, 3, 6)))
+    made = padded(module, 4)
+    expect_the_same(module, made)

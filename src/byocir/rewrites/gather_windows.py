@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.builtin import FunctionType, IntegerType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
@@ -35,6 +35,7 @@ from byocir.dialects.tir.moves import axes, moved
 from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import Shape, element_type_of, nbytes, shape_of, tensor
 from byocir.dialects.uses import erase, replace_op, set_operand
+from byocir.rewrites.host.contraction import is_contraction
 
 Form = Callable[["NarrowRead"], "NarrowRead | None"]
 """Gives the form in which a device gains by windows that the host gathers; None if it does not."""
@@ -135,23 +136,30 @@ class NarrowRead:
 
     @property
     def is_narrow(self) -> bool:
-        """Tells if it sums over windows, all outputs over the same ones, and no guard leaves any
-        out.
+        """Tells if it sums products of integers over windows, all outputs over the same ones:
+        weights of 0 then add nothing, and sums may be taken in any order.
         """
-        op, walked = self.op, self._walked
-        plain = self._of_weights
-        others = [i for i in op.parallels if i not in plain]
+        op, weights = self.op, self._of_weights
+        others = [i for i in op.parallels if i not in weights]
         return (
-            len(op.reductions) > 1
-            and op.where is None
-            and not op.bases
+            is_contraction(op)
+            and isinstance(element_type_of(self.image.type), IntegerType)
+            and len(op.reductions) > 1
+            and self._is_in_order
             and op.pad_values[1] is None
-            and list(op.parallels) == list(range(len(op.parallels)))
-            and list(op.out_maps[0].results) == axes(len(op.extents))[: len(op.parallels)]
-            and len(op.in_maps[1].results) == len(set(plain))
-            and {*op.reductions} < {*plain}
-            and len(plain) == len(op.reductions) + 1
-            and sorted(walked, key=lambda i: -2 if i is None else i) == [None, *others]
+            and len(op.in_maps[1].results) == len({*weights}) == len(op.reductions) + 1
+            and {*op.reductions} < {*weights}
+            and sorted(self._walked, key=lambda i: -2 if i is None else i) == [None, *others]
+        )
+
+    @property
+    def _is_in_order(self) -> bool:
+        """Tells if the parallel iterators come first, as the dimensions of the result do."""
+        count = len(self.op.parallels)
+        result = list(self.op.out_maps[0].results)
+        return (
+            list(self.op.parallels) == [*range(count)]
+            and result == axes(len(self.op.extents))[:count]
         )
 
     @property
@@ -256,7 +264,7 @@ def gather_windows(module: ModuleOp, forms: Iterable[tuple[FuncOp, Form]]) -> No
         for composite in [op for op in function.body.block.ops if isinstance(op, CompositeOp)]:
             for read in narrow_reads(composite):
                 crossing = _Crossing.of(function, read)
-                if crossing and all(map(crossing.is_from_host, own)):
+                if crossing and own and all(map(crossing.is_from_host, own)):
                     crossing.move(form(crossing.of_used_channels(read, own)), own)
 
 
@@ -328,8 +336,8 @@ class _Crossing:
         _pass_in(call, self.image, ops)
         windows = f"the host gathers the windows of input {self.image} as channels"
         more = nbytes(call.inputs[self.image].type) - nbytes(image.type)
-        told = f"{abs(more):,} bytes {'more' if more >= 0 else 'fewer'} cross"
-        call.add_note(f"{windows}: {before} becomes {after}, {told}")
+        change = f"{abs(more):,} bytes {'more' if more >= 0 else 'fewer'} cross"
+        call.add_note(f"{windows}: {before} becomes {after}, {change}")
 
     def _put_rows(self, read: NarrowRead, call: CallOp, number: int) -> None:
         """Passes in the weights of all windows in the place of those of a window."""

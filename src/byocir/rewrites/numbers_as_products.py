@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-BYTE = 127
-"""The largest byte."""
 
-
-def least_count(numbers: np.ndarray, largest: int = BYTE, most: int = BYTE) -> int:
+def least_count(numbers: np.ndarray, largest: int, most: int) -> int:
     """Counts the products that numbers need at least, where `largest` is the largest input and
     weights lie between `-most` and `most`.
     """
@@ -23,7 +20,7 @@ def least_count(numbers: np.ndarray, largest: int = BYTE, most: int = BYTE) -> i
     return 1 + max(-(-int(np.abs(higher).max()) // most), 1)
 
 
-def input_of_numbers(count: int, largest: int = BYTE) -> np.ndarray:
+def input_of_numbers(count: int, largest: int) -> np.ndarray:
     """Gives the constant input of so many products: 1 for the lower digit, and `largest` for all
     others.
     """
@@ -31,7 +28,7 @@ def input_of_numbers(count: int, largest: int = BYTE) -> np.ndarray:
 
 
 def weights_of_numbers(
-    numbers: np.ndarray, count: int, largest: int = BYTE, most: int = BYTE
+    numbers: np.ndarray, count: int, largest: int, most: int
 ) -> np.ndarray | None:
     """Splits numbers into weights, with one more dimension of size `count`, whose products with
     `input_of_numbers` they are; None where one is too large for that.

@@ -12,15 +12,18 @@ weights of 0 meet the channels that nobody wanted. Arrays are padded where such 
 cut where it ends.
 
 Requires: nothing. A target asks for it (`Target.channel_multiple`), and it runs before the match.
+Grouped convolutions and contractions of floats stay as they are: a channel of weights 0 is 0
+whatever it reads, unless that is infinite or no number. Raises ByocirError B291 for a multiple
+below 1.
 
-Guarantees: the same results, bit for bit. Locations are kept.
+Guarantees: the same results, bit for bit. Locations are kept, and slices of the model itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from xdsl.context import Context
@@ -48,6 +51,7 @@ from byocir.dialects.graph import (
 )
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.errors import ByocirError
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.grid import constant_array
 
@@ -66,117 +70,47 @@ class PadChannelsPass(ModulePass):
     """The number of channels in a block."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        kinds = (PadConv, PadProduct, MoveCutDown)
-        rewrite_module(op, [kind(self.multiple) for kind in kinds])
+        if self.multiple < 1:
+            told = f"expected a multiple above 0, found {self.multiple}"
+            raise ByocirError("B291", told, where="pass pad-channels")
+        cuts = Cuts()
+        patterns = (PadConv(self.multiple, cuts), PadProduct(self.multiple, cuts))
+        rewrite_module(op, [*patterns, MoveCutDown(cuts)])
 
 
-@dataclass(frozen=True)
-class PadConv(Pattern):
-    """Replaces `conv(x, w, b)` by `slice(conv(pad(x), pad(w), pad(b)))`."""
-
-    multiple: int
-    roots = (ConvOp,)
-
-    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
-        assert isinstance(op, ConvOp)
-        weight, bias = constant_array(op.weight), op.bias
-        known = bias is None or _is_known(bias)
-        if weight is None or not weight.present or not known or op.group.value.data != 1:
-            return None
-        if not _is_integer(op.input):
-            return None
-        outputs, inputs = (_whole(n, self.multiple) for n in weight.shape[:2])
-        if (outputs, inputs) == weight.shape[:2]:
-            return None
-        x = _with_channels(op.input, 1, inputs, new)
-        w = _padded(op.weight, {0: outputs, 1: inputs}, new)
-        biases = [] if bias is None else [_padded(bias, {0: outputs}, new)]
-        made = new.again(op, x, w, *biases, location=op.location)
-        return [_cut(made, shape_of(op.result.type), new)]
-
-
-@dataclass(frozen=True)
-class PadProduct(Pattern):
-    """Replaces `matmul(x, w)` with constant weights [k, n] by `slice(matmul(pad(x), pad(w)))`."""
-
-    multiple: int
-    roots = (MatmulOp,)
-
-    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
-        assert isinstance(op, MatmulOp)
-        weight, rank = constant_array(op.rhs), len(shape_of(op.lhs.type))
-        if weight is None or not weight.present or len(weight.shape) != 2 or rank < 2:
-            return None
-        if not _is_integer(op.lhs):
-            return None
-        depth, outputs = (_whole(n, self.multiple) for n in weight.shape)
-        if (depth, outputs) == weight.shape:
-            return None
-        x = _with_channels(op.lhs, rank - 1, depth, new)
-        made = new.again(op, x, _padded(op.rhs, {0: depth, 1: outputs}, new), location=op.location)
-        return [_cut(made, shape_of(op.result.type), new)]
-
-
-@dataclass(frozen=True)
-class MoveCutDown(Pattern):
-    """Replaces `f(slice(x))` by `slice(f(x))` where the slice leaves channels over of a block."""
-
-    multiple: int
-    roots = (*BY_CHANNEL, ConvOp, FlattenOp, ReshapeOp)
-
-    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
-        assert isinstance(op, GraphOp)
-        cuts = {value: cut for value in op.operands if (cut := _Cut.of(value)) is not None}
-        if len({(cut.axis, cut.channels, cut.whole) for cut in cuts.values()}) != 1:
-            return None
-        (cut, *_), shape = cuts.values(), shape_of(op.results[0].type)
-        if cut.whole != _whole(cut.channels, self.multiple):
-            return None
-        if isinstance(op, ConvOp):
-            return _depthwise(op, cut, new)
-        if isinstance(op, FlattenOp | ReshapeOp):
-            return _flat(op, cut, shape, new)
-        in_place = len(shape) == cut.rank and shape[cut.axis] == cut.channels
-        if not in_place or (cut.axis != 1 and isinstance(op, POOLS)):
-            return None
-        if isinstance(op, PadOp) and any(int_tuple(op.pads)[cut.axis :: cut.rank]):
-            return None
-        operands = [_whole_operand(value, cut, cuts, new) for value in op.operands]
-        if not all(operands):
-            return None
-        made = new.again(op, *[each for each in operands if each], location=op.location)
-        return [_cut(made, shape, new)]
-
-
-def _depthwise(op: ConvOp, cut: _Cut, new: NewOps) -> Sequence[SSAValue] | None:
-    """Moves a cut behind a convolution of each channel by itself."""
-    biases = [op.bias] if op.bias is not None else []
-    shape, groups = shape_of(op.result.type), op.group.value.data
-    if cut.axis != 1 or not groups == cut.channels == shape[1] > 1:
-        return None
-    if not all(map(_is_known, [op.weight, *biases])):
-        return None
-    operands = [_padded(value, {0: cut.whole}, new) for value in (op.weight, *biases)]
-    properties: dict[str, Any] = {**op.properties, "group": cut.whole}
-    made = new.add(ConvOp.make(cut.source, *operands, location=op.location, **properties))
-    return [_cut(made.result, shape, new)]
-
-
-def _flat(op: GraphOp, cut: _Cut, shape: Shape, new: NewOps) -> Sequence[SSAValue] | None:
-    """Moves a cut behind an op that leaves channels as the last dimension: all others are 1 wide
-    but the first.
+class Cuts:
+    """Makes slices that take the first channels of a padded array, and tells them from slices of
+    the model itself, which stay where they are.
     """
-    before = shape_of(op.operands[0].type)
-    if cut.axis != 1 or shape != before[:2] or any(size != 1 for size in before[2:]):
-        return None
-    made = FlattenOp.make(cut.source, axis=1, location=op.location)
-    return [_cut(new.add(made).result, shape, new)]
+
+    def __init__(self) -> None:
+        self._made = set[SSAValue]()
+
+    def to(self, value: SSAValue, shape: Shape, new: NewOps) -> SSAValue:
+        """Slices a value to a shape; gives the value itself if it has that."""
+        if shape_of(value.type) == shape:
+            return value
+        rank = len(shape)
+        made = SliceOp.make(value, starts=(0,) * rank, sizes=shape, steps=(1,) * rank)
+        self._made.add(made.results[0])
+        return new.add(made).result
+
+    def of(self, value: SSAValue) -> Cut | None:
+        """Describes a value that such a slice gives; None for any other."""
+        op = value.owner
+        if value not in self._made or not isinstance(op, SliceOp):
+            return None
+        shapes = [shape_of(each.type) for each in (value, op.input)]
+        sizes = enumerate(zip(*shapes, strict=True))
+        ((axis, channels, whole),) = [(i, size, most) for i, (size, most) in sizes if size != most]
+        return Cut(op.input, axis - len(shapes[0]), channels, whole)
 
 
 @dataclass(frozen=True)
-class _Cut:
-    """Describes a slice that takes the first `channels` of an axis of `whole` elements, and all of
-    others."""
+class Cut:
+    """Describes a slice that takes the first `channels` of an axis of `whole` elements. The axis
+    counts from the last one, -1, as operands that broadcast are aligned.
+    """
 
     source: SSAValue
     axis: int
@@ -185,35 +119,137 @@ class _Cut:
 
     @property
     def rank(self) -> int:
+        """Counts the dimensions."""
         return len(shape_of(self.source.type))
 
-    @staticmethod
-    def of(value: SSAValue) -> _Cut | None:
-        op = value.owner
-        if not isinstance(op, SliceOp) or any(int_tuple(op.starts)):
-            return None
-        if any(step != 1 for step in int_tuple(op.steps)):
-            return None
-        sizes = enumerate(zip(shape_of(value.type), shape_of(op.input.type), strict=True))
-        cut = [(axis, size, whole) for axis, (size, whole) in sizes if size != whole]
-        return _Cut(op.input, *cut[0]) if len(cut) == 1 else None
+    @property
+    def is_second(self) -> bool:
+        """Tells if the axis is the one that channels of images have."""
+        return self.rank + self.axis == 1
 
 
-def _cut(value: SSAValue, shape: Shape, new: NewOps) -> SSAValue:
-    """Cuts a value off to a shape."""
-    if shape_of(value.type) == shape:
-        return value
-    rank = len(shape)
-    made = SliceOp.make(value, starts=(0,) * rank, sizes=shape, steps=(1,) * rank)
+@dataclass(frozen=True)
+class PadConv(Pattern):
+    """Replaces `conv(x, w, b)` by `slice(conv(pad(x), pad(w), pad(b)))`."""
+
+    multiple: int
+    cuts: Cuts
+    roots = (ConvOp,)
+
+    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
+        assert isinstance(op, ConvOp)
+        biases = [op.bias] if op.bias is not None else []
+        known = all(map(_is_known, [op.weight, *biases]))
+        if not known or op.group.value.data != 1 or not _is_integer(op.input):
+            return None
+        outputs, inputs = (_rounded_up(n, self.multiple) for n in shape_of(op.weight.type)[:2])
+        if (outputs, inputs) == shape_of(op.weight.type)[:2]:
+            return None
+        x = _with_channels(op.input, 1, inputs, self.cuts, new)
+        w = _padded(op.weight, {0: outputs, 1: inputs}, new)
+        padded = [_padded(bias, {0: outputs}, new) for bias in biases]
+        made = new.again(op, x, w, *padded, location=op.location)
+        return [self.cuts.to(made, shape_of(op.result.type), new)]
+
+
+@dataclass(frozen=True)
+class PadProduct(Pattern):
+    """Replaces `matmul(x, w)` with constant weights [k, n] by `slice(matmul(pad(x), pad(w)))`."""
+
+    multiple: int
+    cuts: Cuts
+    roots = (MatmulOp,)
+
+    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
+        assert isinstance(op, MatmulOp)
+        shape, rank = shape_of(op.rhs.type), len(shape_of(op.lhs.type))
+        if not _is_known(op.rhs) or len(shape) != 2 or rank < 2 or not _is_integer(op.lhs):
+            return None
+        depth, outputs = (_rounded_up(n, self.multiple) for n in shape)
+        if (depth, outputs) == shape:
+            return None
+        x = _with_channels(op.lhs, rank - 1, depth, self.cuts, new)
+        w = _padded(op.rhs, {0: depth, 1: outputs}, new)
+        made = new.again(op, x, w, location=op.location)
+        return [self.cuts.to(made, shape_of(op.result.type), new)]
+
+
+@dataclass(frozen=True)
+class MoveCutDown(Pattern):
+    """Replaces `f(slice(x))` by `slice(f(x))`, where the slice takes the channels that were there
+    before they were padded, and `f` treats channels apart.
+    """
+
+    cuts: Cuts
+    roots = (*BY_CHANNEL, ConvOp, FlattenOp, ReshapeOp)
+
+    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
+        assert isinstance(op, GraphOp)
+        found = {value: cut for value in op.operands if (cut := self.cuts.of(value)) is not None}
+        if len({(cut.axis, cut.channels, cut.whole) for cut in found.values()}) != 1:
+            return None
+        (cut, *_), shape = found.values(), shape_of(op.results[0].type)
+        if isinstance(op, ConvOp):
+            made = _depthwise(op, cut, new)
+        elif isinstance(op, FlattenOp | ReshapeOp):
+            made = _flat(op, cut, shape, new)
+        else:
+            made = _by_channel(op, cut, found, new)
+        return None if made is None else [self.cuts.to(made, shape, new)]
+
+
+def _by_channel(
+    op: GraphOp, cut: Cut, cuts: Mapping[SSAValue, Cut], new: NewOps
+) -> SSAValue | None:
+    """Makes an op that treats channels apart on all channels; None where it does not, or where an
+    operand is computed and was not cut.
+    """
+    if shape_of(op.results[0].type)[cut.axis] != cut.channels:
+        return None
+    if isinstance(op, POOLS) and not cut.is_second:
+        return None
+    if isinstance(op, PadOp) and any(int_tuple(op.pads)[cut.rank + cut.axis :: cut.rank]):
+        return None
+    operands: list[SSAValue] = []
+    for value in op.operands:
+        if value in cuts:
+            operands.append(cuts[value].source)
+        elif _is_known(value):
+            operands.append(_on_whole_channels(value, cut, new))
+        else:
+            return None
+    return new.again(op, *operands, location=op.location)
+
+
+def _depthwise(op: ConvOp, cut: Cut, new: NewOps) -> SSAValue | None:
+    """Makes a convolution of each channel by itself on all channels."""
+    biases = [op.bias] if op.bias is not None else []
+    outputs, groups = shape_of(op.result.type)[1], op.group.value.data
+    if not cut.is_second or not groups == cut.channels == outputs > 1:
+        return None
+    if not all(map(_is_known, [op.weight, *biases])):
+        return None
+    operands = [_padded(value, {0: cut.whole}, new) for value in (op.weight, *biases)]
+    properties: dict[str, Any] = {**op.properties, "group": cut.whole}
+    made = ConvOp.make(cut.source, *operands, location=op.location, **properties)
     return new.add(made).result
 
 
-def _whole(channels: int, multiple: int) -> int:
+def _flat(op: GraphOp, cut: Cut, shape: Shape, new: NewOps) -> SSAValue | None:
+    """Makes an op that leaves channels as the last dimension, since all others but the first are
+    1 wide, on all channels.
+    """
+    before = shape_of(op.operands[0].type)
+    if not cut.is_second or shape != before[:2] or any(size != 1 for size in before[2:]):
+        return None
+    return new.add(FlattenOp.make(cut.source, axis=1, location=op.location)).result
+
+
+def _rounded_up(channels: int, multiple: int) -> int:
     return -(-channels // multiple) * multiple
 
 
 def _is_integer(value: SSAValue) -> bool:
-    """Tells if zeros stay zeros in products: infinities would not."""
     return isinstance(element_type_of(value.type), IntegerType)
 
 
@@ -223,7 +259,10 @@ def _is_known(value: SSAValue) -> bool:
 
 
 def _padded(
-    value: SSAValue, sizes: Mapping[int, int], new: NewOps, mode: Any = "constant"
+    value: SSAValue,
+    sizes: Mapping[int, int],
+    new: NewOps,
+    mode: Literal["constant", "edge"] = "constant",
 ) -> SSAValue:
     """Pads a constant behind its last elements to sizes of some axes."""
     array = constant_array(value)
@@ -232,29 +271,23 @@ def _padded(
     return new.constant(np.pad(array.values(), pads, mode=mode))
 
 
-def _with_channels(value: SSAValue, axis: int, whole: int, new: NewOps) -> SSAValue:
+def _with_channels(value: SSAValue, axis: int, whole: int, cuts: Cuts, new: NewOps) -> SSAValue:
     """Gives a value with channels behind its last ones: those that were cut off, or zeros."""
     shape = shape_of(value.type)
     if shape[axis] == whole:
         return value
-    cut = _Cut.of(value)
-    if cut is not None and (cut.axis, cut.whole) == (axis, whole):
+    cut = cuts.of(value)
+    if cut is not None and (cut.rank + cut.axis, cut.whole) == (axis, whole):
         return cut.source
     pads = [0] * (2 * len(shape))
     pads[len(shape) + axis] = whole - shape[axis]
     return new.add(PadOp.make(value, pads=pads, mode="constant")).result
 
 
-def _whole_operand(
-    value: SSAValue, cut: _Cut, cuts: Mapping[SSAValue, _Cut], new: NewOps
-) -> SSAValue | None:
-    """Gives an operand with all channels; None where it is computed and was not cut."""
-    if value in cuts:
-        return cuts[value].source
-    if not _is_known(value):
-        return None
+def _on_whole_channels(value: SSAValue, cut: Cut, new: NewOps) -> SSAValue:
+    """Gives a constant operand with a number for each channel, if it has one for each."""
     shape = shape_of(value.type)
-    axis = cut.axis - cut.rank + len(shape)
+    axis = len(shape) + cut.axis
     if axis < 0 or shape[axis] == 1:
         return value
     # Scales of 0 would divide by 0.

@@ -26,6 +26,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
+from byocir.arguments import shown
 from byocir.dialects.byoc import IN_CODE, LEVELS, SPLIT, TARGETS, CallOp, CompositeOp, RegionOp
 from byocir.dialects.graph.base import is_defined
 from byocir.errors import ByocirError, did_you_mean
@@ -255,14 +256,17 @@ def _fix_point(targets: Sequence[Target]) -> list[ModulePass]:
 
 def _whole_channels(targets: Sequence[Target]) -> list[ModulePass]:
     """Lists the passes that give contractions a multiple of the channels that targets want."""
-    multiples: list[int] = []
-    for target in targets:
-        multiple: Any = ask(target, "channel_multiple")
-        is_number = type(multiple) is int and multiple > 0
-        expect_given(target, "channel_multiple", is_number, "a number above 0", multiple)
-        multiples.append(multiple)
-    multiple = lcm(*multiples)
+    multiple = lcm(*map(channel_multiple_of, targets))
     return [PadChannelsPass(multiple), *parse_pipeline("clean-up")] if multiple > 1 else []
+
+
+def channel_multiple_of(target: Target) -> int:
+    """Asks a target of how many channels it wants multiples; raises ByocirError B219 and B228."""
+    multiple: Any = ask(target, "channel_multiple")
+    if type(multiple) is not int or multiple < 1:
+        given = f"expected channel_multiple of target '{target.name}' to give a number above 0"
+        raise ByocirError("B228", f"{given}, found {shown(multiple)}")
+    return multiple
 
 
 def _rounding(target: Target) -> str:

@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quantised_nets import Net
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 
 import byocir
 from byocir.compiler import partition
 from byocir.dialects.byoc import CallOp
+from byocir.dialects.text import parse_module
 from byocir.dialects.types import shape_of
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.rewrites.gather_windows import gather_windows
@@ -124,3 +126,25 @@ def test_an_image_with_two_readers_stays() -> None:
     net.scale = scale
     more = net.conv(x, (3, 16), 3, 1, relu=True)
     assert gathers(net.of(net.add(some, more), (1, 16, 16, 16))) == [(1, 18, 18, 3)]
+
+
+WINDOWS = EXAMPLES.parent / "tests" / "filecheck" / "rewrites" / "machine" / "windows.mlir"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("arith.muli", "arith.subi"), ("byoc.call @gemmini_0(%x, %w)", "other")]
+)
+def test_what_adds_no_products_stays_and_what_nobody_calls(old: str, new: str) -> None:
+    """Weights of 0 add something to sums of differences."""
+    keeping("gemmini", "Gemmini")
+    text = WINDOWS.read_text()
+    if new == "other":
+        start, end = text.index("func.func @main"), text.index("// CHECK-LABEL: func.func @gemmini")
+        text = text[:start] + text[end:]
+    else:
+        text = text.replace(old, new)
+    module = parse_module(text)
+    before = str(module)
+    functions = [op for op in module.ops if isinstance(op, FuncOp)]
+    gather_windows(module, [(f, lambda read: replace(read, multiple=16)) for f in functions])
+    assert str(module) == before

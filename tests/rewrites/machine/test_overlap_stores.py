@@ -8,11 +8,15 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
+from byocir import Target
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
 from byocir.dialects.tir import BlockOp
+from byocir.dialects.types import i32
 from byocir.dialects.verify import verify_module
 from byocir.evaluate.module import evaluate, random_feeds
+from byocir.machine import MAIN, Counted, Machine, exactly, up_to
+from byocir.patterns import Pattern, block, wildcard
 from byocir.patterns.target_classes import register
 from byocir.rewrites.pipeline import run_passes
 
@@ -117,3 +121,48 @@ def test_work_on_all_rows_is_parted_and_work_on_some_rows_is_not() -> None:
         program = Program(16, 8)
         program.do(step, 5)
         assert parted(program.module()) == is_parted
+
+
+def move(source: str, into: str, index: str = "i, j", *, adds: bool = False) -> str:
+    """The text of a block that copies 16 by 8 numbers, or adds them to what is there."""
+    scopes = (', "sums.rows"' if name == "%a" else "" for name in (source, into))
+    types = [f"memref<16x8xi32{scope}>" for scope in scopes]
+    body = "%r = arith.addi %old, %p : i32" if adds else ""
+    return f"""
+      tir.block [i: 16, j: 8] ins({source}[{index}] : {types[0]}) outs({into}[i, j] : {types[1]}) {{
+      ^bb0(%p: i32, %old: i32):
+        {body}
+        tir.yield {"%r" if adds else "%p"} : i32
+      }}"""
+
+
+def test_work_that_reads_what_the_store_writes_is_done_before_it() -> None:
+    """Each half reads what the other half of the store writes over."""
+    machine = Machine("sums")
+    dma, core = machine.unit("dma"), machine.unit("core")
+    rows = machine.memory("rows", i32, row=(8,), rows=128)
+    machine.order(Counted())
+    sizes = {"rows": up_to(16), "lanes": exactly(8), "cycles": lambda s: 4 + s["rows"]}
+    machine.copy("load", MAIN, rows, unit=dma, **sizes)
+    machine.copy("store", rows, MAIN, unit=dma, **sizes)
+
+    @machine.instruction(core, into=rows, **sizes)
+    def add() -> Pattern:
+        y = wildcard("y", dtype=i32)["rows lanes"]
+        return block("rows lanes", y, lambda x, y: x + y, init=rows("x"))
+
+    register("sums", type("Sums", (Target,), {"name": "sums", "machine": machine}))
+    ops = [move("%x", "%a"), move("%a", "%y"), move("%y", "%a", "-i + 15, j", adds=True)]
+    ports = "%x: memref<16x8xi32>, %y: memref<16x8xi32>"
+    program = f"""
+    func.func @main({ports}) attributes {{byoc.target = #byoc.target<"sums", {{}}>}} {{
+      %a = tir.alloc : memref<16x8xi32, "sums.rows">
+      {"".join([*ops, move("%a", "%y")])}
+      func.return
+    }}"""
+    module = parse_module(program)
+    feeds = random_feeds(module)
+    expected = evaluate(module, feeds)
+    run_passes(module, load_context(), "overlap-stores")
+    for name, found in evaluate(module, feeds).items():
+        np.testing.assert_array_equal(found, expected[name])

@@ -24,6 +24,9 @@ from byocir.rewrites.numbers_as_products import input_of_numbers, weights_of_num
 from byocir.rewrites.tiled_layout import TiledLayout
 from byocir.vta_sim import VTAConfig
 
+BYTE = 127
+"""The largest factor of a product, by which numbers are added."""
+
 
 @dataclass(frozen=True)
 class Lanes:
@@ -171,7 +174,7 @@ class BlockPacker:
         if weights is not None:
             block = TiledLayout((0,), {0: self.lanes.block})
             channel = self._packed(block, [self.dims[self.channel]])
-            numbers = input_of_numbers(self.lanes.block).astype(np.int8)
+            numbers = input_of_numbers(self.lanes.block, BYTE).astype(np.int8)
             numbers = _constant(numbers, op.location)
             into.add_op(numbers)
             return self._product(numbers.result, [], weights, channel, start, into)
@@ -221,7 +224,7 @@ class BlockPacker:
         if list(index) != [AffineExpr.dimension(self.channel)]:
             return None
         packed, _ = self._constant(numbers, op.in_maps[0])
-        weights = weights_of_numbers(packed.value.data.values(), self.lanes.block)
+        weights = weights_of_numbers(packed.value.data.values(), self.lanes.block, BYTE, BYTE)
         return None if weights is None else weights.astype(np.int8)
 
     def _factor(self) -> int | None:

@@ -1,6 +1,6 @@
 """gather-windows: lets convolutions of few channels read their windows as channels.
 
-Does: `byocir.rewrites.gather_windows`, where the search for a schedule finds one of at most
+Does: `byocir.rewrites.gather_windows`, where the search for a schedule finds one of less than
 nine tenths of the cycles for the windows, as they are or as whole rows of a memory. The rest is
 what the host's work is worth, and the bytes that cross.
 
@@ -17,12 +17,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerType, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import TARGET, TargetAttr
-from byocir.dialects.types import element_type_of
 from byocir.machine import Machine
 from byocir.patterns.targets import find
 from byocir.rewrites.gather_windows import Form, NarrowRead, gather_windows, narrow_reads
@@ -58,12 +57,10 @@ def _form(machine: Machine, read: NarrowRead) -> NarrowRead | None:
     lanes = {memory.row[-1] for memory in machine.memories if not memory.is_main}
     if all(read.used_channels % each == 0 for each in lanes):
         return None  # no lane is idle
-    is_integer = isinstance(element_type_of(read.image.type), IntegerType)
-    multiples = {1, *lanes} if is_integer else {1}
-    forms = [replace(read, multiple=each) for each in sorted(multiples)]
+    forms = [replace(read, multiple=each) for each in sorted({1, *lanes})]
     cycles = [_cycles(machine, form) for form in forms]
     before = least_cycles(machine, read.composite.body.block.ops)
-    return forms[cycles.index(min(cycles))] if min(cycles) <= GAIN * before else None
+    return forms[cycles.index(min(cycles))] if min(cycles) < GAIN * before else None
 
 
 def _cycles(machine: Machine, read: NarrowRead) -> float:

@@ -105,7 +105,7 @@ class _End:
             self._find_work(before, stored)
 
     def _find_work(self, before: Sequence[Operation], stored: Plan) -> None:
-        left, written = stored.cycles, set[SSAValue]()
+        left, written = stored.cycles, {*self._store.outs}
         for op in reversed(before):
             if isinstance(op, AllocOp | ConstantOp):
                 continue
