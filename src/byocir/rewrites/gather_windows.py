@@ -37,8 +37,8 @@ from byocir.dialects.types import Shape, element_type_of, nbytes, shape_of, tens
 from byocir.dialects.uses import erase, replace_op, set_operand
 from byocir.rewrites.host.contraction import is_contraction
 
-Form = Callable[["NarrowRead"], "NarrowRead | None"]
-"""Gives the form in which a device gains by windows that the host gathers; None if it does not."""
+Chooser = Callable[["NarrowRead"], "NarrowRead | None"]
+"""Chooses a form in which a device gains by windows that the host gathers; None for none."""
 
 
 @dataclass(frozen=True)
@@ -253,19 +253,19 @@ def narrow_reads(composite: CompositeOp) -> Iterator[NarrowRead]:
                 yield read
 
 
-def gather_windows(module: ModuleOp, forms: Iterable[tuple[FuncOp, Form]]) -> None:
+def gather_windows(module: ModuleOp, choosers: Iterable[tuple[FuncOp, Chooser]]) -> None:
     """Lets the host gather the windows of convolutions in functions where a device gains by it."""
     calls: dict[str, list[CallOp]] = {}
     for op in module.walk():
         if isinstance(op, CallOp):
             calls.setdefault(op.callee.root_reference.data, []).append(op)
-    for function, form in forms:
+    for function, choose in choosers:
         own = calls.get(function.sym_name.data, [])
         for composite in [op for op in function.body.block.ops if isinstance(op, CompositeOp)]:
             for read in narrow_reads(composite):
                 crossing = _Crossing.of(function, read)
                 if crossing and own and all(map(crossing.is_from_host, own)):
-                    crossing.move(form(crossing.of_used_channels(read, own)), own)
+                    crossing.move(choose(crossing.of_used_channels(read, own)), own)
 
 
 @dataclass(frozen=True)

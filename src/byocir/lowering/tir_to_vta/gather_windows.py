@@ -36,10 +36,10 @@ class VtaGatherWindowsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         functions = vta_functions(op)
-        gather_windows(op, [(f, partial(_form, config_of(f).block_in)) for f in functions])
+        gather_windows(op, [(f, partial(_choose, config_of(f).block_in)) for f in functions])
 
 
-def _form(block: int, read: NarrowRead) -> NarrowRead | None:
+def _choose(block: int, read: NarrowRead) -> NarrowRead | None:
     """Gives a read where the steps of GEMM that gathering saves outweigh the loads that it adds."""
     n, channels, *pixels = shape_of(read.image.type)
     _, depth, *positions = read.shape

@@ -24,7 +24,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import TARGET, TargetAttr
 from byocir.machine import Machine
 from byocir.patterns.targets import find
-from byocir.rewrites.gather_windows import Form, NarrowRead, gather_windows, narrow_reads
+from byocir.rewrites.gather_windows import Chooser, NarrowRead, gather_windows, narrow_reads
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.search_schedule import least_cycles
 
@@ -41,16 +41,16 @@ class GatherWindowsPass(ModulePass):
         gather_windows(op, list(_functions(op)))
 
 
-def _functions(module: ModuleOp) -> Iterator[tuple[FuncOp, Form]]:
+def _functions(module: ModuleOp) -> Iterator[tuple[FuncOp, Chooser]]:
     for function, machine in machines_in(module, in_memory=False):
         attribute = function.attributes[TARGET]
         assert isinstance(attribute, TargetAttr)
         target = find(attribute)
         if target.is_searched and target.gathers_windows:
-            yield function, partial(_form, machine)
+            yield function, partial(_choose, machine)
 
 
-def _form(machine: Machine, read: NarrowRead) -> NarrowRead | None:
+def _choose(machine: Machine, read: NarrowRead) -> NarrowRead | None:
     """Gives a read with windows as deep as takes the fewest cycles, as they are or in whole rows of
     a memory; None where that gains too little.
     """
