@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import byocir
 from byocir.dialects.context import load_context
-from byocir.dialects.graph import ConvOp, MatmulOp, PadOp, SliceOp
+from byocir.dialects.graph import AddOp, ConvOp, MatmulOp, PadOp, SliceOp
 from byocir.dialects.text import parse_module
 from byocir.dialects.types import shape_of
 from byocir.errors import ByocirError
@@ -101,6 +101,21 @@ def test_arrays_change_at_the_ends_of_a_net_alone(model: onnx.ModelProto) -> Non
     assert odd_channels(module, 16)
     assert odd_channels(made, 16) == []
     expect_the_same(module, made)
+
+
+def test_residual_sums_are_of_whole_blocks_when_their_terms_are_cast() -> None:
+    """As terms that are scaled by floats are, before they are added."""
+    net = Net((1, 5, 6, 6), per_channel=False)
+    value = net.conv(net.value, (5, 12))
+    scale = net.scale
+    inner = net.conv(value, (12, 12), relu=False)
+    net.scale = max(net.scale, scale)
+    module = integers(net.of(net.add(inner, value), (1, 12, 6, 6)), "examples/gemmini.py")
+    made = padded(module, 8)
+    expect_the_same(module, made)
+    (total,) = (op for op in made.walk() if isinstance(op, AddOp))
+    assert shape_of(total.result.type) == (1, 16, 6, 6)
+    assert sorted(cuts_and_pads(made)) == ["graph.pad", "graph.slice"]
 
 
 def test_floats_stay() -> None:

@@ -315,29 +315,30 @@ class _Crossing:
         if read is None:
             return
         for call in calls:
-            self._gather(read, call)
+            image, before = shape_of(call.inputs[self.image].type), _bytes_into(call)
+            ops = moved(
+                call.inputs[self.image], read.shape, read.index, call.location, pad=read.pad
+            )
+            _pass_in(call, self.image, ops)
             if self.weights is not None:
                 self._put_rows(read, call, self.weights)
-        moved = {self.image: read.shape}
+            call.add_note(self._note(image, read.shape, _bytes_into(call) - before))
+        shapes = {self.image: read.shape}
         if self.weights is not None:
-            moved[self.weights] = read.shape_of_rows
+            shapes[self.weights] = read.shape_of_rows
         read.restate()
-        for number, shape in moved.items():
+        for number, shape in shapes.items():
             _retyped(self.function.body.block.args[number], shape)
         types = [argument.type for argument in self.function.body.block.args]
         results = list(self.function.function_type.outputs)
         self.function.function_type = FunctionType.from_lists(types, results)
 
-    def _gather(self, read: NarrowRead, call: CallOp) -> None:
-        """Gathers the windows of the image that a call passes in."""
-        image = call.inputs[self.image]
-        ops = moved(image, read.shape, read.index, call.location, pad=read.pad)
-        before, after = ("x".join(map(str, shape)) for shape in (shape_of(image.type), read.shape))
-        _pass_in(call, self.image, ops)
-        windows = f"the host gathers the windows of input {self.image} as channels"
-        more = nbytes(call.inputs[self.image].type) - nbytes(image.type)
+    def _note(self, image: Shape, windows: Shape, more: int) -> str:
+        """Tells what is gathered of an image, and how many more bytes cross."""
+        before, after = ("x".join(map(str, shape)) for shape in (image, windows))
+        gathered = f"the host gathers the windows of input {self.image} as channels"
         change = f"{abs(more):,} bytes {'more' if more >= 0 else 'fewer'} cross"
-        call.add_note(f"{windows}: {before} becomes {after}, {change}")
+        return f"{gathered}: {before} becomes {after}, {change}"
 
     def _put_rows(self, read: NarrowRead, call: CallOp, number: int) -> None:
         """Passes in the weights of all windows in the place of those of a window."""
@@ -347,6 +348,10 @@ class _Crossing:
         _pass_in(call, number, [rows])
         if not list(constant.result.uses):
             erase(constant)
+
+
+def _bytes_into(call: CallOp) -> int:
+    return sum(nbytes(value.type) for value in call.inputs)
 
 
 def _pass_in(call: CallOp, number: int, ops: Sequence[Operation]) -> None:

@@ -6,15 +6,15 @@ behind them, and biases 0. Inputs get as many channels of any numbers, results a
     conv(x [1, 3, 8, 8], w [24, 3, 3, 3])
     → slice(conv(pad(x) [1, 16, 8, 8], pad(w) [32, 16, 3, 3]) [1, 32, 8, 8]) [1, 24, 8, 8]
 
-The cut moves down behind ops that treat channels apart (requantize, clip, relu, add, pools, pads
-around images, depthwise convolutions), so that the next convolution reads the whole array and its
-weights of 0 meet the channels that nobody wanted. Arrays are padded where such a chain begins, and
-cut where it ends.
+The cut moves down behind ops that treat channels apart (requantize, clip, relu, cast, sums and
+products of arrays, pools, pads around images, depthwise convolutions), so that the next convolution
+reads the whole array and its weights of 0 meet the channels that nobody wanted. Arrays are padded
+where such a chain begins, and cut where it ends.
 
-Requires: nothing. A target asks for it (`Target.channel_multiple`), and it runs before the match.
-Grouped convolutions and contractions of floats stay as they are: a channel of weights 0 is 0
-whatever it reads, unless that is infinite or no number. Raises ByocirError B291 for a multiple
-below 1.
+Requires: weights that are constants, as after `fold-constants`. A target asks for it
+(`Target.channel_multiple`), and it runs before the match. Grouped convolutions and contractions of
+floats stay as they are: a channel of weights 0 is 0 whatever it reads, unless that is infinite or
+no number. Raises ByocirError B291 for a multiple below 1.
 
 Guarantees: the same results, bit for bit. Locations are kept, and slices of the model itself.
 """
@@ -34,6 +34,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.graph import (
     AddOp,
     AveragePoolOp,
+    CastOp,
     ClipOp,
     ConvOp,
     FlattenOp,
@@ -41,12 +42,16 @@ from byocir.dialects.graph import (
     GlobalMaxPoolOp,
     GraphOp,
     MatmulOp,
+    MaxOp,
     MaxPoolOp,
+    MinOp,
+    MulOp,
     PadOp,
     ReluOp,
     RequantizeOp,
     ReshapeOp,
     SliceOp,
+    SubOp,
     SumPoolOp,
 )
 from byocir.dialects.graph.base import int_tuple
@@ -56,7 +61,12 @@ from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.grid import constant_array
 
 POOLS = (MaxPoolOp, AveragePoolOp, SumPoolOp, GlobalAveragePoolOp, GlobalMaxPoolOp)
-BY_CHANNEL: tuple[type[GraphOp], ...] = (RequantizeOp, ClipOp, ReluOp, AddOp, PadOp, *POOLS)
+BINARY = (AddOp, SubOp, MulOp, MaxOp, MinOp)
+BY_CHANNEL: tuple[type[GraphOp], ...] = (
+    *(RequantizeOp, ClipOp, ReluOp, CastOp, PadOp),
+    *BINARY,
+    *POOLS,
+)
 """Ops whose results in a channel depend on that channel of their operands alone."""
 
 

@@ -128,7 +128,8 @@ def _shares(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> 
     if not report.targets or not on_host:
         return []
     share = 100 * on_host / total
-    floats = any(_is_float_contraction(op) or _rescales_in_float(op) for op in host_ops)
+    floats = any(map(_is_float_contraction, host_ops))
+    floats = floats or (not _rescale_by_floats(module) and any(map(_rescales_in_float, host_ops)))
     if floats and not _fitted(report) and _compute_in_integers(module):
         quantised = any(node.op_type.startswith(_QUANTISED) for node in report.nodes)
         missing = _QUANTISED_OTHERWISE if quantised else _FLOAT + report.targets[0]
@@ -156,6 +157,11 @@ def _fitted(report: Report) -> bool:
 
 def _compute_in_integers(module: ModuleOp) -> bool:
     return any(ask(find(target), "fixed_point") for target in targets_of(module))
+
+
+def _rescale_by_floats(module: ModuleOp) -> bool:
+    """Tells if a target brings sums to a grid by float scales itself."""
+    return any(ask(find(t), "fixed_point") == "float_scale" for t in targets_of(module))
 
 
 def _kept(report: Report) -> dict[str, list[tuple[Node, RuleResult | None]]]:

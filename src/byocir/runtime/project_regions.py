@@ -144,7 +144,8 @@ def _made(package: Package, name: str, symbols: Sequence[str]) -> Device | CFunc
         raise ByocirError(
             "B351",
             f"expected a target with a device or functions in C, found {name}",
-            help="its class defines `device`, which gives programs and C files, or C functions",
+            help="its class defines `device`, which gives programs and C files, or C functions; a "
+            "described machine has `encode` hooks for its instructions and `issue`",
         )
     if not isinstance(made, Device | CFunctions):
         kind = type(made).__name__

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -27,6 +28,7 @@ from byocir.patterns.targets import find
 from byocir.rewrites.gather_windows import Chooser, NarrowRead, gather_windows, narrow_reads
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.search_schedule import least_cycles
+from byocir.vendor.hooks import ask, expect_given
 
 GAIN = 0.9
 
@@ -46,7 +48,10 @@ def _functions(module: ModuleOp) -> Iterator[tuple[FuncOp, Chooser]]:
         attribute = function.attributes[TARGET]
         assert isinstance(attribute, TargetAttr)
         target = find(attribute)
-        if target.is_searched and target.gathers_windows:
+        wanted: Any = ask(target, "gathers_windows")
+        is_told = isinstance(wanted, bool)
+        expect_given(target, "gathers_windows", is_told, "True or False", wanted)
+        if target.is_searched and wanted:
             yield function, partial(_choose, machine)
 
 
