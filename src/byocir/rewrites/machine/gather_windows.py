@@ -27,10 +27,11 @@ from byocir.machine import Machine
 from byocir.patterns.targets import find
 from byocir.rewrites.gather_windows import Chooser, NarrowRead, gather_windows, narrow_reads
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.machine.search_schedule import least_cycles
+from byocir.rewrites.machine.search_schedule import scheduled_cycles
 from byocir.vendor.hooks import ask, expect_given
 
 GAIN = 0.9
+"""The part of the cycles without gathered windows that must not be reached with them."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ def _functions(module: ModuleOp) -> Iterator[tuple[FuncOp, Chooser]]:
         assert isinstance(attribute, TargetAttr)
         target = find(attribute)
         wanted: Any = ask(target, "gathers_windows")
-        is_told = isinstance(wanted, bool)
-        expect_given(target, "gathers_windows", is_told, "True or False", wanted)
+        fits = isinstance(wanted, bool)
+        expect_given(target, "gathers_windows", fits, "True or False", wanted)
         if target.is_searched and wanted:
             yield function, partial(_choose, machine)
 
@@ -64,7 +65,7 @@ def _choose(machine: Machine, read: NarrowRead) -> NarrowRead | None:
         return None  # no lane is idle
     forms = [replace(read, multiple=each) for each in sorted({1, *lanes})]
     cycles = [_cycles(machine, form) for form in forms]
-    before = least_cycles(machine, read.composite.body.block.ops)
+    before = scheduled_cycles(machine, read.composite.body.block.ops)
     return forms[cycles.index(min(cycles))] if min(cycles) < GAIN * before else None
 
 
@@ -74,6 +75,6 @@ def _cycles(machine: Machine, read: NarrowRead) -> float:
     restated = read.composite.clone()
     twin = [*narrow_reads(restated)][number]
     replace(twin, channels=read.channels, multiple=read.multiple).restate()
-    cycles = least_cycles(machine, restated.body.block.ops)
+    cycles = scheduled_cycles(machine, restated.body.block.ops)
     restated.erase()
     return cycles

@@ -78,7 +78,7 @@ def refusal_of(machine: Machine, ops: Sequence[Operation]) -> str:
     return ""
 
 
-def least_cycles(machine: Machine, ops: Iterable[Operation]) -> float:
+def scheduled_cycles(machine: Machine, ops: Iterable[Operation]) -> float:
     """Computes the cycles of the schedule that the closed form puts first for the blocks among ops
     on tensors; infinity for blocks that a machine cannot run.
     """
