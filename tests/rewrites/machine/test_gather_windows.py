@@ -19,6 +19,7 @@ from byocir.compiler import partition
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.text import parse_module
 from byocir.dialects.types import shape_of
+from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.rewrites.gather_windows import gather_windows
 from byocir.rewrites.machine import machines_in
@@ -148,3 +149,38 @@ def test_what_adds_no_products_stays_and_what_nobody_calls(old: str, new: str) -
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
     gather_windows(module, [(f, lambda read: replace(read, multiple=16)) for f in functions])
     assert str(module) == before
+
+
+def test_calls_of_one_function_have_weights_of_their_own() -> None:
+    """All gather as many channels: the last one has weights in one call alone."""
+    keeping("gemmini", "Gemmini")
+    text = WINDOWS.read_text()
+    call = next(line for line in text.splitlines() if line.strip().startswith("%y = byoc.call"))
+    first = [0 if n // 4 % 2 else n + 1 for n in range(32)]
+    given = f"%v = tir.constant <{first} : tensor<2x2x2x4xi8>> : tensor<2x2x2x4xi8>"
+    other = call.replace("%y =", "%z =").replace("%w)", "%v)")
+    text = text.replace(call, "\n".join([given, call, other]))
+    text = text.replace("func.return %y", "func.return %y, %z", 1)
+    text = text.replace(
+        "func.return %y, %z : tensor<1x16x16x4xi32>",
+        "func.return %y, %z : tensor<1x16x16x4xi32>, tensor<1x16x16x4xi32>",
+    )
+    text = text.replace(
+        ") -> tensor<1x16x16x4xi32> {", ") -> (tensor<1x16x16x4xi32>, tensor<1x16x16x4xi32>) {", 1
+    )
+    module = parse_module(text)
+    feeds = random_feeds(module)
+    expected = evaluate(module, feeds)
+    functions = [op for op in module.ops if isinstance(op, FuncOp)]
+    gather_windows(module, [(f, lambda read: replace(read, multiple=5)) for f in functions])
+    module.verify()
+    assert crossing(module) == [(1, 16, 16, 10)] * 2
+    for name, found in evaluate(module, feeds).items():
+        np.testing.assert_array_equal(found, expected[name])
+
+
+def test_a_target_says_whether_windows_are_gathered() -> None:
+    target = keeping("gemmini", "Gemmini")
+    odd = type("Odd", (type(target),), {"gathers_windows": "no"})()
+    with pytest.raises(ByocirError, match="expected gathers_windows of target 'gemmini' to give"):
+        handed_over(layer((1, 3, 8, 8), 16, 3), odd)
