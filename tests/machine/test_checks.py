@@ -9,7 +9,7 @@ import pytest
 import byocir
 from byocir.dialects.types import i8
 from byocir.errors import ByocirError
-from byocir.machine import MAIN, Counted, Machine, Tokens, exactly, up_to
+from byocir.machine import MAIN, Counted, Machine, Tokens, exactly, multiples_of, up_to
 from byocir.machine.checks import check_machine
 from byocir.patterns import block
 
@@ -84,7 +84,8 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"keeps": "x", "kept_cycles": lambda s: -1}, "kept_cycles of npu.double of at least 0 at"),
     ({"opcode": 2}, "one pattern for opcode 2, found npu.store and npu.double"),
     ({"limited": "k"}, "limits of npu.double for m, n, found k"),
-    ({"limit": up_to(0)}, "a limit of m of npu.double"),
+    ({"limit": up_to(0)}, "m of npu.double that allows a size, found multiples of 1 up to 0"),
+    ({"limit": multiples_of(8, 7)}, "that allows a size, found multiples of 8 up to 7"),
     (
         {"banks": 2, "limit": exactly(5)},
         "tile of npu.double, found 5 rows for 5x1 and 8 there in 2",

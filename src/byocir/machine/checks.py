@@ -167,7 +167,8 @@ def _limits(machine: Machine) -> None:
             if name not in known:
                 raise _wrong(machine, f"limits of {each.name} for {', '.join(sorted(known))}", name)
             if not 0 < limit.step <= limit.most:
-                raise _wrong(machine, f"a limit of {name} of {each.name}", repr(limit))
+                wanted = f"a limit of {name} of {each.name} that allows a size"
+                raise _wrong(machine, wanted, f"multiples of {limit.step} up to {limit.most}")
 
 
 def _iterators(iterators: Any) -> tuple[str, ...]:
