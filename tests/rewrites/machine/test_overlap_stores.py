@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import alu_engine
 import numpy as np
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
@@ -136,33 +137,54 @@ def move(source: str, into: str, index: str = "i, j", *, adds: bool = False) -> 
       }}"""
 
 
-def test_work_that_reads_what_the_store_writes_is_done_before_it() -> None:
-    """Each half reads what the other half of the store writes over."""
+def summing(ops: list[str], cycles: int) -> ModuleOp:
+    """A program for a machine with one unit for loads and stores, whose core takes so many cycles
+    for a row.
+    """
     machine = Machine("sums")
     dma, core = machine.unit("dma"), machine.unit("core")
     rows = machine.memory("rows", i32, row=(8,), rows=128)
     machine.order(Counted())
-    sizes = {"rows": up_to(16), "lanes": exactly(8), "cycles": lambda s: 4 + s["rows"]}
-    machine.copy("load", MAIN, rows, unit=dma, **sizes)
-    machine.copy("store", rows, MAIN, unit=dma, **sizes)
+    sizes = {"rows": up_to(16), "lanes": exactly(8)}
+    moves = {"unit": dma, "cycles": lambda s: 4 + s["rows"], **sizes}
+    machine.copy("load", MAIN, rows, **moves)
+    machine.copy("store", rows, MAIN, **moves)
 
-    @machine.instruction(core, into=rows, **sizes)
+    @machine.instruction(core, into=rows, cycles=lambda s: 4 + cycles * s["rows"], **sizes)
     def add() -> Pattern:
         y = wildcard("y", dtype=i32)["rows lanes"]
         return block("rows lanes", y, lambda x, y: x + y, init=rows("x"))
 
     register("sums", type("Sums", (Target,), {"name": "sums", "machine": machine}))
-    ops = [move("%x", "%a"), move("%a", "%y"), move("%y", "%a", "-i + 15, j", adds=True)]
     ports = "%x: memref<16x8xi32>, %y: memref<16x8xi32>"
-    program = f"""
+    return parse_module(f"""
     func.func @main({ports}) attributes {{byoc.target = #byoc.target<"sums", {{}}>}} {{
       %a = tir.alloc : memref<16x8xi32, "sums.rows">
-      {"".join([*ops, move("%a", "%y")])}
+      {"".join(ops)}
       func.return
-    }}"""
-    module = parse_module(program)
+    }}""")
+
+
+def blocks_of(module: ModuleOp) -> int:
+    return sum(isinstance(op, BlockOp) for op in module.walk())
+
+
+def test_work_that_reads_what_the_store_writes_is_done_before_it() -> None:
+    """Each half reads what the other half of the store writes over."""
+    ops = [move("%x", "%a"), move("%a", "%y"), move("%y", "%a", "-i + 15, j", adds=True)]
+    module = summing([*ops, move("%a", "%y")], 9)
     feeds = random_feeds(module)
     expected = evaluate(module, feeds)
     run_passes(module, load_context(), "overlap-stores")
     for name, found in evaluate(module, feeds).items():
         np.testing.assert_array_equal(found, expected[name])
+
+
+@pytest.mark.parametrize(("cycles", "is_parted"), [(9, True), (1, False)])
+def test_a_unit_that_is_behind_gets_no_more_calls(cycles: int, is_parted: bool) -> None:
+    """Beside the last work it still stores what there was before."""
+    work = move("%x", "%a", adds=True)
+    ops = [move("%x", "%a"), work, move("%a", "%y"), work, move("%a", "%y")]
+    module = summing(ops, cycles)
+    run_passes(module, load_context(), "overlap-stores")
+    assert (blocks_of(module) > len(ops)) == is_parted

@@ -3,7 +3,9 @@
 Does: what is stored last is computed in one buffer, by blocks one behind the other. These and the
 store are parted along a dimension of the buffer that counts rows, and each part is stored while the
 next is computed. There are as many parts as take the fewest cycles by what the machine declares;
-blocks are parted, from the last on, until they take longer than the store.
+blocks are parted, from the last on, until they take longer than the store. Nothing is parted where
+the unit that stores also loads, has more to do than any other, and has tiles before the last: it
+has loads and stores of these left beside the last work, and more calls take it longer.
 
 Requires: functions without loops, as `write-out-loops` leaves them.
 
@@ -12,6 +14,7 @@ Guarantees: the same results, bit for bit. The function can be allocated if it c
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -26,7 +29,7 @@ from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, scope_of
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import shape_of
 from byocir.dialects.uses import erase
-from byocir.machine import InOrder, Machine, Memory
+from byocir.machine import InOrder, Machine, Memory, Unit
 from byocir.machine.cut_plans import Plan, plans_of
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.memory_rows import Full, Life, arranged
@@ -150,6 +153,23 @@ class _End:
         *work, store = [inf if plan is None else plan.cycles for plan in plans]
         return sum(work) + store + (count - 1) * max(sum(work), store)
 
+    def _is_behind(self, ops: Sequence[Operation]) -> bool:
+        """Tells if the unit that stores has other loads and stores left beside the last work: if it
+        does both, has the most to do of all, and has stored tiles before.
+        """
+        stored = self._plan(self._store, self._counted.iterator, 1)
+        assert stored is not None
+        unit, busy = stored.instruction.unit, defaultdict[Unit, float](float)
+        own = [each for each in self._machine.instructions if each.unit == unit]
+        blocks = [op for op in ops if isinstance(op, BlockOp)]
+        stores = [op for op in blocks if not scope_of(op.outs[0].type)]
+        if len(stores) == 1 or all(each.into.is_main for each in own):
+            return False
+        for op in blocks:
+            for plan in plans_of(self._machine, op, op.extents, "memories", [])[:1]:
+                busy[plan.instruction.unit] += plan.cycles
+        return busy[unit] == max(busy.values())
+
     def part(self, ops: Sequence[Operation]) -> None:
         """Parts the blocks, if that takes fewer cycles and memories have room for all that they
         read at once.
@@ -159,7 +179,7 @@ class _End:
         count = min(counts, key=self._cycles) if self._work else 1
         parted = [*reversed(self._work), self._store]
         kept = [op for op in ops if op not in parted]
-        if count == 1 or not _fit(self._machine, [*kept, *parted]):
+        if count == 1 or self._is_behind(ops) or not _fit(self._machine, [*kept, *parted]):
             return
         home = self._store.parent
         assert home is not None
