@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx.parser
 import pytest
 from quantised_nets import Net
 from xdsl.dialects.builtin import ModuleOp
@@ -15,7 +16,9 @@ import byocir
 from byocir.dialects.types import i8
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.machine import MAIN
+from byocir.patterns import Pattern, block, composite, wildcard
 from byocir.rewrites.machine.copies import Copies
+from byocir.runtime.report_text import explain
 from byocir.vendor.user_code import import_file
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "vta_machine.py")
@@ -101,3 +104,25 @@ def test_a_copy_costs_a_call_for_each_run_of_rows() -> None:
     copies = Copies(i8, shapes, MAIN, described.inp)
     ((unit, cycles),) = copies.cycles(described.vta).items()
     assert (unit, cycles.tolist()) == ("load", [112 * (24 + 2 * 4), 24 + 2 * 112])
+
+
+def test_a_refusal_tells_what_each_instruction_says() -> None:
+    """They have a line each, none of which is cut."""
+
+    @composite("vta16.mul")
+    def mul() -> Pattern:
+        return block("*i", wildcard("x")["*i"], wildcard("y")["*i"], lambda _, x, y: x * y)
+
+    base = import_file(Path(EXAMPLE), "B217").Vta16
+    target = type("Own", (base,), {"patterns": (mul,)})()
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> net (int32[1,16] x, int32[1,16] y) '
+        "=> (int32[1,16] z) { [mul] z = Mul (x, y) }"
+    )
+    report = byocir.partition(byocir.import_onnx(model), [target])
+    (decision,) = report.reasons["mul"]
+    said = dict(line.split(": ", 1) for line in decision.reason.splitlines()[1:])
+    assert said["vta16.load_acc8"] == "expected body x.to(i32), found _ * x"
+    assert said["vta16.shr_vectors"] == "expected body x >> y, found x * y"
+    assert len(said) > 8
+    assert "…" not in explain(report, "mul")

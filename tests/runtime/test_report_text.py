@@ -66,11 +66,14 @@ def product(least: int = 1) -> Composite:
     return made
 
 
-def report(*composites: Composite) -> byocir.Report:
+def report(*composites: Composite, refuses: str = "") -> byocir.Report:
     @dataclass(frozen=True)
     class Npu(byocir.Target):
         name: ClassVar[str] = "npu"
         patterns: ClassVar[tuple[Composite, ...]] = composites
+
+        def refusal(self, ops: Sequence[Operation]) -> str:
+            return refuses
 
     return byocir.partition(byocir.import_onnx(model()), [Npu()])
 
@@ -121,6 +124,31 @@ def test_what_matched_as_a_whole_is_closer_whatever_it_was_refused_for():
     ]
     found = replace(report(), decisions=told_all)
     assert explain(found, "soft").splitlines()[-1] == "  closest: npu.soft"
+
+
+def test_a_refusal_is_short_in_the_table_and_whole_at_the_node():
+    """What instructions say to a block is a line each, of which the node's own view has all; the
+    pattern did match, whatever words the refusal has."""
+    far = op("graph.relu", op("graph.add", op("graph.matmul", wildcard(), wildcard()), constant()))
+    said = [f"npu.{name}: expected k, found n" for name in ("dot", "sum", "max" * 300)]
+    found = report(
+        Composite("npu.far", (far,)), product(), refuses="\n".join(["expected room", *said])
+    )
+    short = "1/1 ops matched, npu refuses it: expected room"
+    table = explain(found).splitlines()
+    line = next(i for i, text in enumerate(table) if text.startswith("first ")) + 1
+    assert table[line].endswith(f"{short}; {said[0]} (and 2 more)")
+    assert table[line + 1] == "  closest: npu.product; 1 more were tried, see --node first"
+    lines = explain(found, "first").splitlines()
+    assert lines[1].endswith(short)
+    assert [text.strip() for text in lines[2:5]] == said
+    assert lines[-1] == "  closest: npu.product"
+
+
+def test_a_refusal_that_is_shortened_tells_where_all_of_it_is():
+    found = report(product(), refuses="no room\nof rows\nof columns")
+    assert "  closest: npu.product; see --node first" in explain(found).splitlines()
+    assert "closest" not in explain(found, "first")
 
 
 def test_a_pattern_that_did_not_match_never_matched_all_its_ops():

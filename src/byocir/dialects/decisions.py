@@ -38,7 +38,8 @@ class RuleResult:
 @dataclass(frozen=True)
 class Decision:
     """Records the outcome of one pattern at one place, the ops of `nodes`; `reason` says where it
-    stopped. `matched` counts the ops that it reached, the last of which may fit by its kind alone.
+    stopped, and may have further lines that tell more. `matched` counts the ops that it reached,
+    the last of which may fit by its kind alone.
     """
 
     target: str
@@ -62,8 +63,31 @@ class Decision:
     @property
     def shown(self) -> str:
         """Words, in one line, the pattern, how much of it matched and why the rest did not."""
+        return self._with(self.in_short)
+
+    @property
+    def in_lines(self) -> list[str]:
+        """Words the same on as many lines as the reason has."""
+        first, *further = self.reason.split("\n")
+        return [self._with(first), *further]
+
+    @property
+    def in_short(self) -> str:
+        """Gives the reason in one line: of what it has behind its first line, such as what each
+        instruction says, the first, and how many more there are.
+        """
+        first, *further = self.reason.split("\n")
+        more = f" (and {len(further) - 1} more)" if self.is_shortened else ""
+        return "; ".join([first, *further[:1]]) + more
+
+    @property
+    def is_shortened(self) -> bool:
+        """Tells if the reason has lines that are left out in short."""
+        return self.reason.count("\n") > 1
+
+    def _with(self, reason: str) -> str:
         matched = f"{min(self.matched, self.total - (not self.is_match))}/{self.total} ops matched"
-        return f"{self.level:<6} {self.pattern:<18} {matched}, {self.reason}"
+        return f"{self.level:<6} {self.pattern:<18} {matched}, {reason}"
 
     @property
     def shares_an_op(self) -> bool:

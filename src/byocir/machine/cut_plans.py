@@ -4,7 +4,7 @@ which cost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations, product
@@ -14,6 +14,7 @@ import numpy as np
 from xdsl.ir import Attribute
 
 from byocir.dialects.tir import BlockOp
+from byocir.errors import ByocirError, Lines
 from byocir.machine.call_cycles import Floats, cycles_of_calls
 from byocir.machine.description import Machine
 from byocir.machine.find_instruction import Asked, Misfit, fits, pattern_key, sized
@@ -58,6 +59,13 @@ def plans_of(
     plans, told = machine.answer(("plans", key, tuple(extents), asked, start, only), found)
     reasons += told
     return [*plans]
+
+
+def none_does(told: str, reasons: Iterable[str], where: str = "") -> ByocirError:
+    """Makes the error B271 that no instruction does a block, with what each of them says to it on a
+    line of its own.
+    """
+    return ByocirError("B271", told, where=where, help=Lines.of(dict.fromkeys(reasons)))
 
 
 def _plans(

@@ -296,13 +296,25 @@ def _node(node: Node, found: _Found, verbose: bool) -> Iterator[str]:
     if node.name in report.called_back:
         yield f"  called back from C: {report.called_back[node.name]}"
     declined = _furthest(decisions)
-    yield from _declined(declined if verbose else [d for d in declined[:1] if d.shares_an_op])
-    tried = f"; {len(declined) - 1} more were tried, see --node {node.name}"
-    if len(declined) > 1 and declined[0].shares_an_op:
-        yield f"  closest: {declined[0].pattern}{'' if verbose else tried}"
+    if verbose:
+        yield from _declined_at_length(declined)
+    else:
+        yield from _declined([d for d in declined[:1] if d.shares_an_op])
+    if declined and declined[0].shares_an_op:
+        yield from _closest(declined, node.name, verbose)
     if not any(decision.shares_an_op for decision in declined):
         for target in report.targets:
             yield f"  {target}: no pattern has such an op"
+
+
+def _closest(declined: Sequence[Decision], node: str, verbose: bool) -> Iterator[str]:
+    """Names the closest miss where there are others, and where to read what is not shown."""
+    first, others = declined[0], len(declined) - 1
+    if verbose and others:
+        yield f"  closest: {first.pattern}"
+    elif not verbose and (others or first.is_shortened):
+        tried = f"{others} more were tried, " if others else ""
+        yield f"  closest: {first.pattern}; {tried}see --node {node}"
 
 
 def _of_taken(node: Node, found: _Found, regions: Sequence[Region]) -> Iterator[str]:
@@ -315,7 +327,7 @@ def _of_taken(node: Node, found: _Found, regions: Sequence[Region]) -> Iterator[
     yield from _in_turns(regions)
     yield from _schedules(c for _, c in found.parts_of(node.name))
     yield from (f"  {d.reason}" for d in decisions if d.taken and d.reason)
-    yield from _declined(_furthest(decisions))
+    yield from _declined_at_length(_furthest(decisions))
     for region in regions:
         yield from found.cuts(region)
 
@@ -376,6 +388,14 @@ def _left_in_float(decisions: list[Decision]) -> Iterator[str]:
 def _declined(decisions: list[Decision]) -> Iterator[str]:
     for decision in decisions:
         yield f"  {decision.shown}"
+        yield from _failed(decision)
+
+
+def _declined_at_length(decisions: list[Decision]) -> Iterator[str]:
+    for decision in decisions:
+        first, *further = decision.in_lines
+        yield f"  {first}"
+        yield from (f"         {line}" for line in further)
         yield from _failed(decision)
 
 

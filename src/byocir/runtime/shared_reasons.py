@@ -76,10 +76,10 @@ def shared_reasons(
 
 
 def _missed(decision: Decision) -> Sequence[int | str]:
-    """Makes a key that tells decisions apart where the pattern itself did not match; decisions that
-    no pattern has such an op are all alike.
+    """Makes a key that tells decisions apart where no rule failed; decisions that no pattern has
+    such an op are all alike.
     """
-    is_miss = decision.target and not decision.is_match and decision.shares_an_op
+    is_miss = decision.target and decision.shares_an_op
     return [decision.matched, decision.reason] if is_miss else []
 
 

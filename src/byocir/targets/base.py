@@ -211,7 +211,8 @@ class Target(Loader, ArgSpecConvertible):
 
     def refusal(self, ops: Sequence[Operation]) -> str:
         """Gives the reason why the target cannot run the ops of a match that keeps all rules, or
-        "": what is refused goes to the next target or the host. For a described machine whose
+        "": what is refused goes to the next target or the host. The first line is what tables
+        show, and further lines are shown with the node alone. For a described machine whose
         schedule byocir finds, the default refuses blocks that no instruction does, and tiles that
         no memory holds.
         """

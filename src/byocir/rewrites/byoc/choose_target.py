@@ -56,7 +56,7 @@ class Offer:
         """Gives the reason why the target cannot run a match; empty if it can."""
         found: Any = ask(self.bidder, "refusal", list(state.ops))
         expect_given(self.bidder, "refusal", isinstance(found, str), "text", found)
-        return found
+        return f"{self.target} refuses it: {found}" if found else ""
 
     def bid(self, attempts: Sequence[Attempt], objective: str) -> Bid:
         """Adds up the costs of these matches; the cost is None where one is unknown."""

@@ -215,7 +215,7 @@ def _why_not(module: ModuleOp, op: Operation, target: str) -> str:
 def _said(decision: DecisionAttr) -> str:
     said = decision.plain
     rules = "".join(f"; {rule.sentence}: seen {rule.seen}" for rule in said.rules if not rule.holds)
-    return f"{said.pattern}: {said.reason}{rules}"
+    return f"{said.pattern}: {said.in_short}{rules}"
 
 
 def _known_as(module: ModuleOp, op: Operation) -> str:

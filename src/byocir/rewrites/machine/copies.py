@@ -15,7 +15,7 @@ from byocir.dialects.types import Shape
 from byocir.errors import ByocirError
 from byocir.machine import Machine, Memory
 from byocir.machine.call_cycles import Floats, asked
-from byocir.machine.cut_plans import least_cycles, plans_of
+from byocir.machine.cut_plans import least_cycles, none_does, plans_of
 from byocir.machine.instructions import Fit
 from byocir.machine.parts import Bools, Ints
 
@@ -96,4 +96,4 @@ class Copies:
         plans_of(machine, block, block.extents, "memories", reasons)
         told = f"expected an instruction of {machine.name} that copies {'x'.join(map(str, shape))} "
         told += f"of {self.element} from {self.source.called} to {self.into.called}, found none"
-        return ByocirError("B271", told, help="; ".join(dict.fromkeys(reasons)))
+        return none_does(told, reasons)

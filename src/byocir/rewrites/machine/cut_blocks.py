@@ -13,9 +13,8 @@ from xdsl.ir import Attribute
 from byocir.dialects.locations import place
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import Shape
-from byocir.errors import ByocirError
 from byocir.machine import Machine
-from byocir.machine.cut_plans import Plan, plans_of
+from byocir.machine.cut_plans import Plan, none_does, plans_of
 from byocir.machine.find_instruction import block_key, kind_of
 from byocir.machine.instructions import Kind
 from byocir.rewrites.schedule.write_out import PaddedBox
@@ -40,21 +39,28 @@ class Part:
 def expect_parts(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequence[Part]:
     """Cuts a block into parts; raises ByocirError B271 where no instruction does one of them."""
     found = parts_of(machine, block, number)
-    if not isinstance(found, str):
+    if not isinstance(found, Undone):
         return found
     told = f"expected a block that an instruction of {machine.name} does, found none that does it"
-    raise ByocirError("B271", told, where=place(block.location), help=found)
+    raise none_does(told, found.reasons, place(block.location))
 
 
-def parts_of(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequence[Part] | str:
-    """Cuts a block without loops around it into parts; if there is a number, its result begins with
-    it. Gives what instructions say to it where there are no parts.
+@dataclass(frozen=True)
+class Undone:
+    """Says why a block has no parts: what each instruction says to it."""
+
+    reasons: Sequence[str]
+
+
+def parts_of(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequence[Part] | Undone:
+    """Cuts a block without loops around it into parts, or says why there are none; if there is a
+    number, its result begins with it.
     """
 
-    def found() -> Sequence[Part] | str:
+    def found() -> Sequence[Part] | Undone:
         reasons: list[str] = []
         parts = _parts(machine, PaddedBox.of(block), number, reasons)
-        return "; ".join(dict.fromkeys(reasons)) if parts is None else parts
+        return Undone(reasons) if parts is None else parts
 
     return machine.answer(("parts", block_key(block), number), found)
 

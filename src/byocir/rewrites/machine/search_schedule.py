@@ -65,8 +65,8 @@ def schedules_for(machine: Machine, composite: CompositeOp, most: int) -> list[s
 
 
 def refusal_of(machine: Machine, ops: Sequence[Operation]) -> str:
-    """Says why a machine cannot run the blocks of a match: what its instructions say to one, or
-    which memory holds no tile; empty if it can.
+    """Says why a machine cannot run the blocks of a match: which memory holds no tile, or, on lines
+    of their own, what its instructions say to one; empty if it can.
     """
     blocks = fused(machine, in_order([op for op in ops if isinstance(op, BlockOp)]))
     if not blocks:
@@ -74,7 +74,7 @@ def refusal_of(machine: Machine, ops: Sequence[Operation]) -> str:
     try:
         _Search(Chain(machine, blocks)).expect_room()
     except ByocirError as error:
-        return "; ".join(part for part in (error.message, error.help) if part)
+        return "\n".join([error.message, *map(str.strip, error.help.splitlines())])
     return ""
 
 

@@ -36,11 +36,11 @@ from byocir.dialects.tir import (
 )
 from byocir.dialects.types import dtype_of, element_type_of
 from byocir.dialects.uses import erase
-from byocir.errors import ByocirError
 from byocir.evaluate.scalar import number
 from byocir.machine import Machine
+from byocir.machine.cut_plans import none_does
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.machine.cut_blocks import Part, expect_parts, parts_of
+from byocir.rewrites.machine.cut_blocks import Part, Undone, expect_parts, parts_of
 from byocir.rewrites.schedule.access import BoxAccess, accesses_of
 from byocir.rewrites.schedule.blocks import reads_old
 from byocir.rewrites.schedule.write_out import PaddedBox
@@ -169,19 +169,19 @@ class _Numbers:
             return False
         if not reads_old(op):
             return True
-        return not isinstance(parts_of(self.machine, op, _number_of(fill)), str)
+        return not isinstance(parts_of(self.machine, op, _number_of(fill)), Undone)
 
     def _set(self, fill: BlockOp) -> None:
         """Makes an instruction set the elements, or a copy of a constant."""
         found, block = parts_of(self.machine, fill, None), fill
-        if isinstance(found, str):
+        if isinstance(found, Undone):
             block = self._copied(fill)
             found = parts_of(self.machine, block, None)
-        if isinstance(found, str):
+        if isinstance(found, Undone):
             scope = scope_of(block.outs[0].type)
             told = f"expected an instruction of {self.machine.name} that sets elements of {scope} "
             told += "to a number, or one that copies there from main memory, found neither"
-            raise ByocirError("B271", told, where=place(block.location), help=found)
+            raise none_does(told, found.reasons, place(block.location))
         _put(block, found)
 
     def _copied(self, fill: BlockOp) -> BlockOp:

@@ -20,7 +20,7 @@ from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.machine import MAIN, Limit, Machine, Memory
-from byocir.machine.cut_plans import Plan, plans_of
+from byocir.machine.cut_plans import Plan, none_does, plans_of
 from byocir.rewrites.machine.copies import identity
 from byocir.rewrites.machine.split_bodies import why_whole
 from byocir.rewrites.schedule.blocks import reads_old
@@ -193,8 +193,8 @@ def _leave_elements(block: BlockOp, guards: Sequence[Linear[int]]) -> bool:
 
 def _undone(machine: Machine, block: BlockOp, reasons: Sequence[str]) -> ByocirError:
     told = f"expected a block that an instruction of {machine.name} does, found none that does it"
-    why = "; ".join(dict.fromkeys(reasons)) or "no copies lead to or from its memories"
-    return ByocirError("B271", told, where=place(block.location), help=why)
+    why = reasons or ["no copies lead to or from its memories"]
+    return none_does(told, why, place(block.location))
 
 
 def _named(instruction: str, taken: Sequence[str]) -> str:
