@@ -8,6 +8,7 @@ from xdsl.ir import SSAValue
 from byocir.dialects.graph import AddOp, ClipOp, ConvOp, MatmulOp, MaxPoolOp, ReluOp, RequantizeOp
 from byocir.dialects.intervals import Interval, integer_range
 from byocir.dialects.types import element_type_of, shape_of
+from byocir.rewrites.block_ends import sums_of_products
 from byocir.rewrites.grid import constant_array
 
 Ends = tuple[np.ndarray, np.ndarray]
@@ -46,10 +47,8 @@ def _ends(value: SSAValue) -> Ends | None:
 
 def _reduced(x: SSAValue, weights: np.ndarray) -> Ends:
     """Bounds the sums over all dimensions of the weights but the first."""
-    rows = weights.reshape(len(weights), -1)
-    above, below = np.maximum(rows, 0).sum(1), np.minimum(rows, 0).sum(1)
-    low, high = _range_of(x)
-    return above * low + below * high, above * high + below * low
+    low, high = sums_of_products(weights.reshape(len(weights), -1), _range_of(x), (1,))
+    return low[:, 0], high[:, 0]
 
 
 def _range_of(value: SSAValue) -> Interval:

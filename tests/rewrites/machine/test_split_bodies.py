@@ -24,7 +24,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.patterns.scalars import constant_number
 from byocir.patterns.target_classes import register
-from byocir.rewrites.machine.block_ends import ends_of
+from byocir.rewrites.block_ends import ends_of
 from byocir.rewrites.machine.restate_bodies import restated
 from byocir.rewrites.pipeline import run_passes
 

@@ -23,6 +23,7 @@ from byocir.dialects.intervals import Interval, integer_range
 from byocir.dialects.locations import fuse
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import Shape, i8, i32
+from byocir.rewrites.block_ends import Ends
 
 I32_RANGE, I8_RANGE = integer_range(i32), integer_range(i8)
 
@@ -34,9 +35,6 @@ SHIFT_WITH_PRODUCTS = 31
 
 IMMEDIATE = Interval.of_bits(16, signed=True)
 """Numbers that fit the immediate of an ALU instruction."""
-
-
-Ends = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +79,11 @@ class Widened(Lane):
 class Reduced(Lane):
     """Stands for the result of a contraction or of a window reduction; `block` computes it in VTA
     form from this initial number. `ends` are the least and the greatest values of each channel, of
-    the rank of the result, where they are known."""
+    the rank of the result."""
 
     initial: int
     make: Callable[[SSAValue], BlockOp]
-    ends: Ends | None = None
+    ends: Ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,16 +160,16 @@ def step(
 
 def ends_of(lane: Lane) -> Ends:
     """Bounds the values of a lane, for each channel where that is known."""
-    if isinstance(lane, Reduced) and lane.ends is not None:
+    if isinstance(lane, Reduced):
         return lane.ends
     if isinstance(lane, Pooled) and lane.range == lane.operand.range:
         return ends_of(lane.operand)
     if not isinstance(lane, Step) or not isinstance(lane.rhs, Constant):
-        return np.array(lane.range.low), np.array(lane.range.high)
+        return Ends.of(lane.range)
     if lane.name != "add" or lane.range == I32_RANGE:  # such a sum may wrap around
-        return np.array(lane.range.low), np.array(lane.range.high)
+        return Ends.of(lane.range)
     low, high = ends_of(lane.lhs)
-    return low + lane.rhs.values, high + lane.rhs.values
+    return Ends(low + lane.rhs.values, high + lane.rhs.values)
 
 
 def _range(name: str, lhs: Interval, rhs: Interval) -> Interval:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +11,7 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from byocir.dialects.intervals import Interval
-from byocir.dialects.tir import BlockOp, ConstantOp, FillOp
+from byocir.dialects.tir import BlockOp, FillOp
 from byocir.dialects.tir.affine import bounds, linear
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import element_type_of, i8, shape_of
@@ -24,7 +23,6 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
     I8_RANGE,
     I32_RANGE,
     Constant,
-    Ends,
     Lane,
     Pooled,
     Reduced,
@@ -32,6 +30,7 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
     Step,
 )
 from byocir.patterns.scalars import ScalarPattern, match_body
+from byocir.rewrites.block_ends import Ends, ends_of
 
 HAND_OVER = "let the target's patterns decline this op, so that another target takes it"
 
@@ -59,6 +58,22 @@ def reduced(block: BlockOp, ranges: dict[SSAValue, Interval]) -> Reduced:
         block,
         help=HAND_OVER,
     )
+
+
+def _of_sums(
+    block: BlockOp,
+    ranges: dict[SSAValue, Interval],
+    initial: int,
+    make: Callable[[SSAValue], BlockOp],
+) -> Reduced:
+    """Makes the lane of sums. Arrays that are copied to VTA have zeros in lanes without a
+    channel.
+    """
+    found = [(value, ranges[value]) for value in block.ins if value in ranges]
+    given = {value: Interval(min(low, 0), max(high, 0)) for value, (low, high) in found}
+    ends = ends_of(block.results[0], given)
+    assert ends is not None
+    return Reduced(ends.interval, block.location, initial, make, ends)
 
 
 def pooled(block: BlockOp, lane: Lane) -> Lane:
@@ -155,7 +170,6 @@ class _Contraction:
     w: int
 
     def lane(self, ranges: dict[SSAValue, Interval], initial: int) -> Reduced:
-        weights = self._weights()
         x_map, w_map = self.block.in_maps[self.x], self.block.in_maps[self.w]
         batch, channel = self.block.parallels[:2]
         self._check_input(x_map, batch)
@@ -166,19 +180,7 @@ class _Contraction:
         needed = {i for i in wanted if self.block.extents[i] > 1}
         if None in used or not needed <= used <= wanted or _summed(x_map) not in used:
             raise self._not_dense(f"weights at {w_map}")
-        x = ranges.get(self.block.ins[self.x], I8_RANGE)
-        if weights is None:
-            return Reduced(self._range(x, initial), self.block.location, initial, self._make)
-        ends = self._ends(weights, x, initial)
-        found = Interval(int(ends[0].min()), int(ends[1].max()))
-        if not I32_RANGE.contains(found):
-            found, ends = I32_RANGE, None
-        return Reduced(found, self.block.location, initial, self._make, ends)
-
-    def _weights(self) -> np.ndarray | None:
-        """Gives the numbers of the weights, where they are known."""
-        owner = self.block.ins[self.w].owner
-        return owner.value.data.values() if isinstance(owner, ConstantOp) else None
+        return _of_sums(self.block, ranges, initial, self._make)
 
     def _check_input(self, x_map: AffineMap, batch: int) -> None:
         spatial = [linear(expr) for expr in x_map.results[2:]]
@@ -198,25 +200,6 @@ class _Contraction:
             self.block,
             help=HAND_OVER,
         )
-
-    def _range(self, x: Interval, initial: int) -> Interval:
-        """Bounds a product with weights that are not known."""
-        low, high = _with_pad(x, self.block, self.x)
-        farthest = math.prod(self.block.extents[i] for i in self.block.reductions)
-        farthest *= 128 * max(-low, high)
-        ends = Interval(initial - farthest, initial + farthest)
-        return ends if farthest + abs(initial) <= I32_RANGE.high else I32_RANGE
-
-    def _ends(self, weights: np.ndarray, x: Interval, initial: int) -> Ends:
-        low, high = _with_pad(x, self.block, self.x)
-        channel = self.block.parallels[1]
-        dims = [_dim(expr) for expr in self.block.in_maps[self.w].results]
-        axes = tuple(axis for axis, dim in enumerate(dims) if dim != channel)
-        positive = np.maximum(weights, 0).sum(axes, dtype=np.int64)
-        negative = np.minimum(weights, 0).sum(axes, dtype=np.int64)
-        along = (1, -1, *[1] * (len(self.block.parallels) - 2))
-        least, most = positive * low + negative * high, positive * high + negative * low
-        return least.reshape(along) + initial, most.reshape(along) + initial
 
     def _make(self, start: SSAValue) -> BlockOp:
         block, order = self.block, (self.x, self.w)
@@ -280,14 +263,10 @@ class _Window:
                 block,
                 help=HAND_OVER,
             )
-        x = ranges.get(block.ins[0], I8_RANGE)
         if self.form is forms.WINDOW_MAXIMUM:
-            return self._maximum(x, initial)
-        points = math.prod(block.extents[i] for i in block.reductions)
-        low, high = _with_pad(x, block, 0)
-        found = Interval(low * points + initial, high * points + initial)
+            return self._maximum(ranges.get(block.ins[0], I8_RANGE), initial)
         pad = number_around(block, 0)
-        return Reduced(found, block.location, initial, lambda v: self._make(v, pad, None))
+        return _of_sums(block, ranges, initial, lambda v: self._make(v, pad, None))
 
     def _maximum(self, x: Interval, initial: int) -> Reduced:
         """Makes the block of a maximum. VTA pads with 0, which is harmless for inputs that are
@@ -303,7 +282,8 @@ class _Window:
         outside = _PAD_ZERO if harmless else IntegerAttr(initial, i8)
         padded = outside if guards and initial >= I8_RANGE.low else None
         guard = where if guards and not harmless else None
-        return Reduced(found, self.block.location, initial, lambda v: self._make(v, padded, guard))
+        location, ends = self.block.location, Ends.of(found)
+        return Reduced(found, location, initial, lambda v: self._make(v, padded, guard), ends)
 
     def check_pad(self, initial: int) -> None:
         """Raises ByocirError B322 if the points around the input hold another number than that
@@ -349,15 +329,6 @@ class _Window:
 
 
 _PAD_ZERO = IntegerAttr(0, i8)
-
-
-def _with_pad(x: Interval, block: BlockOp, operand: int) -> Interval:
-    """Widens the range of an input by the number that a block reads around it; arrays that are
-    copied to VTA have zeros in lanes without a channel.
-    """
-    pad = number_around(block, operand)
-    number = 0 if pad is None else pad.value.data
-    return Interval(min(x.low, number, 0), max(x.high, number, 0))
 
 
 def _touches(expr: AffineExpr, size: int, block: BlockOp) -> bool:

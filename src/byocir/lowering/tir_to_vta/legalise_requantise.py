@@ -24,7 +24,6 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
     SHIFT_WITH_PRODUCTS,
     WIDEST_SHIFT,
     Constant,
-    Ends,
     Lane,
     Pooled,
     Requantised,
@@ -35,6 +34,7 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
     step,
 )
 from byocir.lowering.tir_to_vta.legalise_sums import ShiftedSum, gathered
+from byocir.rewrites.block_ends import Ends
 
 MANY = 2**16
 """Points of a channel for which loading operands hardly counts."""
@@ -298,7 +298,7 @@ class _Steps:
     def _clamp(self, name: str, bounds: np.ndarray, low: np.ndarray, high: np.ndarray) -> Ends:
         """Clamps the operand, which has these ends; gives the ends that it has then."""
         clamp = _CLAMPS[name]
-        ends = clamp(low, bounds), clamp(high, bounds)
+        ends = Ends(clamp(low, bounds), clamp(high, bounds))
         if np.any(ends[0] != low) or np.any(ends[1] != high):
             self.apply(name, Constant(bounds))
         return ends

@@ -33,7 +33,7 @@ from byocir.dialects.tir import BlockOp, ConstantOp, YieldOp
 from byocir.dialects.tir.scalar import BINARY_INT, Emitted, number_op
 from byocir.dialects.types import dtype_of, is_unsigned, width_of
 from byocir.patterns.scalars import constant_number
-from byocir.rewrites.machine.block_ends import EXACT, Ends, exact_ends, scalar_ends
+from byocir.rewrites.block_ends import EXACT, Ends, exact_ends, scalar_ends
 
 Integer = IntegerType[Any, Any]
 NAMES: Mapping[type[Operation], str] = {op: n for n, op in BINARY_INT.items() if op in EXACT}

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from itertools import permutations
+from math import prod
+from operator import mul
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from byocir.dialects.byoc import CompositeOp
@@ -106,23 +110,30 @@ EXACT: Mapping[type[Operation], Operator] = {
 """The operations on integers that are monotone in each operand, without wrapping."""
 
 
-def ends_of(value: SSAValue) -> Ends | None:
+Known = Mapping[SSAValue, Interval]
+"""The numbers that elements of some arrays lie between, from elsewhere."""
+_NOTHING: Known = MappingProxyType({})
+
+
+def ends_of(value: SSAValue, given: Known = _NOTHING) -> Ends | None:
     """Bounds the elements of an array, in arrays of its rank; None for floats."""
-    return _ends_of(value, through=True)
+    return _ends_of(value, given, through=True)
 
 
-def _ends_of(value: SSAValue, *, through: bool) -> Ends | None:
+def _ends_of(value: SSAValue, given: Known, *, through: bool) -> Ends | None:
     type_ = element_type_of(value.type)
     if not is_integer(type_):
         return None
     owner, found = value.owner, None
-    if isinstance(owner, ConstantOp) and owner.value.data.present:
+    if value in given:
+        found = Ends.of(given[value], len(shape_of(value.type)))
+    elif isinstance(owner, ConstantOp) and owner.value.data.present:
         array = owner.value.data.values().astype(np.int64)
         found = Ends(array, array)
     elif isinstance(owner, FillOp):
         found = Ends.of(Interval.at(int(number(owner.value))), len(shape_of(value.type)))
     elif isinstance(owner, BlockOp) and len(owner.outs) == 1:
-        found = _of_block(owner, through=through)
+        found = _of_block(owner, given, through=through)
     elif isinstance(owner, Block) and through:
         found = _of_argument(value)
     whole = integer_range(type_)
@@ -141,42 +152,85 @@ def _of_argument(value: SSAValue) -> Ends | None:
         return None
     made = home.operands[value.index]
     if isinstance(made.owner, ConstantOp):
-        return _ends_of(made, through=False)
+        return _ends_of(made, _NOTHING, through=False)
     if not isinstance(made.owner, CompositeOp):
         return None
     end = made.owner.body.block.last_op
     index = [*made.owner.results].index(made)  # pyright: ignore[reportArgumentType]
-    return None if end is None else _ends_of(end.operands[index], through=False)
+    return None if end is None else _ends_of(end.operands[index], _NOTHING, through=False)
 
 
-def _of_block(op: BlockOp, *, through: bool) -> Ends | None:
+def _of_block(op: BlockOp, given: Known, *, through: bool) -> Ends | None:
     if op.where is not None:  # points that are left out keep their value, or add nothing to sums
         return None
-    known = scalar_ends(op, through=through)
-    if not op.reductions:
-        return _in_result(op, known.get(op.yielded[0]))
+    known = _argument_ends(op, given, through=through)
     value, old = op.yielded[0].owner, op.body.block.args[-1]
+    if not op.reductions:
+        _put_ends(op, known)
+        return _in_result(op, known.get(op.yielded[0]))
     if not isinstance(value, arith.AddiOp | arith.MaxSIOp | arith.MinSIOp):
         return None
     terms = [term for term in (value.lhs, value.rhs) if term is not old]
-    start, term = known.get(old), known.get(terms[0])
-    if len(terms) != 1 or start is None or term is None or not old.has_one_use():
+    if len(terms) != 1 or old not in known or not old.has_one_use():
         return None
-    if isinstance(value, arith.AddiOp):
-        return _in_result(op, start.corners(_summed(op, term), np.add))
-    axes = tuple(op.reductions)
-    low, high = term.low.min(axes, keepdims=True), term.high.max(axes, keepdims=True)
-    return _in_result(op, start.corners(Ends(low, high), EXACT[type(value)]))
+    reduced = _summed if isinstance(value, arith.AddiOp) else _farthest
+    found = reduced(op, terms[0], known)
+    return found and _in_result(op, known[old].corners(found, EXACT[type(value)]))
 
 
-def _summed(op: BlockOp, term: Ends) -> Ends:
-    """Bounds sums over the iterators that a block reduces."""
-    axes = tuple(op.reductions)
-    times = 1
-    for i in axes:
-        times *= op.extents[i] if term.low.shape[i] == 1 else 1
-    low, high = (end.sum(axes, keepdims=True) for end in term)
+def _farthest(op: BlockOp, term: SSAValue, known: dict[SSAValue, Ends]) -> Ends | None:
+    """Bounds a term over all points of the iterators that a block reduces."""
+    _put_ends(op, known)
+    ends, axes = known.get(term), tuple(op.reductions)
+    if ends is None:
+        return None
+    return Ends(ends.low.min(axes, keepdims=True), ends.high.max(axes, keepdims=True))
+
+
+def _summed(op: BlockOp, term: SSAValue, known: dict[SSAValue, Ends]) -> Ends | None:
+    """Bounds sums of a term over the iterators that a block reduces."""
+    product = term.owner
+    if isinstance(product, arith.MuliOp):
+        _put_ends(op, known, before=product)
+        for x, factor in permutations(product.operands):
+            found = _summed_products(op, known.get(x), known.get(factor), term.type)
+            if found is not None:
+                return found
+    _put_ends(op, known)
+    if term not in known:
+        return None
+    times = _repeats(op, known[term].low)
+    low, high = (end.sum(tuple(op.reductions), keepdims=True) for end in known[term])
     return Ends(low, high).corners(Ends.of(Interval.at(times)), np.multiply)
+
+
+def _repeats(op: BlockOp, numbers: np.ndarray) -> int:
+    """Counts how often a block sums the same number, where numbers do not depend on iterators."""
+    return prod(op.extents[i] for i in op.reductions if numbers.shape[i] == 1)
+
+
+def _summed_products(
+    op: BlockOp, x: Ends | None, factor: Ends | None, type_: Attribute
+) -> Ends | None:
+    """Bounds the sums of products of numbers of one interval with known factors; None for other
+    products, and for those that may leave their type.
+    """
+    if x is None or factor is None or x.low.size > 1 or not factor.are_known:
+        return None
+    reached, times = x.interval.corners(factor.interval, mul), _repeats(op, factor.low)
+    is_large = _type_for(reached.scaled(times * factor.low.size)) != np.int64
+    if is_large or not integer_range(type_).contains(reached):
+        return None
+    return sums_of_products(factor.low * times, x.interval, tuple(op.reductions))
+
+
+def sums_of_products(factors: np.ndarray, x: Interval, axes: tuple[int, ...]) -> Ends:
+    """Bounds sums, along these axes, which stay with size 1, of the products of factors (int64)
+    with numbers of an interval.
+    """
+    above = np.maximum(factors, 0).sum(axes, keepdims=True)
+    below = factors.sum(axes, keepdims=True) - above
+    return Ends(above * x.low + below * x.high, above * x.high + below * x.low)
 
 
 def _in_result(op: BlockOp, found: Ends | None) -> Ends | None:
@@ -191,28 +245,43 @@ def _in_result(op: BlockOp, found: Ends | None) -> Ends | None:
     return Ends(low.reshape(shape[0]), high.reshape(shape[1]))
 
 
-def scalar_ends(op: BlockOp, *, through: bool = True) -> dict[SSAValue, Ends]:
+def scalar_ends(op: BlockOp) -> dict[SSAValue, Ends]:
     """Bounds all integers of a block's body, over its iterators; one that may wrap may be any
     number of its type.
     """
+    found = _argument_ends(op, _NOTHING, through=True)
+    _put_ends(op, found)
+    return found
+
+
+def _argument_ends(op: BlockOp, given: Known, *, through: bool) -> dict[SSAValue, Ends]:
+    """Bounds the integers that a block's body is given, over its iterators."""
     found: dict[SSAValue, Ends] = {}
     rank, values = len(op.extents), [*op.ins, *op.outs]
     pads = [*op.pad_values, *[None] * len(op.outs)]
     for value, attr, arg, pad in zip(values, op.maps, op.body.block.args, pads, strict=True):
-        given = None if isinstance(value.owner, EmptyOp) else _ends_of(value, through=through)
-        if given is not None:
+        empty = isinstance(value.owner, EmptyOp)
+        ends = None if empty else _ends_of(value, given, through=through)
+        if ends is not None:
             if pad is not None:
-                given = given.with_other(Interval.at(int(number(pad))))
-            found[arg] = _over_iterators(given, attr.data, op.extents)
+                ends = ends.with_other(Interval.at(int(number(pad))))
+            found[arg] = _over_iterators(ends, attr.data, op.extents)
         elif is_integer(arg.type):
             found[arg] = Ends.of(integer_range(arg.type), rank)
+    return found
+
+
+def _put_ends(op: BlockOp, found: dict[SSAValue, Ends], *, before: Operation | None = None) -> None:
+    """Bounds what the ops of a block's body compute, or those before one of them."""
+    rank = len(op.extents)
     for inner in op.body.block.ops:
-        if len(inner.results) == 1 and is_integer(inner.results[0].type):
-            result = inner.results[0]
+        if inner is before:
+            return
+        result = inner.results[0] if len(inner.results) == 1 else None
+        if result is not None and result not in found and is_integer(result.type):
             exact, whole = exact_ends(inner, found, rank), integer_range(result.type)
             fits = exact is not None and exact.within(whole)
             found[result] = exact if exact is not None and fits else Ends.of(whole, rank)
-    return found
 
 
 def exact_ends(op: Operation, known: Mapping[SSAValue, Ends], rank: int) -> Ends | None:
