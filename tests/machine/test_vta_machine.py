@@ -3,8 +3,11 @@ hazards."""
 
 from __future__ import annotations
 
+import json
+from importlib.resources import files
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import onnx.parser
 import pytest
@@ -13,12 +16,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 import byocir
+from byocir.dialects.decisions import Padded
 from byocir.dialects.types import i8
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.machine import MAIN
 from byocir.patterns import Pattern, block, composite, wildcard
 from byocir.rewrites.machine.copies import Copies
-from byocir.runtime.report_text import explain
+from byocir.runtime.report import Report
+from byocir.runtime.report_text import explain, summary
 from byocir.vendor.user_code import import_file
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "vta_machine.py")
@@ -126,3 +131,42 @@ def test_a_refusal_tells_what_each_instruction_says() -> None:
     assert said["vta16.shr_vectors"] == "expected body x >> y, found x * y"
     assert len(said) > 8
     assert "…" not in explain(report, "mul")
+
+
+def narrow_net() -> onnx.ModelProto:
+    """A convolution of 3 to 20 channels and a depthwise one, which the target does not take."""
+    net = Net((1, 3, 6, 6), per_channel=False)
+    value = net.conv(net.conv(net.value, (3, 20), 3), (20, 20), 3, group=20)
+    return net.of(value, (1, 20, 6, 6))
+
+
+def test_a_report_says_which_layers_got_channels_and_what_that_costs() -> None:
+    """What the host computes of them is counted, too: a layer that the target declines is padded
+    with the others."""
+    report = byocir.partition(byocir.import_onnx(narrow_net()), [EXAMPLE])
+    wide, deep = [node for node in report.nodes if node.op_type == "Conv"]
+    assert report.padded == {
+        wide.name: Padded([3, 16], [20, 32], [wide.macs, wide.macs * 16 * 32 // (3 * 20)]),
+        deep.name: Padded([20, 32], [20, 32], [deep.macs, deep.macs * 32 // 20]),
+    }
+    assert deep.name in report.host
+    assert report.padded_host_macs == deep.macs * 32 // 20
+    told = "  pad-channels: 20 → 32 channels in, 20 → 32 out, 6,480 → 10,368 MACs"
+    assert told in explain(report, deep.name).splitlines()
+    assert told in explain(report).splitlines()
+    assert f"{'host MACs with padding':<28}{10368:>14,}" in summary(report).splitlines()
+    schema = json.loads((files("byocir.runtime") / "report.schema.json").read_text())
+    jsonschema.validate(json.loads(report.to_json()), schema)
+    assert Report.from_dict(json.loads(report.to_json())).padded == report.padded
+
+
+@pytest.mark.parametrize("multiple", [1, 8])
+def test_a_layer_that_is_refused_for_its_channels_names_what_pads_them(multiple: int) -> None:
+    base = import_file(Path(EXAMPLE), "B217").Vta16
+    target = type("Own", (base,), {"channel_multiple": multiple})()
+    report = byocir.partition(byocir.import_onnx(narrow_net()), [target])
+    wide, deep = [node.name for node in report.nodes if node.op_type == "Conv"]
+    hint = "channel_multiple = 16 in the target's class pads its channels"
+    refused = next(d for d in report.reasons[wide] if d.pattern == "vta16.conv" and not d.taken)
+    assert refused.reason.splitlines()[1] == hint
+    assert not any(hint in decision.reason for decision in report.reasons[deep])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 import onnx
@@ -11,11 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quantised_nets import Net, mobilenet, resnet18
 from rewrite_nets import op_names
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.printer import Printer
 
 import byocir
+from byocir.dialects.byoc import PADDED, PaddedAttr
 from byocir.dialects.context import load_context
 from byocir.dialects.graph import AddOp, ConvOp, MatmulOp, PadOp, SliceOp
+from byocir.dialects.graph.base import macs
 from byocir.dialects.text import parse_module
 from byocir.dialects.types import shape_of
 from byocir.errors import ByocirError
@@ -116,6 +121,19 @@ def test_residual_sums_are_of_whole_blocks_when_their_terms_are_cast() -> None:
     (total,) = (op for op in made.walk() if isinstance(op, AddOp))
     assert shape_of(total.result.type) == (1, 16, 6, 6)
     assert sorted(cuts_and_pads(made)) == ["graph.pad", "graph.slice"]
+
+
+def test_the_module_records_what_was_padded() -> None:
+    """In its text, too, from which reports are made again."""
+    module = padded(integers(mobilenet()), 16)
+    text = io.StringIO()
+    Printer(text).print_op(module)
+    read = parse_module(text.getvalue(), load_context())
+    listed = cast("ArrayAttr[PaddedAttr]", read.attributes[PADDED])
+    found = [each.plain for each in listed]
+    before, after = (sum(map(macs, net.walk())) for net in (integers(mobilenet()), module))
+    assert sum(each.macs[1] - each.macs[0] for each in found) == after - before > 0
+    assert PADDED not in padded(integers(mobilenet()), 1).attributes
 
 
 def test_floats_stay() -> None:

@@ -128,6 +128,18 @@ class Taken:
 
 
 @dataclass(frozen=True)
+class Padded:
+    """Records that a layer computes with more channels than the model's: the channels that it
+    reads, those that it gives, and its multiply-accumulates per inference, each as the model has
+    them and as they are with padding.
+    """
+
+    inputs: list[int]
+    outputs: list[int]
+    macs: list[int]
+
+
+@dataclass(frozen=True)
 class Cut:
     """Says why a region is apart from an earlier one of its target: a path leads from `leaves` in
     that one through nodes outside both (`first` … `last`) to `enters` in this one. `by` is the

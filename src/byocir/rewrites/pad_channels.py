@@ -16,7 +16,8 @@ Requires: weights that are constants, as after `fold-constants`. A target asks f
 floats stay as they are: a channel of weights 0 is 0 whatever it reads, unless that is infinite or
 no number. Raises ByocirError B291 for a multiple below 1.
 
-Guarantees: the same results, bit for bit. Locations are kept, and slices of the model itself.
+Guarantees: the same results, bit for bit. Locations are kept, and slices of the model itself. The
+module's attribute `byoc.padded` records each layer that got channels, for reports.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ from typing import Any, Literal
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerType, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, IntegerType, ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from byocir.dialects.byoc import PADDED, PaddedAttr
+from byocir.dialects.decisions import Padded
 from byocir.dialects.graph import (
     AddOp,
     AveragePoolOp,
@@ -54,7 +57,8 @@ from byocir.dialects.graph import (
     SubOp,
     SumPoolOp,
 )
-from byocir.dialects.graph.base import int_tuple
+from byocir.dialects.graph.base import int_tuple, macs
+from byocir.dialects.locations import names
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
@@ -86,15 +90,27 @@ class PadChannelsPass(ModulePass):
         cuts = Cuts()
         patterns = (PadConv(self.multiple, cuts), PadProduct(self.multiple, cuts))
         rewrite_module(op, [*patterns, MoveCutDown(cuts)])
+        if cuts.padded:
+            op.attributes[PADDED] = ArrayAttr(cuts.padded)
 
 
 class Cuts:
     """Makes slices that take the first channels of a padded array, and tells them from slices of
-    the model itself, which stay where they are.
+    the model itself, which stay where they are. `padded` records the layers that got channels.
     """
 
     def __init__(self) -> None:
         self._made = set[SSAValue]()
+        self.padded: list[PaddedAttr] = []
+
+    def note(self, layer: ConvOp | MatmulOp, made: SSAValue) -> None:
+        """Records that a layer got the channels that `made` gives."""
+        after, axis = made.owner, 1 if isinstance(layer, ConvOp) else -1
+        assert isinstance(after, ConvOp | MatmulOp)
+        ends = ([op.operands[0], op.results[0]] for op in (layer, after))
+        read, given = zip(*([shape_of(v.type)[axis] for v in each] for each in ends), strict=True)
+        found = Padded([*read], [*given], [macs(layer), macs(after)])
+        self.padded.append(PaddedAttr.of(names(layer.location), found))
 
     def to(self, value: SSAValue, shape: Shape, new: NewOps) -> SSAValue:
         """Slices a value to a shape; gives the value itself if it has that."""
@@ -159,6 +175,7 @@ class PadConv(Pattern):
         w = _padded(op.weight, {0: outputs, 1: inputs}, new)
         padded = [_padded(bias, {0: outputs}, new) for bias in biases]
         made = new.again(op, x, w, *padded, location=op.location)
+        self.cuts.note(op, made)
         return [self.cuts.to(made, shape_of(op.result.type), new)]
 
 
@@ -181,6 +198,7 @@ class PadProduct(Pattern):
         x = _with_channels(op.lhs, rank - 1, depth, self.cuts, new)
         w = _padded(op.rhs, {0: depth, 1: outputs}, new)
         made = new.again(op, x, w, location=op.location)
+        self.cuts.note(op, made)
         return [self.cuts.to(made, shape_of(op.result.type), new)]
 
 
@@ -201,6 +219,8 @@ class MoveCutDown(Pattern):
         (cut, *_), shape = found.values(), shape_of(op.results[0].type)
         if isinstance(op, ConvOp):
             made = _depthwise(op, cut, new)
+            if made is not None:
+                self.cuts.note(op, made)
         elif isinstance(op, FlattenOp | ReshapeOp):
             made = _flat(op, cut, shape, new)
         else:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from byocir.dialects.decisions import FOLDED, HOST, Cut, Decision, Node, Taken
+from byocir.dialects.decisions import FOLDED, HOST, Cut, Decision, Node, Padded, Taken
 from byocir.dialects.gc_pause import gc_paused
 from byocir.runtime.records import read_as
 
@@ -85,6 +85,8 @@ class Report:
     """The multiply-accumulates of split nodes that the host does itself, where it does."""
     host_parts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """Maps split nodes to what the host computes of them, as bodies of patterns are written."""
+    padded: dict[str, Padded] = field(default_factory=dict[str, Padded])
+    """The layers that `pad-channels` gave more channels than the model has."""
     notes: list[str] = field(default_factory=list[str])
     device: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     host_runs_on: str = REFERENCE
@@ -136,6 +138,18 @@ class Report:
             totals[where] += node.macs - own
             totals[HOST] += own
         return totals
+
+    @property
+    def padded_host_macs(self) -> int:
+        """Counts the multiply-accumulates per inference that the host does, with those on channels
+        that were added.
+        """
+        places, total = self.places, 0
+        for node in self.nodes:
+            own = node.macs if places[node.name] == HOST else self.host_macs.get(node.name, 0)
+            found = self.padded.get(node.name)
+            total += own if found is None else own * found.macs[1] // found.macs[0]
+        return total
 
     def to_dict(self) -> dict[str, Any]:
         """Gives plain data, as the schema `report.schema.json` describes it."""

@@ -21,7 +21,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
 from byocir.dialects import byoc
-from byocir.dialects.decisions import Decision
+from byocir.dialects.decisions import Decision, Padded
 from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.locations import names
@@ -79,6 +79,7 @@ def report_of(module: ModuleOp) -> Report:
         split=[name for name in known if name in on_both],
     )
     report.host_macs = _host_macs(host_ops, [node for node in nodes if node.name in on_both])
+    report.padded = _padded(module, nodes)
     report.host_parts = _host_parts(host_ops, report.split)
     report.notes = notes_of(report, module, host_ops)
     return report
@@ -162,6 +163,20 @@ def _host_macs(host_ops: Sequence[Operation], split: Sequence[byoc.Node]) -> dic
         if name is not None and isinstance(op, BlockOp | GraphOp):
             found[name] += macs_of([op]) * (trip_count_around(op) or 1)
     return {n.name: min(found[n.name], n.macs) for n in split if found.get(n.name)}
+
+
+def _padded(module: ModuleOp, nodes: Sequence[byoc.Node]) -> dict[str, Padded]:
+    """Finds the nodes that got more channels, with their own multiply-accumulates per inference."""
+    found: dict[str, Padded] = {}
+    listed = module.attributes.get(byoc.PADDED)
+    for each in cast("ArrayAttr[byoc.PaddedAttr]", listed) if isinstance(listed, ArrayAttr) else ():
+        plain = each.plain
+        before, after = plain.macs
+        named = {name.data for name in each.nodes}
+        for node in nodes:
+            if node.name in named and node.macs:
+                found[node.name] = replace(plain, macs=[node.macs, node.macs * after // before])
+    return found
 
 
 def _host_parts(host_ops: Sequence[Operation], split: Sequence[str]) -> dict[str, list[str]]:

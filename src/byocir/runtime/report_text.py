@@ -47,6 +47,8 @@ def summary(report: Report) -> str:
         lines.append(_row(f"{HOST} operators called back", len(report.called_back), counted))
     unknown = _unknown(report, set(report.host))
     lines.append(_row(f"{HOST} MACs", macs.get(HOST, 0), total) + unknown)
+    if report.padded_host_macs > macs.get(HOST, 0):
+        lines.append(f"{f'{HOST} MACs with padding':<28}{report.padded_host_macs:>14,}")
     lines.append(f"{'folded operators':<28}{len(report.folded):>14,}")
     if report.memory:
         arena, least = report.memory["arena"], report.memory["arena_lower_bound"]
@@ -260,6 +262,7 @@ def node_data(report: Report, name: str) -> str:
         "place": report.placement[name],
         "partly_on_host": name in report.split,
         "called_back": report.called_back.get(name, ""),
+        "padded": asdict(report.padded[name]) if name in report.padded else None,
         "region": None if region is None else asdict(region),
         "reasons": [asdict(decision) for decision in report.reasons.get(name, ())],
     }
@@ -283,6 +286,7 @@ def _node(node: Node, found: _Found, verbose: bool) -> Iterator[str]:
         how = f"{taken.level} level, {taken.pattern}{group}{partly}"
         symbols = dict.fromkeys(each.symbol for each in regions)
         yield f"{node.name}  {node.op_type}  {', '.join(symbols)} ({how})"
+        yield from _channels(node, report)
         if verbose:
             yield from _of_taken(node, found, regions)
         return
@@ -290,6 +294,7 @@ def _node(node: Node, found: _Found, verbose: bool) -> Iterator[str]:
         yield f"{node.name}  {node.op_type}  folded at compile time"
         return
     yield f"{node.name}  {node.op_type}  {HOST}"
+    yield from _channels(node, report)
     if node.name in report.foreign:
         yield f"  stays an ONNX operator: {report.foreign[node.name]}"
     yield from _left_in_float(decisions)
@@ -305,6 +310,14 @@ def _node(node: Node, found: _Found, verbose: bool) -> Iterator[str]:
     if not any(decision.shares_an_op for decision in declined):
         for target in report.targets:
             yield f"  {target}: no pattern has such an op"
+
+
+def _channels(node: Node, report: Report) -> Iterator[str]:
+    """Says which channels a layer got, and what they cost."""
+    if node.name in report.padded:
+        found = report.padded[node.name]
+        pairs = (" → ".join(f"{n:,}" for n in pair) for pair in asdict(found).values())
+        yield "  pad-channels: {} channels in, {} out, {} MACs".format(*pairs)
 
 
 def _closest(declined: Sequence[Decision], node: str, verbose: bool) -> Iterator[str]:

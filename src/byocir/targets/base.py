@@ -221,7 +221,7 @@ class Target(Loader, ArgSpecConvertible):
             return ""
         from byocir.rewrites.machine.search_schedule import refusal_of
 
-        return refusal_of(machine, ops)
+        return refusal_of(machine, ops, self.channel_multiple)
 
     def cost(self, composite: str, ops: MatchedOps) -> Mapping[str, float]:
         """Estimates a match of one of the target's composites: "latency" in seconds, "energy" in

@@ -1,5 +1,8 @@
 // RUN: byocir-opt --no-debuginfo -p 'pad-channels{multiple=4},clean-up' %s | filecheck %s
 
+// What was padded is recorded: channels in, channels out, multiply-accumulates.
+// CHECK: builtin.module attributes {byoc.padded = [#byoc.padded<[], [#builtin.int<3>, #builtin.int<4>], [#builtin.int<2>, #builtin.int<4>], [#builtin.int<24>, #builtin.int<64>]>,
+
 // Zeros behind channels, weights and biases; the cut is behind the clip, and the second convolution
 // reads all four channels.
 // CHECK-LABEL: @chain

@@ -19,7 +19,7 @@ from xdsl.irdl import (
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from byocir.dialects.decisions import Cut, Decision, Node, RuleResult, Taken
+from byocir.dialects.decisions import Cut, Decision, Node, Padded, RuleResult, Taken
 from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.locations import named, names
 
@@ -57,6 +57,8 @@ PLACE = "byoc.place"
 GROUP = "byoc.group"
 """Op attribute, beside `PLACE`, and function attribute, beside `TARGET`: the group whose regions
 have no other op in them."""
+PADDED = "byoc.padded"
+"""Module attribute: the layers that got more channels than the model gives them."""
 NAME = "byoc.name"
 """Argument and result attribute: the name of a model's input or output."""
 DIMS = "byoc.dims"
@@ -290,6 +292,33 @@ class TakenAttr(ParametrizedAttribute):
         """
         nodes = [name.data for name in self.nodes]
         return Taken(self.pattern.data, self.level.data, nodes, schedule)
+
+
+@irdl_attr_definition
+class PaddedAttr(ParametrizedAttribute):
+    """Records that a layer, the op of `nodes`, got more channels: those that it reads, those that
+    it gives and what it multiplies and accumulates, each before and after, e.g.
+    `#byoc.padded<["conv"], [#builtin.int<3>, #builtin.int<16>], [#builtin.int<24>,
+    #builtin.int<32>], [#builtin.int<72>, #builtin.int<512>]>`.
+    """
+
+    name = "byoc.padded"
+
+    nodes: ArrayAttr[StringAttr] = param_def()
+    inputs: ArrayAttr[IntAttr] = param_def()
+    outputs: ArrayAttr[IntAttr] = param_def()
+    macs: ArrayAttr[IntAttr] = param_def()
+
+    @staticmethod
+    def of(nodes: Sequence[str], padded: Padded) -> PaddedAttr:
+        numbers = (padded.inputs, padded.outputs, padded.macs)
+        return PaddedAttr(node_names(nodes), *(ArrayAttr(map(_number, each)) for each in numbers))
+
+    @property
+    def plain(self) -> Padded:
+        """Gives the record as plain data."""
+        numbers = (self.inputs, self.outputs, self.macs)
+        return Padded(*([number.data for number in each] for each in numbers))
 
 
 @irdl_attr_definition

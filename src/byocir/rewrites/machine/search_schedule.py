@@ -29,6 +29,7 @@ from byocir.rewrites.machine.schedule_script import Choice, Script
 from byocir.rewrites.machine.stages import Chain, in_order
 from byocir.rewrites.machine.tile_costs import Buffer, TileCosts, Tiled, Whole
 from byocir.rewrites.machine.tile_sizes import TileSizes
+from byocir.rewrites.machine.whole_channels import channels_wanted
 from byocir.rewrites.tiles import Floats, Ints, at, spread
 
 NEAR = 1.02
@@ -64,9 +65,10 @@ def schedules_for(machine: Machine, composite: CompositeOp, most: int) -> list[s
     return list(found)
 
 
-def refusal_of(machine: Machine, ops: Sequence[Operation]) -> str:
+def refusal_of(machine: Machine, ops: Sequence[Operation], channel_multiple: int = 1) -> str:
     """Says why a machine cannot run the blocks of a match: which memory holds no tile, or, on lines
-    of their own, what its instructions say to one; empty if it can.
+    of their own, what its instructions say to one; empty if it can. `channel_multiple` is that of
+    the target, which hears if another one helps.
     """
     blocks = fused(machine, in_order([op for op in ops if isinstance(op, BlockOp)]))
     if not blocks:
@@ -74,7 +76,10 @@ def refusal_of(machine: Machine, ops: Sequence[Operation]) -> str:
     try:
         _Search(Chain(machine, blocks)).expect_room()
     except ByocirError as error:
-        return "\n".join([error.message, *map(str.strip, error.help.splitlines())])
+        wanted, hint = channels_wanted(machine, ops), list[str]()
+        if channel_multiple % wanted:
+            hint = [f"channel_multiple = {wanted} in the target's class pads its channels"]
+        return "\n".join([error.message, *hint, *map(str.strip, error.help.splitlines())])
     return ""
 
 

@@ -96,7 +96,7 @@ def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
     for block in blocks:
         made = tuple(places.get(value) for value in [*block.ins, *block.outs])
         reasons: list[str] = []
-        plans, begun = _plans(machine, block, reasons), _begun(machine, block)
+        plans, begun = plans_for(machine, block, block.extents, reasons), _begun(machine, block)
         found = [
             plan
             for plan in plans
@@ -116,14 +116,19 @@ def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
     return [*stages, _storing(machine, last, len(stages) - 1)]
 
 
-def _plans(machine: Machine, block: BlockOp, reasons: list[str]) -> list[Plan]:
-    found = plans_of(machine, block, block.extents, "pattern", reasons)
+def plans_for(
+    machine: Machine, block: BlockOp, extents: Sequence[int], reasons: list[str]
+) -> list[Plan]:
+    """Gives the ways in which instructions do a block of a composite, over these extents, from what
+    it begins with or, if none adds to that, from a number; `reasons` gets why others do not.
+    """
+    found = plans_of(machine, block, extents, "pattern", reasons)
     if found or not reads_old(block) or isinstance(block.outs[0].owner, BlockOp):
         return found
     fill = block.outs[0].owner
     zero = number_attr(0, element_type_of(block.outs[0].type))
     start = fill.value if isinstance(fill, FillOp) else zero
-    return plans_of(machine, block, block.extents, "pattern", reasons, start)
+    return plans_of(machine, block, extents, "pattern", reasons, start)
 
 
 def _is_fed(
@@ -144,7 +149,7 @@ def _begun(machine: Machine, block: BlockOp) -> set[Memory] | None:
     use = block.results[0].get_user_of_unique_use()
     if not isinstance(use, BlockOp) or block.results[0] not in use.outs:
         return None
-    return {plan.instruction.into for plan in _plans(machine, use, [])}
+    return {plan.instruction.into for plan in plans_for(machine, use, use.extents, [])}
 
 
 def _leaves(machine: Machine, plan: Plan, is_last: bool) -> bool:
