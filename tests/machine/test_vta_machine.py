@@ -133,6 +133,21 @@ def test_a_refusal_tells_what_each_instruction_says() -> None:
     assert "…" not in explain(report, "mul")
 
 
+def test_a_report_with_code_counts_the_programs_products_and_cycles() -> None:
+    """Weights of 3x3x16x32 for 6x6 results, and a bias that products of 1 by 16 add; each is timed
+    as its profile is."""
+    net = Net((1, 16, 6, 6), per_channel=False)
+    model = net.of(net.conv(net.value, (16, 32), 3), (1, 32, 6, 6))
+    package = byocir.compile(byocir.import_onnx(model), targets=[EXAMPLE])
+    ((symbol, device),) = package.report.device.items()
+    (profile,) = package.profile()
+    assert (profile.symbol, profile.cycles) == (symbol, device["cycles"])
+    assert device["padded_macs"] == 6 * 6 * 32 * 16 * (3 * 3 + 1)
+    told = summary(package.report).splitlines()
+    assert f"{'vta16 MACs with padding':<28}{device['padded_macs']:>14,}" in told
+    assert f"{'vta16 cycles':<28}{profile.cycles:>14,}   simulated, of all calls" in told
+
+
 def narrow_net() -> onnx.ModelProto:
     """A convolution of 3 to 20 channels and a depthwise one, which the target does not take."""
     net = Net((1, 3, 6, 6), per_channel=False)

@@ -7,8 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
+from xdsl.dialects import arith
 from xdsl.ir import Attribute
 
 from byocir.dialects.tir import BlockOp, IntrinsicOp
@@ -171,6 +173,16 @@ class Kind:
     def reads_old(self) -> bool:
         """Tells whether a call reads what its result was before."""
         return self.start is None and self.block.body.block.args[-1].first_use is not None
+
+    @cached_property
+    def macs(self) -> int:
+        """Counts the multiply-accumulates of a call; 0 for one of an instruction that sums no
+        products.
+        """
+        names, body = self.fit.form.iterators, self.block.body.block
+        sums = names.reduction or names.reduction_groups
+        multiplies = any(isinstance(op, arith.MuliOp | arith.MulfOp) for op in body.ops)
+        return prod(self.block.extents) if sums and multiplies else 0
 
 
 @dataclass(frozen=True, eq=False)

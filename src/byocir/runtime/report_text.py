@@ -28,11 +28,11 @@ def summary(report: Report) -> str:
         names = {name for region in regions for name in region.nodes}
         lines.append(_row(f"{target} operators", len(names), counted))
         lines.append(_row(f"{target} MACs", macs.get(target, 0), total) + _unknown(report, names))
-        padded = sum(
-            report.device.get(r.symbol, {}).get("padded_macs", 0) * r.calls for r in regions
-        )
+        padded, cycles = (_on_device(report, regions, of) for of in ("padded_macs", "cycles"))
         if padded:
             lines.append(f"{f'{target} MACs with padding':<28}{padded:>14,}")
+        if cycles:
+            lines.append(f"{f'{target} cycles':<28}{cycles:>14,}   simulated, of all calls")
         lines.append(f"{f'{target} regions':<28}{len(regions):>14,}")
         crossing = sum(region.bytes * region.calls for region in regions)
         lines.append(f"{f'{target} bytes crossing':<28}{crossing:>14,}" + _more_bytes(regions))
@@ -54,6 +54,11 @@ def summary(report: Report) -> str:
         arena, least = report.memory["arena"], report.memory["arena_lower_bound"]
         lines.append(f"{f'{HOST} arena bytes':<28}{arena:>14,}   lower bound: {least:,}")
     return "\n".join(map(escaped, lines))
+
+
+def _on_device(report: Report, regions: Sequence[Region], of: str) -> int:
+    """Adds up what code generation tells of all calls of regions."""
+    return sum(report.device.get(r.symbol, {}).get(of, 0) * r.calls for r in regions)
 
 
 def _row(label: str, count: int, total: int) -> str:

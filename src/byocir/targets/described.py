@@ -143,7 +143,8 @@ def _costs_of(machine: Machine, calls: Sequence[Call]) -> Costs:
     spent = dict(zip(units, times.units, strict=True))
     causes = {unit: asdict(each) for unit, each in spent.items()}
     bounds = {unit: each.busy for unit, each in spent.items()}
-    return times.cycles, _busy_by_node(calls), causes, bounds, {"instructions": len(calls)}
+    details = {"padded_macs": sum(call.kind.macs for call in calls), "instructions": len(calls)}
+    return times.cycles, _busy_by_node(calls), causes, bounds, details
 
 
 def _busy_by_node(calls: Sequence[Call]) -> list[tuple[str, str, int]]:
