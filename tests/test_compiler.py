@@ -139,6 +139,15 @@ def test_levels_must_be_known():
         byocir.partition(module, ["vta"], levels=["loops"])
 
 
+def test_the_host_is_no_target_and_needs_none():
+    model, shapes = DIGITS / "digits_int8.onnx", {"image": (1, 1, 8, 8)}
+    with pytest.raises(byocir.ByocirError, match="unknown target 'host'") as error:
+        byocir.compile(model, targets=["host"], shapes=shapes)
+    assert error.value.code == "B210"
+    assert "targets=[] in Python" in error.value.help
+    assert byocir.compile(model, targets=[], shapes=shapes).report.macs == {"host": 361792}
+
+
 def test_a_float_model_says_what_to_do():
     module = byocir.import_onnx(DIGITS / "digits_f32.onnx", shapes=SHAPES)
     report = byocir.partition(module, ["vta"])

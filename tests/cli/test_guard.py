@@ -6,6 +6,7 @@ import pytest
 
 from byocir.cli.guard import guarded
 from byocir.cli.main import main
+from byocir.cli.opt import run_opt
 from byocir.errors import ByocirError
 
 
@@ -54,6 +55,14 @@ def test_help_that_cannot_be_written_is_an_error(words, stream, monkeypatch, cap
     place = open("/dev/full", "w", encoding="utf-8") if stream == "full" else None  # noqa: SIM115
     monkeypatch.setattr(sys, "stdout", place)
     assert main(words) == 1
+    sys.stdout.close()
+    assert "error[B112]: expected standard output that" in capsys.readouterr().err
+
+
+def test_help_of_the_other_tool_that_cannot_be_written_is_an_error(monkeypatch, capsys):
+    """It is longer than what a stream keeps before it writes."""
+    monkeypatch.setattr(sys, "stdout", open("/dev/full", "w", encoding="utf-8"))  # noqa: SIM115
+    assert run_opt(["--help"]) == 1
     sys.stdout.close()
     assert "error[B112]: expected standard output that" in capsys.readouterr().err
 

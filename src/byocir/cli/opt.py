@@ -33,7 +33,7 @@ from xdsl.utils.lexer import Span
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from byocir.cli.arguments import add_limit, read_shapes
-from byocir.cli.guard import OK, guarded
+from byocir.cli.guard import OK, Parser, guarded
 from byocir.dialects.array import Array, ByocirContext
 from byocir.dialects.context import OWN_DIALECTS
 from byocir.dialects.text import ModulePrinter, SourceParser, text_error
@@ -93,6 +93,7 @@ class ByocirOptMain(xDSLOptMain):
         self.available_frontends |= {"mlir": self._read_text, "onnx": self._read_onnx}
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
+        arg_parser.__class__ = Parser  # xDSL makes one that hides where help cannot be written
         super().register_all_arguments(arg_parser)
         self._add_files(arg_parser)
         self._add_extensions(arg_parser)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 from xdsl.ir import Dialect, Operation, SSAValue, Use
 from xdsl.utils.arg_spec import ArgSpec
 
-from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.byoc import HOST, CompositeOp
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.composite import Composite
 from byocir.patterns.policy import ConstantPolicy, RegionPolicy
@@ -164,8 +164,16 @@ def find_class(name: str) -> type[TargetProtocol]:
     for entry in registry.installed():
         if entry.name == name:
             return _with_dialects(registry.imported(entry))
+    if name == HOST:
+        raise unknown_target(name, _NO_TARGET)
     way = "as C the host runs with --host c" if name == "c" else f"one in a file is {IN_A_FILE}"
     raise unknown_target(name, f"{did_you_mean(name, names())}; {way}")
+
+
+_NO_TARGET = (
+    "the host is no target: it runs what no target takes, and all of a model where none is named "
+    '(targets=[] in Python, --target host for byocir); with host="c" it does so in C'
+)
 
 
 def unknown_target(name: str, help: str) -> ByocirError:
