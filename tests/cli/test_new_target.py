@@ -50,7 +50,9 @@ def test_what_is_written_is_installable_computes_and_conforms(
     written = {path.name for path in folder.iterdir()}
     assert written == {f"{name}.py", f"test_{name}.py", "pyproject.toml", "README.md"}
     assert not any("acme" in path.read_text().lower() for path in folder.iterdir())
-    assert f"next  byocir conform {folder / name}.py" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"next  byocir conform {folder / name}.py" in out
+    assert ("note  byocir export needs" in out) == (kind != "c")
     monkeypatch.syspath_prepend(folder)
     own = import_module(f"test_{name}")
     assert isinstance(named(folder, name), own_class(own))

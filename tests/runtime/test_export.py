@@ -152,6 +152,20 @@ def test_the_command_line(tmp_path, capsys):
     assert "make, then ./model" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("target", ["json", "examples/vta_machine.py"])
+def test_a_target_without_a_device_is_refused_before_there_is_code(
+    target, tmp_path, monkeypatch, capsys
+):
+    """A model of which it takes nothing needs none."""
+    model, floats = DIGITS, DIGITS.replace("int8", "f32")
+    words = ["export", "--shape", "image=1,1,8,8", "-o", str(tmp_path / "p"), "--target", target]
+    if target != "json":
+        assert main([*words, floats]) == 0
+    monkeypatch.setattr("byocir.cli.steps.generate", None)
+    assert main([*words, model]) == 1
+    assert "error[B351]: expected a target with a device" in capsys.readouterr().err
+
+
 def test_a_project_is_replaced_where_nobody_else_wrote(tmp_path):
     first = {"main.c": b"int main", "old/a.c": b"a", "model.bin": b"1"}
     write_project(tmp_path, first)

@@ -17,15 +17,21 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
+from xdsl.dialects.builtin import ModuleOp
+
 from byocir.cli.arguments import add_host, add_host_ops, add_isolation, add_model, add_stages
 from byocir.cli.hosts import host_text
 from byocir.cli.steps import compile_with_steps, is_package, load_package
 from byocir.cli.user_files import make_folder, remove_file, write_bytes, write_folder
 from byocir.errors import ByocirError
 from byocir.files import read_whole
+from byocir.patterns.targets import targets_of
 from byocir.runtime.export import export_project
 from byocir.runtime.package import Package
+from byocir.runtime.project_regions import expect_device
+from byocir.runtime.report import Report
 from byocir.runtime.report_text import summary
+from byocir.targets.base import target_of
 
 MANIFEST = "manifest.json"
 SCHEMA_VERSION = 1
@@ -159,4 +165,14 @@ def run(options: argparse.Namespace) -> int:
 def _package(options: argparse.Namespace) -> Package:
     if is_package(options.model):  # the package's own host does not matter here
         return load_package(options)
-    return compile_with_steps(options, host=host_text(options, ANY_MACHINE))
+    return compile_with_steps(
+        options, host=host_text(options, ANY_MACHINE), expect_of=_expect_devices
+    )
+
+
+def _expect_devices(module: ModuleOp, report: Report) -> None:
+    """Raises ByocirError B351 for a target with regions that a project cannot hold."""
+    used = {region.target for region in report.regions}
+    for attribute in targets_of(module):
+        if attribute.target_name.data in used:
+            expect_device(target_of(attribute))

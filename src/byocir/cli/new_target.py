@@ -52,6 +52,11 @@ def run(options: argparse.Namespace) -> int:
     write_folder(folder, made)
     print(f"wrote {', '.join(made)} into {folder}")
     print(f"next  byocir conform {folder / name}.py")
+    if options.kind != "c":
+        print(
+            "note  byocir export needs `device` in its class, or of a machine `encode` and "
+            "`issue`; kind c has it"
+        )
     return 0
 
 

@@ -164,9 +164,11 @@ def compile_with_steps(
     *,
     host: str = REFERENCE,
     expect: Callable[[ModuleOp], None] = lambda _: None,
+    expect_of: Callable[[ModuleOp, Report], None] = lambda *_: None,
 ) -> Package:
     """Compiles as the options ask, printing each step; `host` runs what no target takes, `expect`
-    raises if something else does not fit the imported model.
+    raises if something else does not fit the imported model, `expect_of` if something does not fit
+    the partitioned one, before there is code.
     """
     steps = steps or StepTimer(3)
     dump = Dump(options.dump) if options.dump else None
@@ -187,6 +189,7 @@ def compile_with_steps(
         report = hand_over_as_asked(options, module, runner)
         if options.host_ops is not None:
             check_host_ops(report, host_ops_of(options))
+        expect_of(module, report)
         steps.begin("generate code")
         return generate(module, report, host=host, runner=runner)
 

@@ -23,8 +23,10 @@ from byocir.errors import ByocirError
 from byocir.lowering.tir_to_c import HostCode
 from byocir.lowering.tir_to_c.source import C_BEGINS, C_ENDS
 from byocir.lowering.tir_to_c.step_writer import comment
+from byocir.machine import Machine
 from byocir.runtime.package import Package
 from byocir.runtime.project_build import Names
+from byocir.targets.base import Target
 from byocir.targets.device import CFunctions, Device, DeviceRegion
 from byocir.toolchain.calling import ALIGN
 from byocir.vendor.hooks import ask
@@ -137,16 +139,30 @@ def _called(code: HostCode) -> Iterator[str]:
     return (c.op.callee.string_value() for c in code.calls if isinstance(c.op, CallOp))
 
 
+def expect_device(target: Target) -> None:
+    """Raises ByocirError B351 for a target whose class has nothing for a project, which is known
+    before there is code.
+    """
+    machine = target.machine
+    issues = isinstance(machine, Machine) and machine.issue is not None
+    if type(target).device is Target.device and not issues:
+        raise _no_device(target.name)
+
+
+def _no_device(target: str) -> ByocirError:
+    return ByocirError(
+        "B351",
+        f"expected a target with a device or functions in C, found {target}",
+        help="its class defines `device`, which gives programs and C files, or C functions; a "
+        "described machine has `encode` hooks for its instructions and `issue`",
+    )
+
+
 def _made(package: Package, name: str, symbols: Sequence[str]) -> Device | CFunctions:
     target = package.target(name)
     made: Any = ask(target, "device", package.blobs.get(name, {}))
     if made is None:
-        raise ByocirError(
-            "B351",
-            f"expected a target with a device or functions in C, found {name}",
-            help="its class defines `device`, which gives programs and C files, or C functions; a "
-            "described machine has `encode` hooks for its instructions and `issue`",
-        )
+        raise _no_device(name)
     if not isinstance(made, Device | CFunctions):
         kind = type(made).__name__
         raise _refused(name, f"a Device or CFunctions from `device`, found {kind}")
