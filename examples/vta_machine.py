@@ -22,7 +22,8 @@ FILL, REQUEST, BUS, BURST = 7, 24, 8, 7
 vta = Machine("vta16")
 load, compute, store = (vta.unit(name, queue=512) for name in ("load", "compute", "store"))
 inp = vta.memory("inp", i8, row=(LANES,), rows=2048)
-wgt = vta.memory("wgt", i8, row=(LANES, LANES), rows=1024)
+wgt = vta.memory("wgt", i8, row=(LANES, LANES), rows=1024 - 4)
+diagonals = vta.memory("diagonals", i8, row=(LANES,), rows=4)
 acc = vta.memory("acc", i32, row=(LANES,), rows=2048)
 vta.order(Tokens(((load, compute), (compute, load), (compute, store), (store, compute)), 255))
 
@@ -55,6 +56,15 @@ def load_wgt() -> Pattern:
     return block("rows k n", wildcard("x", dtype=i8)["rows k n"], lambda _, x: x)
 
 
+@vta.instruction(
+    load, into=diagonals, rows=up_to(4), lanes=exactly(LANES),
+    cycles=lambda s: REQUEST + s["rows"] * LANES * LANES // BUS,
+)  # fmt: skip
+def load_diagonals() -> Pattern:
+    """Blocks of weights that are 0 but on their diagonal, as which the host packs vectors."""
+    return block("rows lanes", wildcard("x", dtype=i8)["rows lanes"], lambda _, x: x)
+
+
 @vta.instruction(compute, into=acc, cycles=loads(1), **vectors)
 def load_acc8() -> Pattern:
     return block("rows lanes", wildcard("x", dtype=i8)["rows lanes"], lambda _, x: x.to(i32))
@@ -79,6 +89,16 @@ def gemm() -> Pattern:
     each = block("i j n | r s k", own, of_windows, multiply_add, init=acc("c"))
     one, weights = inp("a")["k"], wgt("w")["k n"]
     return each | block("i j n | k", one, weights, multiply_add, init=acc("c"))
+
+
+@vta.instruction(
+    compute, into=acc, **boxes, lanes=exactly(LANES), strided=("x", "out"),
+    cycles=lambda s: FILL + steps(s),
+)  # fmt: skip
+def gemm_diagonal() -> Pattern:
+    """Products with a block of weights that is 0 but on its diagonal: each lane times a number."""
+    each, factors = inp("x")["i j lanes"], diagonals("w")["lanes"]
+    return block("i j lanes", each, factors, multiply_add, init=acc("c"))
 
 
 @vta.instruction(

@@ -71,5 +71,12 @@ def products() -> Pattern:
     return block("rows lanes | k", one, each, multiply_add, init=vectors("x"))
 
 
+@engine.instruction(core, into=vectors, cycles=lambda s: 3 + s["rows"], **sizes)
+def scaled() -> Pattern:
+    """Adds bytes, each times the factor of its lane."""
+    each, factors = bytes_("each")["rows lanes"], bytes_("factors")["lanes"]
+    return block("rows lanes", each, factors, multiply_add, init=vectors("x"))
+
+
 class Engine(byocir.Target):
     name, machine = "alu", engine

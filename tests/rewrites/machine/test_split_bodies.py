@@ -94,7 +94,13 @@ def bodies(draw: st.DrawFn) -> tuple[str, str]:
     inputs = "a: i8 [i, j]"
     if wide:
         inputs += "; b: i8 [i, j]"
-        lines += ["%u = arith.extsi %b : i8 to i64", "%s = arith.addi %w, %u : i64"]
+        factor = draw(st.integers(-200, 200))
+        lines += [
+            "%u = arith.extsi %b : i8 to i64",
+            f"%f = arith.constant {factor} : i64",
+            "%m = arith.muli %u, %f : i64",
+            "%s = arith.addi %w, %m : i64",
+        ]
         value = "%s"
     for at in range(draw(st.integers(1, 5))):
         step = draw(st.sampled_from(STEPS))
@@ -170,6 +176,26 @@ def test_numbers_are_added_by_products_where_they_fit_and_that_takes_fewer_cycle
     module = module_of(ADDED, "a: i8 [i, j]; b: i32 [j]; c: i32 [j]", shape=f"{rows}x8")
     brought_down(with_constants(module, *arrays))
     assert products_in(module) == products
+
+
+FACTORS = """
+  %w = arith.extsi %a : i8 to i32
+  %u = arith.extsi %b : i8 to i32
+  %m = arith.muli %u, %c : i32
+  %s = arith.addi %w, %m : i32
+  %n = arith.constant 20 : i32
+  %x = arith.shrsi %s, %n : i32
+  %r = arith.trunci %x : i32 to i8
+  tir.yield %r : i8"""
+
+
+@pytest.mark.parametrize(("factor", "steps"), [(-128, 4), (128, 6)])
+def test_known_factors_are_bytes_for_instructions_that_multiply_bytes(
+    factor: int, steps: int
+) -> None:
+    """Other factors multiply bytes that were widened, and then added."""
+    module = module_of(FACTORS, "a: i8 [i, j]; b: i8 [i, j]; c: i32 [j]")
+    assert brought_down(with_constants(module, np.array([factor] * 16))) == steps
 
 
 def test_factors_of_channels_that_leave_i32_are_clamped_before_by_numbers_of_each() -> None:

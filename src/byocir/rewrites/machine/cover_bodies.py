@@ -19,6 +19,7 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from byocir.dialects.intervals import integer_range
 from byocir.dialects.tir import BlockOp, ConstantOp, buffer
 from byocir.dialects.tir.bodies import multiply_accumulate
 from byocir.dialects.tir.scalar import Emitted
@@ -195,21 +196,24 @@ class Cover:
         return same and len(users) == 1 and self.op.pad_values[position] is None
 
     def _read(self, value: SSAValue, memory: Memory) -> Iterator[Source]:
-        """Yields the sources of a value that an instruction reads in a memory."""
-        position, typed = self._inputs.get(value), memory.element in (None, value.type)
-        number = constant_number(value)
-        if position is None and number is None:
+        """Yields the sources of a value that an instruction reads in a memory. Known numbers may
+        lie there in fewer bits than the body has for them.
+        """
+        position, numbers = self._inputs.get(value), self._numbers_of(value)
+        if position is None and numbers is None:
             piece = self._best(value, memory)
             if piece is not None:
                 yield piece
             return
         home = MAIN if position is None else self.home(self.op.ins[position])
-        fed = home == memory or (home.is_main and self.machine.path(home, memory) is not None)
-        if typed and fed and position is not None:
+        element = memory.element or value.type
+        if home != memory and not (home.is_main and self.machine.path(home, memory)):
+            return
+        if position is not None and element == value.type:
             yield Given(position)
-        elif typed and fed:
-            values = np.full(self._row, number, dtype_of(value.type))
-            yield Made(values, value.type, self.op.out_maps[0].results[-1:])
+        elif numbers is not None and (element == value.type or _fit(numbers, value.type, element)):
+            lanes = self.op.out_maps[0].results[-1:]
+            yield Made(numbers.astype(dtype_of(element)), element, lanes)
 
     @property
     def _row(self) -> tuple[int, ...]:
@@ -262,6 +266,14 @@ def _moving(machine: Machine, type_: Attribute, home: Memory, memory: Memory) ->
     copies = [Copies(element_type_of(type_), shape, *step) for step in steps]
     found = sum(float(n) for each in copies for n in each.cycles(machine).values())
     return found if isfinite(found) else 1.0
+
+
+def _fit(numbers: np.ndarray, type_: Attribute, element: Attribute) -> bool:
+    """Tells whether numbers of a signed type are elements of another one."""
+    if not is_signed(type_) or not is_signed(element):
+        return False
+    least, most = integer_range(element)
+    return bool((least <= numbers).all() and (numbers <= most).all())
 
 
 def _body_of(form: BlockPattern, part: Part, *arguments: Emitted) -> Emitted:
