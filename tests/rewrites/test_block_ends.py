@@ -66,3 +66,19 @@ def test_products_of_computed_factors_have_ends_too() -> None:
     ends = ends_of(block.results[0], given_)
     assert ends is not None
     assert ends.interval == Interval(5 - 6 * 27, 5 + 6 * 36)
+
+
+def test_elements_behind_a_part_that_is_set_are_what_they_were() -> None:
+    module = parse_module("""
+      func.func @main(%x: tensor<3xi8>) -> tensor<4xi8> {
+        %z = tir.fill -9 : i8 : tensor<4xi8>
+        %y = tir.block [i: 3] ins(%x[i] : tensor<3xi8>) outs(%z[i] : tensor<4xi8>) {
+        ^bb0(%a: i8, %old: i8):
+          tir.yield %a : i8
+        }
+        func.return %y : tensor<4xi8>
+      }""")
+    (block,) = [op for op in module.walk() if isinstance(op, BlockOp)]
+    ends = ends_of(block.results[0], {block.ins[0]: Interval(5, 7)})
+    assert ends is not None
+    assert ends.interval == Interval(-9, 7)

@@ -112,10 +112,10 @@ EXACT: Mapping[type[Operation], Operator] = {
 
 Known = Mapping[SSAValue, Interval]
 """The numbers that elements of some arrays lie between, from elsewhere."""
-_NOTHING: Known = MappingProxyType({})
+NOTHING: Known = MappingProxyType({})
 
 
-def ends_of(value: SSAValue, given: Known = _NOTHING) -> Ends | None:
+def ends_of(value: SSAValue, given: Known = NOTHING) -> Ends | None:
     """Bounds the elements of an array, in arrays of its rank; None for floats."""
     return _ends_of(value, given, through=True)
 
@@ -135,29 +135,28 @@ def _ends_of(value: SSAValue, given: Known, *, through: bool) -> Ends | None:
     elif isinstance(owner, BlockOp) and len(owner.outs) == 1:
         found = _of_block(owner, given, through=through)
     elif isinstance(owner, Block) and through:
-        found = _of_argument(value)
+        found = _of_argument(value, given)
+    elif isinstance(owner, CompositeOp):
+        found = _of_composite(owner, value)
     whole = integer_range(type_)
     if found is not None and found.within(whole):
         return found
     return Ends.of(whole, len(shape_of(value.type)))
 
 
-def _of_argument(value: SSAValue) -> Ends | None:
-    """Bounds an argument of a composite: a constant, or what another composite made, whose last
-    block bounds it, whatever that block reads.
-    """
+def _of_argument(value: SSAValue, given: Known) -> Ends | None:
+    """Bounds an argument of a composite: a constant, or what another composite made."""
     assert isinstance(value, BlockArgument)
     home = value.block.parent_op()
     if not isinstance(home, CompositeOp):
         return None
-    made = home.operands[value.index]
-    if isinstance(made.owner, ConstantOp):
-        return _ends_of(made, _NOTHING, through=False)
-    if not isinstance(made.owner, CompositeOp):
-        return None
-    end = made.owner.body.block.last_op
-    index = [*made.owner.results].index(made)  # pyright: ignore[reportArgumentType]
-    return None if end is None else _ends_of(end.operands[index], _NOTHING, through=False)
+    return _ends_of(home.operands[value.index], given, through=False)
+
+
+def _of_composite(op: CompositeOp, result: SSAValue) -> Ends | None:
+    """Bounds a result of a composite by its last block, whatever that reads from outside."""
+    end, index = op.body.block.last_op, [*op.outputs].index(result)  # pyright: ignore[reportArgumentType]
+    return None if end is None else _ends_of(end.operands[index], NOTHING, through=False)
 
 
 def _of_block(op: BlockOp, given: Known, *, through: bool) -> Ends | None:
@@ -167,7 +166,8 @@ def _of_block(op: BlockOp, given: Known, *, through: bool) -> Ends | None:
     value, old = op.yielded[0].owner, op.body.block.args[-1]
     if not op.reductions:
         _put_ends(op, known)
-        return _in_result(op, known.get(op.yielded[0]))
+        found = known.get(op.yielded[0])
+        return _in_result(op, found) or _beside(_ends_of(op.outs[0], given, through=through), found)
     if not isinstance(value, arith.AddiOp | arith.MaxSIOp | arith.MinSIOp):
         return None
     terms = [term for term in (value.lhs, value.rhs) if term is not old]
@@ -234,9 +234,11 @@ def sums_of_products(factors: np.ndarray, x: Interval, axes: tuple[int, ...]) ->
 
 
 def _in_result(op: BlockOp, found: Ends | None) -> Ends | None:
-    """Converts ends over a block's iterators to ends over the dimensions of its result."""
+    """Converts ends over a block's iterators to ends over the dimensions of its result; None where
+    it leaves out elements of that.
+    """
     dims = [e.position for e in op.out_maps[0].results if isinstance(e, AffineDimExpr)]
-    if found is None or len(dims) != len(op.out_maps[0].results) or op.bases:
+    if found is None or [op.extents[i] for i in dims] != [*shape_of(op.outs[0].type)] or op.bases:
         return None
     others = tuple(i for i in range(len(op.extents)) if i not in dims)
     low = np.transpose(found.low.min(others, keepdims=True), [*dims, *others])
@@ -245,11 +247,19 @@ def _in_result(op: BlockOp, found: Ends | None) -> Ends | None:
     return Ends(low.reshape(shape[0]), high.reshape(shape[1]))
 
 
-def scalar_ends(op: BlockOp) -> dict[SSAValue, Ends]:
+def _beside(old: Ends | None, found: Ends | None) -> Ends | None:
+    """Bounds an array some of whose elements are set to others."""
+    if old is None or found is None:
+        return None
+    (low, high), (least, most) = old.interval, found.interval
+    return Ends.of(Interval(min(low, least), max(high, most)), old.low.ndim)
+
+
+def scalar_ends(op: BlockOp, given: Known = NOTHING) -> dict[SSAValue, Ends]:
     """Bounds all integers of a block's body, over its iterators; one that may wrap may be any
     number of its type.
     """
-    found = _argument_ends(op, _NOTHING, through=True)
+    found = _argument_ends(op, given, through=True)
     _put_ends(op, found)
     return found
 

@@ -33,7 +33,7 @@ from byocir.dialects.tir import BlockOp, ConstantOp, YieldOp
 from byocir.dialects.tir.scalar import BINARY_INT, Emitted, number_op
 from byocir.dialects.types import dtype_of, is_unsigned, width_of
 from byocir.patterns.scalars import constant_number
-from byocir.rewrites.block_ends import EXACT, Ends, exact_ends, scalar_ends
+from byocir.rewrites.block_ends import EXACT, NOTHING, Ends, Known, exact_ends, scalar_ends
 
 Integer = IntegerType[Any, Any]
 NAMES: Mapping[type[Operation], str] = {op: n for n, op in BINARY_INT.items() if op in EXACT}
@@ -53,12 +53,15 @@ class Clamping:
     high: bool
 
 
-def restated(op: BlockOp, type_: Integer) -> list[Sequence[Operation]] | str:
+def restated(
+    op: BlockOp, type_: Integer, given: Known = NOTHING
+) -> list[Sequence[Operation]] | str:
     """Makes blocks that compute the same in integers of a type, one for each way to clamp that may
     be the best, as no other has fewer steps and as few arrays: detached, behind the constants that
-    they read. Says which number does not fit where there are none.
+    they read. Says which number does not fit where there are none. `given` bounds arrays that are
+    made elsewhere.
     """
-    ends, bounds = scalar_ends(op), dict[tuple[SSAValue, int], Ends]()
+    ends, bounds = scalar_ends(op, given), dict[tuple[SSAValue, int], Ends]()
     found: dict[tuple[int, int], _Restating] = {}
     reasons = list[str]()
     after = latest = 0

@@ -28,11 +28,13 @@ from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp
 from byocir.dialects.types import shape_of, width_of
 from byocir.dialects.uses import erase, replace_op
 from byocir.machine import MAIN, Machine
+from byocir.rewrites.block_ends import NOTHING, Known
 from byocir.rewrites.host.fuse_blocks import is_map, with_numbers
 from byocir.rewrites.machine import searched_composites
 from byocir.rewrites.machine.cover_bodies import Cover, is_done
 from byocir.rewrites.machine.pieces import Made, Piece, Source, block_of, result_type
 from byocir.rewrites.machine.restate_bodies import is_signed, restated
+from byocir.rewrites.ranges_of_arguments import ranges_of_arguments
 
 
 @dataclass(frozen=True)
@@ -42,17 +44,18 @@ class SplitBodiesPass(ModulePass):
     name = "split-bodies"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        given = ranges_of_arguments(op)
         for composite, machine in searched_composites(op):
-            split_bodies(machine, composite.body.block)
+            split_bodies(machine, composite.body.block, given)
 
 
-def split_bodies(machine: Machine, body: Block) -> None:
+def split_bodies(machine: Machine, body: Block, given: Known = NOTHING) -> None:
     """Splits those blocks of a body on tensors that no instruction does, and several together
-    do.
+    do. `given` bounds arrays that are made elsewhere.
     """
     for op in list(body.ops):
         if isinstance(op, BlockOp) and _may_be_split(machine, op):
-            ways = _Ways(machine, op)
+            ways = _Ways(machine, op, given)
             best = ways.best()
             if best is not None:
                 replace_op(op, [], [_Emitter(*best, op).result])
@@ -81,8 +84,8 @@ class _Ways:
     restated in each type of integers that a memory holds, in each way to clamp.
     """
 
-    def __init__(self, machine: Machine, op: BlockOp) -> None:
-        self._machine, self.reasons = machine, list[str]()
+    def __init__(self, machine: Machine, op: BlockOp, given: Known = NOTHING) -> None:
+        self._machine, self._given, self.reasons = machine, given, list[str]()
         stays = all(isinstance(use.operation, BlockOp) for use in op.results[0].uses)
         self._memories = [
             memory
@@ -110,7 +113,7 @@ class _Ways:
         elements = dict.fromkeys(memory.element for memory in self._machine.memories)
         types = [each for each in elements if is_signed(each)]
         for type_ in sorted(types, key=width_of, reverse=True):
-            found = restated(self._first, type_)
+            found = restated(self._first, type_, self._given)
             if isinstance(found, str):
                 self.reasons.append(found)
                 continue

@@ -1,0 +1,56 @@
+"""Bounds what functions of targets are given: bytes that a rectified layer left in one function are
+never negative in the next.
+
+The host hands on what functions give as it is, in another order, or with a number around it. What
+it computes may be any number.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import SSAValue
+
+from byocir.dialects.byoc import CallOp
+from byocir.dialects.intervals import Interval
+from byocir.dialects.tir import BlockOp
+from byocir.rewrites.block_ends import Known, ends_of
+
+
+def ranges_of_arguments(module: ModuleOp) -> Known:
+    """Gives the numbers that elements of arguments of functions on tensors lie between in all
+    calls, where these get what other calls give.
+    """
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+    given, found = dict[SSAValue, Interval](), defaultdict[SSAValue, list[Interval | None]](list)
+    for call in [op for op in module.walk() if isinstance(op, CallOp)]:
+        body = functions[call.callee.root_reference.data].body.block
+        for argument, value in zip(body.args, call.inputs, strict=False):
+            found[argument].append(_range_of(value, given))
+        results = body.last_op.operands if isinstance(body.last_op, ReturnOp) else ()
+        for output, value in zip(call.outputs, results, strict=False):
+            ends = ends_of(value)
+            if ends is not None:
+                given[output] = ends.interval
+    known = {v: [each for each in all_ if each is not None] for v, all_ in found.items()}
+    return {
+        value: Interval(min(low for low, _ in own), max(high for _, high in own))
+        for value, own in known.items()
+        if len(own) == len(found[value])
+    }
+
+
+def _range_of(value: SSAValue, given: Known) -> Interval | None:
+    """Bounds what a call gets of what another call gives; None for anything else."""
+    source = value
+    while isinstance(source.owner, BlockOp) and _moves(source.owner):
+        source = source.owner.ins[0]
+    ends = ends_of(value, given) if source in given else None
+    return None if ends is None else ends.interval
+
+
+def _moves(op: BlockOp) -> bool:
+    """Tells if a block moves elements of one array."""
+    return op.in_value_form and len(op.ins) == 1 and op.yielded[0] is op.body.block.args[0]
