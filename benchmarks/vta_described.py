@@ -4,8 +4,9 @@
 
 A row for each convolution of ResNet-18 of 224 pixels, quantised by ONNX Runtime without zero points
 and with a scale for each channel, or powers of two: cycles of `vta`, of examples/vta_machine.py,
-and how many times as many these are; then what keeps the described machine's units busy. Channels
-are divided by `--divisor`. Both are simulated by the same costs, but for fetching instructions.
+and how many times as many these are; then what keeps the described machine's units busy. Rows of
+residual sums are blocks: a convolution, and another to which the first is added. Channels are
+divided by `--divisor`. Both are simulated by the same costs, but for fetching instructions.
 """
 
 from __future__ import annotations
@@ -34,10 +35,13 @@ class Layer:
     outputs: int
     kernel: int
     stride: int
+    is_added: bool = False
+    """Another one follows, to the result of which that of this one is added."""
 
     def __str__(self) -> str:
         window = f"{self.kernel}x{self.kernel}/{self.stride}"
-        return f"{self.side:>3} px {self.inputs:>3} to {self.outputs:>3} {window}"
+        added = " and sum" if self.is_added else ""
+        return f"{self.side:>3} px {self.inputs:>3} to {self.outputs:>3} {window}{added}"
 
     def model(self, divisor: int, *, powers: bool) -> bytes:
         """The layer as an int8 net."""
@@ -46,13 +50,23 @@ class Layer:
         rng = np.random.default_rng(self.side + self.outputs)
         x = rng.normal(size=(1, inputs, self.side, self.side)).astype(np.float32)
         net = Net(Scale(self.side, divisor, 1), x)
-        weight = net.normal(outputs, inputs, self.kernel, self.kernel)
-        bias = net.weight(rng.normal(0, 0.1, outputs).astype(np.float32))
-        window = {"kernel_shape": [self.kernel] * 2, "strides": [self.stride] * 2}
-        net.add("Conv", weight, bias, pads=[self.kernel // 2] * 4, **window)
+        self._convolve(net, rng, inputs, outputs, self.stride)
         net.add("Relu")
+        if self.is_added:
+            first = net.last
+            self._convolve(net, rng, outputs, outputs, 1)
+            net.add("Add", first)
+            net.add("Relu")
         model = quantised(net.model(), SETTINGS["symmetric"], per_channel=not powers)
         return with_powers_of_two(model) if powers else model
+
+    def _convolve(
+        self, net: Net, rng: np.random.Generator, inputs: int, outputs: int, stride: int
+    ) -> None:
+        weight = net.normal(outputs, inputs, self.kernel, self.kernel)
+        bias = net.weight(rng.normal(0, 0.1, outputs).astype(np.float32))
+        window = {"kernel_shape": [self.kernel] * 2, "strides": [stride] * 2}
+        net.add("Conv", weight, bias, pads=[self.kernel // 2] * 4, **window)
 
 
 LAYERS = (
@@ -67,6 +81,10 @@ LAYERS = (
     Layer(14, 256, 512, 3, 2),
     Layer(14, 256, 512, 1, 2),
     Layer(7, 512, 512, 3, 1),
+    Layer(56, 64, 64, 3, 1, is_added=True),
+    Layer(28, 128, 128, 3, 1, is_added=True),
+    Layer(14, 256, 256, 3, 1, is_added=True),
+    Layer(7, 512, 512, 3, 1, is_added=True),
 )
 
 
@@ -88,7 +106,7 @@ def main() -> None:
     parser.add_argument("--layers", type=lambda text: [int(n) for n in text.split(",")])
     given = parser.parse_args()
     logging.disable(logging.WARNING)  # of the quantiser
-    print(f"{'layer':<24} {'vta':>9} {'described':>9} {'ratio':>6} {'search':>7}  busy")
+    print(f"{'layer':<32} {'vta':>9} {'described':>9} {'ratio':>6} {'search':>7}  busy")
     totals = [0, 0]
     for layer in [LAYERS[n] for n in given.layers] if given.layers else LAYERS:
         model = layer.model(given.divisor, powers=given.powers)
@@ -99,8 +117,8 @@ def main() -> None:
         totals = [totals[0] + built_in, totals[1] + described]
         units = ", ".join(f"{unit} {cycles}" for unit, cycles in busy.items())
         ratio = described / built_in
-        print(f"{layer!s:<24} {built_in:9,} {described:9,} {ratio:6.3f} {spent:6.1f}s  {units}")
-    print(f"{'all':<24} {totals[0]:9,} {totals[1]:9,} {totals[1] / totals[0]:6.3f}")
+        print(f"{layer!s:<32} {built_in:9,} {described:9,} {ratio:6.3f} {spent:6.1f}s  {units}")
+    print(f"{'all':<32} {totals[0]:9,} {totals[1]:9,} {totals[1] / totals[0]:6.3f}")
 
 
 if __name__ == "__main__":

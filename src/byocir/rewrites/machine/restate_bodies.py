@@ -34,12 +34,11 @@ from byocir.dialects.tir.scalar import BINARY_INT, Emitted, number_op
 from byocir.dialects.types import dtype_of, is_unsigned, width_of
 from byocir.patterns.scalars import constant_number
 from byocir.rewrites.block_ends import EXACT, NOTHING, Ends, Known, exact_ends, scalar_ends
+from byocir.rewrites.machine.clamp_chains import CLAMPS, CONVERSIONS, clamped
 
 Integer = IntegerType[Any, Any]
 NAMES: Mapping[type[Operation], str] = {op: n for n, op in BINARY_INT.items() if op in EXACT}
-CONVERSIONS = arith.ExtSIOp | arith.ExtUIOp | arith.TruncIOp
 SHIFTS = (arith.ShLIOp, arith.ShRSIOp)
-CLAMPS = arith.MaxSIOp | arith.MinSIOp
 
 
 @dataclass(frozen=True)
@@ -163,8 +162,8 @@ class _Restating:
             if not isinstance(number, int) or not self._range.holds(number):
                 raise self._unfit(owner)
             return Emitted(emit(number_op(number, self._type)).result)
-        if isinstance(owner, CLAMPS) and (bounds := self._clamped(value)) is not None:
-            return self._clamp(*bounds)
+        if isinstance(owner, CLAMPS) and (found := clamped(value, self._ends, self._rank)):
+            return self._clamp(*found)
         exact = exact_ends(owner, self._ends, self._rank)
         if exact is None:
             raise self._unfit(owner)
@@ -201,36 +200,6 @@ class _Restating:
             return self._unfit_step(type(op), exact)
         found = f"{op.name} of {op.results[0].type}"
         return _Unfit(f"expected arithmetic that fits {self._type}, found {found}")
-
-    def _clamped(self, value: SSAValue) -> tuple[SSAValue, Interval] | None:
-        """Reads a chain of clamps to numbers, through conversions that change none: gives the value
-        that it clamps, and the numbers between which it does; None for another value.
-        """
-        low, high = -(2**63), 2**63 - 1
-        steps = list[tuple[type[Operation], int]]()
-        while isinstance(owner := value.owner, CLAMPS):
-            numbers = [constant_number(operand) for operand in owner.operands]
-            at = next((i for i, number in enumerate(numbers) if isinstance(number, int)), None)
-            if at is None:
-                break
-            steps.append((type(owner), int(numbers[at] or 0)))
-            value = self._unconverted(owner.operands[1 - at])
-        for kind, number in reversed(steps):
-            bound = max if kind is arith.MaxSIOp else min
-            low, high = bound(low, number), bound(high, number)
-        return (value, Interval(low, high)) if steps else None
-
-    def _unconverted(self, value: SSAValue) -> SSAValue:
-        """Looks through conversions that change no number, to a clamp before them; gives the value
-        itself if there is none.
-        """
-        inner = value
-        while isinstance(owner := inner.owner, CONVERSIONS):
-            exact = exact_ends(owner, self._ends, self._rank)
-            if exact is None or not exact.within(integer_range(inner.type)):
-                return value
-            inner = owner.operands[0]
-        return inner if isinstance(inner.owner, CLAMPS) else value
 
     def _clamp(self, value: SSAValue, bounds: Interval) -> Emitted:
         """Emits a number clamped between two others, without clamps that cannot act."""

@@ -32,8 +32,9 @@ from byocir.rewrites.block_ends import NOTHING, Known
 from byocir.rewrites.host.fuse_blocks import is_map, with_numbers
 from byocir.rewrites.machine import searched_composites
 from byocir.rewrites.machine.cover_bodies import Cover, is_done
+from byocir.rewrites.machine.idle_clamps import drop_idle_clamps
 from byocir.rewrites.machine.pieces import Made, Piece, Source, block_of, result_type
-from byocir.rewrites.machine.restate_bodies import is_signed, restated
+from byocir.rewrites.machine.restate_bodies import Integer, is_signed, restated
 from byocir.rewrites.ranges_of_arguments import ranges_of_arguments
 
 
@@ -81,7 +82,8 @@ def _may_be_split(machine: Machine, op: BlockOp) -> bool:
 
 class _Ways:
     """Makes the forms in which a block may be split: as it is, with numbers in its body, and
-    restated in each type of integers that a memory holds, in each way to clamp.
+    restated in each type of integers that a memory holds, in each way to clamp, with all clamps of
+    terms and without those that need not act.
     """
 
     def __init__(self, machine: Machine, op: BlockOp, given: Known = NOTHING) -> None:
@@ -96,6 +98,9 @@ class _Ways:
         first = self._forms.first_op
         assert isinstance(first, BlockOp)
         self._first = _without_ones(with_numbers(first))
+        eased = self._first.clone()
+        self._forms.add_op(eased)
+        self._bodies = [self._first, *([eased] if drop_idle_clamps(eased, given) else [])]
 
     def best(self) -> tuple[Cover, Piece] | None:
         """Finds the cheapest chain of pieces."""
@@ -113,15 +118,19 @@ class _Ways:
         elements = dict.fromkeys(memory.element for memory in self._machine.memories)
         types = [each for each in elements if is_signed(each)]
         for type_ in sorted(types, key=width_of, reverse=True):
-            found = restated(self._first, type_, self._given)
-            if isinstance(found, str):
-                self.reasons.append(found)
-                continue
-            for made in found:
-                self._forms.add_ops(made)
-                block = made[-1]
-                assert isinstance(block, BlockOp)
-                yield block
+            for body in self._bodies:
+                yield from self._restated(body, type_)
+
+    def _restated(self, body: BlockOp, type_: Integer) -> Iterator[BlockOp]:
+        found = restated(body, type_, self._given)
+        if isinstance(found, str):
+            self.reasons.append(found)
+            return
+        for made in found:
+            self._forms.add_ops(made)
+            block = made[-1]
+            assert isinstance(block, BlockOp)
+            yield block
 
     def forget(self) -> None:
         """Erases the forms, which still use what the block reads."""

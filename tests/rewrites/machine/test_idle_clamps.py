@@ -1,0 +1,122 @@
+"""Bodies without clamps of terms that need not act compute what they did with them."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from byocir.dialects.text import parse_module
+from byocir.dialects.tir import BlockOp
+from byocir.dialects.verify import verify_module
+from byocir.evaluate.module import evaluate
+from byocir.rewrites.machine.idle_clamps import drop_idle_clamps
+
+XS = np.concatenate([np.arange(-300, 301, 7), [-(2**15), -129, -128, 127, 128, 2**15 - 1]])
+YS = np.array([-128, -127, 0, 50, 127])
+FEED = {
+    "arg0": np.repeat(XS, len(YS)).astype(np.int16),
+    "arg1": np.tile(YS, len(XS)).astype(np.int8),
+}
+COUNT = len(XS) * len(YS)
+
+
+class Body:
+    """The ops of a body on `%x`, i16, and `%y`, i8, as numbers in i64."""
+
+    def __init__(self) -> None:
+        self.lines = [
+            "%xw = arith.extsi %x : i16 to i64",
+            "%yw = arith.extsi %y : i8 to i64",
+        ]
+
+    def put(self, op: str, value: str, number: int) -> str:
+        at = len(self.lines)
+        self.lines.append(f"%n{at} = arith.constant {number} : i64")
+        self.lines.append(f"%v{at} = arith.{op} {value}, %n{at} : i64")
+        return f"%v{at}"
+
+    def clamp(self, value: str, low: int, high: int) -> str:
+        return self.put("minsi", self.put("maxsi", value, low), high)
+
+    def narrowed(self, value: str) -> str:
+        """A number as a byte and back."""
+        at = len(self.lines)
+        self.lines.append(f"%t{at} = arith.trunci {value} : i64 to i8")
+        self.lines.append(f"%v{at} = arith.extsi %t{at} : i8 to i64")
+        return f"%v{at}"
+
+    def add(self, one: str, other: str) -> str:
+        self.lines.append(f"%sum = arith.addi {one}, {other} : i64")
+        return "%sum"
+
+    def block(self, value: str) -> BlockOp:
+        """A block on arrays that gives a value as a byte."""
+        body = "\n".join(self.lines)
+        module = parse_module(f"""
+          func.func @main(%a: tensor<{COUNT}xi16>, %b: tensor<{COUNT}xi8>) -> tensor<{COUNT}xi8> {{
+            %e = tir.empty : tensor<{COUNT}xi8>
+            %c = tir.block [i: {COUNT}] ins(%a[i] : tensor<{COUNT}xi16>, %b[i] : tensor<{COUNT}xi8>)
+                outs(%e[i] : tensor<{COUNT}xi8>) {{
+            ^bb0(%x: i16, %y: i8, %old: i8):
+              {body}
+              %r = arith.trunci {value} : i64 to i8
+              tir.yield %r : i8
+            }}
+            func.return %c : tensor<{COUNT}xi8>
+          }}""")
+        (block,) = [op for op in module.walk() if isinstance(op, BlockOp)]
+        return block
+
+
+def clamps_in(block: BlockOp) -> int:
+    return sum(op.name in ("arith.maxsi", "arith.minsi") for op in block.walk())
+
+
+def dropped(block: BlockOp) -> int:
+    """Leaves out what need not act, compares, and counts the clamps that went."""
+    module, before = block.get_toplevel_object(), clamps_in(block)
+    expected = evaluate(module, FEED)["res0"]
+    assert drop_idle_clamps(block) == (clamps_in(block) < before)
+    verify_module(module)
+    np.testing.assert_array_equal(evaluate(module, FEED)["res0"], expected)
+    return before - clamps_in(block)
+
+
+@settings(max_examples=40 if settings.default.max_examples < 100 else 3000)
+@given(st.data())
+def test_sums_without_idle_clamps_are_the_same(data: st.DataObject) -> None:
+    def draw(low: int, high: int) -> int:
+        return data.draw(st.integers(low, high))
+
+    body, terms = Body(), list[str]()
+    for value in ("%xw", "%yw"):
+        value = body.put("shrsi", body.put("muli", value, draw(1, 3)), draw(0, 3))
+        value = body.clamp(value, *sorted((draw(-128, 127), draw(-128, 127))))
+        value = body.narrowed(value) if data.draw(st.booleans()) else value
+        value = body.put("addi", body.put("muli", value, draw(-1, 4)), draw(-200, 200))
+        if data.draw(st.booleans()):
+            value = body.clamp(value, *sorted((draw(-600, 600), draw(-600, 600))))
+        terms.append(value)
+    total = body.put("shrsi", body.put("muli", body.add(*terms), draw(1, 3)), draw(0, 3))
+    last = body.clamp(total, *sorted((draw(-128, 127), draw(-128, 127))))
+    event(f"{dropped(body.block(last))} dropped")
+
+
+def residual(low: int, *, factor: int = 3, shared: bool = False) -> BlockOp:
+    """`clamp((clamp(x, -128, 127) * factor + y) >> 1, low, 127)`."""
+    body = Body()
+    x = body.narrowed(body.clamp("%xw", -128, 127))
+    total = body.add(body.put("muli", x, factor), x if shared else "%yw")
+    return body.block(body.clamp(body.put("shrsi", total, 1), low, 127))
+
+
+def test_a_rectified_sum_needs_no_lower_bound_of_its_terms() -> None:
+    """-128 * 3 + 127 is below 0, 127 * 3 - 128 not above 127 * 2 + 1."""
+    assert dropped(residual(0)) == 1
+    assert dropped(residual(-128)) == 1
+    assert dropped(residual(-128, factor=2)) == 0
+
+
+def test_clamps_that_others_read_stay() -> None:
+    assert dropped(residual(0, shared=True)) == 0
