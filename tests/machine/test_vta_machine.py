@@ -185,3 +185,20 @@ def test_a_layer_that_is_refused_for_its_channels_names_what_pads_them(multiple:
     refused = next(d for d in report.reasons[wide] if d.pattern == "vta16.conv" and not d.taken)
     assert refused.reason.splitlines()[1] == hint
     assert not any(hint in decision.reason for decision in report.reasons[deep])
+
+
+def test_a_layer_is_placed_by_hand_with_copies_that_lead_to_it_left_to_the_host() -> None:
+    """Its channels are padded, come last, and its image gets a border; a layer that is a copy
+    itself is not on the way to anything."""
+    net = Net((1, 3, 6, 6), per_channel=False)
+    model = byocir.import_onnx(net.of(net.conv(net.value, (3, 20), 3), (1, 20, 6, 6)))
+    (conv,) = [op.name for op in byocir.partition(model.clone(), []).nodes if op.op_type == "Conv"]
+    report = byocir.partition(model, [EXAMPLE], placement={conv: "vta16"})
+    assert report.placement[conv] == "vta16_0"
+    turned = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> net (int8[16,32] x) => (int8[32,16] y) '
+        "{ [turn] y = Transpose <perm = [1, 0]> (x) }"
+    )
+    with pytest.raises(byocir.ByocirError, match="expected vta16 to take turn") as error:
+        byocir.partition(byocir.import_onnx(turned), [EXAMPLE], placement={"turn": "vta16"})
+    assert error.value.code == "B244"

@@ -10,7 +10,8 @@ they enclose.
 `place-nodes` requires `byoc.targets`; it turns both into the attributes `byoc.place` and, for
 markers of a group, `byoc.group` of ops, which `match-composites` obeys, and keeps markers as
 placement for later stages. `check-placement` runs after the last hand-off and demands that targets
-took what was placed on them.
+took what was placed on them. Copies on the way into what they took, with another layout or numbers
+around an array, may be the host's.
 
 | code | what is wrong |
 | --- | --- |
@@ -46,6 +47,7 @@ from byocir.dialects.byoc import (
     TrailOp,
 )
 from byocir.dialects.locations import names
+from byocir.dialects.tir import BlockOp, EmptyOp, FillOp
 from byocir.dialects.traits import is_constant
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.legality import describe
@@ -179,19 +181,40 @@ class CheckPlacementPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         PlaceNodesPass().apply(ctx, op)
+        taken = _taken(op)
         for block in host_blocks(op):
             for inner in block.ops:
                 place = HandPlacement.of(inner).target
                 HandPlacement.clear(inner)
                 if not names(inner.location) or is_constant(inner):
                     continue
-                if place not in ("", HOST):
+                is_way = _only_moves(inner) and {*names(inner.location)} <= taken.get(place, set())
+                if place not in ("", HOST) and not is_way:
                     raise ByocirError(
                         "B244",
                         f"expected {place} to take {_known_as(op, inner)}, as placed, "
                         f"found {_why_not(op, inner, place)}",
                         help="`explain` without the placement tells every pattern that was tried",
                     )
+
+
+def _taken(module: ModuleOp) -> dict[str, set[str]]:
+    """Lists for each target the nodes of its calls."""
+    found: dict[str, set[str]] = {}
+    for block in host_blocks(module):
+        for record in (op.handed_off for op in block.ops if isinstance(op, CallOp)):
+            if record is not None:
+                nodes = (node.data for taken in record.composites for node in taken.nodes)
+                found.setdefault(record.target.data, set()).update(nodes)
+    return found
+
+
+def _only_moves(op: Operation) -> bool:
+    """Tells if an op makes an array or copies one: it computes nothing."""
+    if not isinstance(op, BlockOp):
+        return isinstance(op, EmptyOp | FillOp)
+    inputs = op.body.block.args[: len(op.ins)]
+    return all(value in inputs for value in op.yielded)
 
 
 def _why_not(module: ModuleOp, op: Operation, target: str) -> str:
