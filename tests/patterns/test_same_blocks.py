@@ -14,11 +14,13 @@ from byocir.dialects.types import i8, tensor
 from byocir.patterns import Composite, block, op, path, wildcard
 from byocir.patterns.same_blocks import Alike
 from byocir.patterns.trail import nearest_misses
+from byocir.patterns.value_tests import shape
 
 few = settings(max_examples=settings.default.max_examples // 2)
 
 ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
 ITERATORS = [IteratorAttr.of(name, IteratorKind.PARALLEL, 2) for name in "ij"]
+PARALLEL, REDUCTION = IteratorKind.PARALLEL, IteratorKind.REDUCTION
 
 
 def copied(acc, x):
@@ -27,6 +29,10 @@ def copied(acc, x):
 
 def doubled(acc, x):
     return x + x
+
+
+def added(acc, x):
+    return acc + x
 
 
 def composites() -> list[Composite]:
@@ -40,13 +46,47 @@ def composites() -> list[Composite]:
     return found
 
 
-def block_of(value: SSAValue, start: tuple[int, int], step: int, body) -> BlockOp:
-    """A block [2, 2] that reads `value[i + start, step * j + start]`."""
-    empty = EmptyOp.of(tensor(i8, (2, 2)))
+def composites_of_sizes() -> list[Composite]:
+    """Patterns that compare a block itself alike, and its operands or properties not."""
+    x, small = wildcard("x"), wildcard("x", where=shape(1, 2))
+    patterns = [block("i j", x["i j"], copied), block("i j", small["i j"].padded(0), copied)]
+    patterns += [block("i j", x["i j"].padded("p"), copied), block("i j", x["j i"], copied)]
+    patterns += [block("j", x["j"], copied), block("i | j", x["i j"], added)]
+    patterns += [block("*i | *j", x["*i *j"], added), block("*i j", x["*i j"], doubled)]
+    patterns += [
+        block("i j", patterns[i]["i j"], doubled, init=init)
+        for i in (0, 1, 2)
+        for init in (None, 0)
+    ]
+    patterns += [op("tir.block", x, wildcard(), iterators=has_one_row), small | op("tir.copy", x)]
+    return [Composite(f"toy.p{i}", (pattern,)) for i, pattern in enumerate(patterns)]
+
+
+def has_one_row(iterators: tuple[IteratorAttr, ...]) -> bool:
+    """of one row"""
+    return iterators[0].extent.data == 1
+
+
+def block_of(
+    value: SSAValue,
+    start: tuple[int, int],
+    step: int,
+    body,
+    sizes: tuple[int, int] = (2, 2),
+    kind: IteratorKind = PARALLEL,
+    pad: int | None = None,
+) -> BlockOp:
+    """A block [i, j] of these sizes, the last of which may be a reduction, that reads
+    `value[i + start, step * j + start]`.
+    """
+    result = sizes if kind is PARALLEL else sizes[:1]
+    empty = EmptyOp.of(tensor(i8, result))
     read = (ROW + start[0], COLUMN * step + start[1])
-    maps = [AffineMap(2, 0, read), AffineMap(2, 0, (ROW, COLUMN))]
+    maps = [AffineMap(2, 0, read), AffineMap(2, 0, (ROW, COLUMN)[: len(result)])]
     region = emit_body([i8, i8], lambda x, acc: body(acc, x))
-    return BlockOp(ITERATORS, [value], [empty.results[0]], maps, region)
+    iterators = [IteratorAttr.of(*each) for each in zip("ij", (PARALLEL, kind), sizes, strict=True)]
+    pads = [None if pad is None else number_attr(pad, i8)]
+    return BlockOp(iterators, [value], [empty.results[0]], maps, region, pads=pads)
 
 
 @st.composite
@@ -68,10 +108,31 @@ def blocks(draw) -> list[BlockOp]:
     return made
 
 
-@few
-@given(blocks())
-def test_attempts_that_share_what_is_alike_say_the_same(ops: list[BlockOp]) -> None:
-    patterns, shared = composites(), Alike()
+@st.composite
+def layers(draw) -> list[BlockOp]:
+    """Blocks of several sizes in one function, each on an argument of its own or on another block,
+    of which it may read a part, or more than there is.
+    """
+    whole, made, sizes = Block(), list[BlockOp](), st.integers(1, 3)
+    for _ in range(draw(st.integers(2, 12))):
+        extents = draw(st.tuples(sizes, sizes))
+        body, kind = draw(
+            st.sampled_from([(copied, PARALLEL), (doubled, PARALLEL), (added, REDUCTION)])
+        )
+        fitting = [op.results[0] for op in made if op.results[0].type == tensor(i8, extents)]
+        if fitting and draw(st.booleans()):
+            value, pad = draw(st.sampled_from(fitting)), None
+        else:
+            part, pad = draw(sizes), draw(st.sampled_from([None, 0, 1]))
+            value = whole.insert_arg(tensor(i8, (extents[0], extents[1] * part)), len(whole.args))
+        op = block_of(value, (0, 0), 1, body, extents, kind, pad)
+        whole.add_ops([op.outs[0].owner, op])
+        made.append(op)
+    return made
+
+
+def check_that_sharing_tells_the_same(patterns: list[Composite], ops: list[BlockOp]) -> None:
+    shared = Alike()
 
     def said(op: BlockOp, alike: Alike | None) -> list[tuple[object, ...]]:
         tried = [composite.attempt(op, alike=alike) for composite in patterns]
@@ -79,6 +140,29 @@ def test_attempts_that_share_what_is_alike_say_the_same(ops: list[BlockOp]) -> N
         return [(a.composite.name, a.matched, a.reason, a.near, a.match is None) for a in tried]
 
     assert [said(op, shared) for op in ops] == [said(op, None) for op in ops]
+
+
+@few
+@given(blocks())
+def test_attempts_that_share_what_is_alike_say_the_same(ops: list[BlockOp]) -> None:
+    check_that_sharing_tells_the_same(composites(), ops)
+
+
+@few
+@given(layers())
+def test_attempts_on_layers_of_several_sizes_say_the_same(ops: list[BlockOp]) -> None:
+    check_that_sharing_tells_the_same(composites_of_sizes(), ops)
+
+
+def test_what_bodies_are_called_is_told_apart_though_they_compute_the_same() -> None:
+    whole = Block(arg_types=[tensor(i8, (2, 2))])
+    made = block_of(whole.args[0], (0, 0), 1, doubled)
+    bodies = [lambda acc, x: x, lambda acc, y: y, lambda acc, x: x + 1]
+    patterns = [block("i j", wildcard()["i j"], body) for body in bodies]
+    shared = Alike()
+    found = [Composite("toy.p", (each,)).attempt(made, alike=shared).reason for each in patterns]
+    texts = [("x", "x + x"), ("y", "y + y"), ("x + 1", "x + x")]
+    assert found == [f"expected body {wanted}, found {seen}" for wanted, seen in texts]
 
 
 def test_paths_look_at_more_than_the_block_they_end_at() -> None:

@@ -4,9 +4,9 @@ and the names of their iterators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import permutations
 from numbers import Real
 from typing import Any, cast, overload
@@ -34,7 +34,7 @@ from byocir.patterns.index import (
 from byocir.patterns.match import BoundBlock, Progress, State, python_value
 from byocir.patterns.nodes import Access, Pattern, match_operand
 from byocir.patterns.same_blocks import Alike, Facts, OutlineMisfit, Rewalked
-from byocir.patterns.scalars import Numbers, ScalarPattern, check_body, match_body
+from byocir.patterns.scalars import Numbers, ScalarPattern, body_key, check_body, match_body
 from byocir.patterns.spaces import in_reading_order, spaces
 
 MOST_ITERATORS = 10
@@ -158,28 +158,40 @@ class BlockPattern(Pattern):
         if not isinstance(op, tir.BlockOp) or op.parent is not state.block:
             progress.miss(state, f"expected a block, found {source}")
             return
-        alike = progress.alike
-        reason = self.refusal(alike.facts(op))
-        if reason:
-            progress.miss(state, reason)
-            return
-        if state.nodes.get(id(self)) is op:  # visited again: its operands have matched already
+        known = state.nodes.get(id(self))
+        if known is op:  # visited again: its operands have matched already
             yield state
             return
-        bound = state.with_node(self, op)
-        if bound is None:
+        misfit = self.misfit(op, progress.alike)
+        if known is not None and not (misfit and misfit.refused):
             progress.miss(state, "expected the same block as before")
             return
+        if misfit is None:
+            nodes = {**state.nodes, id(self): op}
+            yield from self._match_block(value, op, state._replace(nodes=nodes), progress)
+            misfit = progress.alike.misfits.get(self._told_apart(op, progress.alike))
+        if misfit is not None:
+            progress.miss_block(op, state.with_op(op) if misfit.shaped else state, misfit)
+
+    def misfit(self, op: tir.BlockOp, alike: Alike) -> OutlineMisfit | None:
+        """Says why a block cannot match, whatever its operands are, as far as that is known yet."""
         key = self._told_apart(op, alike)
-        if key not in alike.misfits:
-            yield from self._match_block(value, op, bound, progress)
-        if key in alike.misfits:
-            misfit = alike.misfits[key]
-            reached = bound.with_op(op) if misfit.shaped else bound
-            progress.miss_block(op, reached, misfit)
+        refusal = "" if key in alike.misfits else self.refusal(alike.facts(op))
+        if refusal:
+            alike.misfits[key] = OutlineMisfit(refusal, 0, shaped=False)
+        return alike.misfits.get(key)
 
     def _told_apart(self, op: tir.BlockOp, alike: Alike) -> tuple[object, int]:
-        return self, alike.number(op) if self.tells_offsets else alike.outline(op)
+        return self.kind, alike.number(op) if self.tells_offsets else alike.outline(op)
+
+    @cached_property
+    def kind(self) -> object:
+        """Gives an object that stands for all patterns which compare a block itself, without its
+        operands, as this one does, and word the reason alike.
+        """
+        reads = tuple((read.index, read.pad, read.whole) for read in self.reads)
+        indices = self.indices, self.out, self.coefficients, self.result
+        return _kind(self.iterators, reads, indices, body_key(self.body, len(reads)))
 
     @cached_property
     def tells_offsets(self) -> bool:
@@ -253,7 +265,7 @@ class BlockPattern(Pattern):
         """Gives the orders of the operands in which the body fits, and for each the ways in which
         the iterators do. They are found once for all blocks with the same content.
         """
-        key = (self, alike.number(op))
+        key = (self.kind, alike.number(op))
         if key not in alike.orders:
             found = (
                 (order, Rewalked(self._places(op, order, numbers, forms)))
@@ -400,6 +412,12 @@ class BlockPattern(Pattern):
     def children(self) -> tuple[Pattern, ...]:
         init = (self.init,) if isinstance(self.init, Pattern) else ()
         return (*(read.pattern for read in self.reads), *init)
+
+
+@lru_cache(maxsize=4096)
+def _kind(*content: Hashable) -> object:
+    """Gives the same object for the same content."""
+    return object()
 
 
 def _with_start(state: State, start: Operation | None) -> State:

@@ -197,11 +197,11 @@ class NamedIterators:
     """Describes a block's iteration space as a pattern sees it: which iterator stands for which
     name, and which are in which group, in order.
 
-    `extents` are the block's, then ones for iterators that it does not have. Iterators of extent 1
-    that no name stands for may be left out.
+    `units` tells which iterators have extent 1: those of the block, then more that it does not
+    have. Iterators of extent 1 that no name stands for may be left out.
     """
 
-    extents: Sequence[int]
+    units: Sequence[bool]
     names: Mapping[str, int]
     groups: Mapping[str, tuple[int, ...]]
 
@@ -295,7 +295,7 @@ def _is_complete(group: Group, members: Sequence[int], space: NamedIterators) ->
     """
     wanted = space.groups[group.name]
     found = [i for i in members if i in wanted]
-    needed = {i for i in wanted if space.extents[i] > 1 and not group.broadcast}
+    needed = {i for i in wanted if not (space.units[i] or group.broadcast)}
     return found == [i for i in wanted if i in found] and needed <= set(found)
 
 
@@ -304,7 +304,7 @@ def _live(form: Linear[int], space: NamedIterators) -> dict[int, int]:
     stands for.
     """
     named = {*space.names.values(), *(i for group in space.groups.values() for i in group)}
-    return {i: c for i, c in form.terms if i in named or space.extents[i] > 1}
+    return {i: c for i, c in form.terms if i in named or not space.units[i]}
 
 
 def _match_affine(
@@ -320,7 +320,7 @@ def _match_affine(
         found = rest.pop(iterator, None)
         if found is None:
             # A unit iterator may have lost its term; any coefficient describes it.
-            if space.extents[iterator] != 1:
+            if not space.units[iterator]:
                 return None
             continue
         bound = _unify(coefficient, found, unknowns)

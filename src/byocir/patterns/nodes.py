@@ -126,6 +126,7 @@ class ValuePattern(Pattern):
         """Binds a value; gives None, and tells `progress` the reason, where the value does not
         fit.
         """
+        progress.by_outline = False
         reason = self.refusal(value, numbers=value not in state.passed)
         if reason:
             progress.miss(state, f"expected {self.shown} {reason}")
@@ -236,6 +237,7 @@ class OpPattern(Pattern):
     def _start(
         self, op: Operation, value: SSAValue, state: State, progress: Progress
     ) -> State | None:
+        progress.by_outline = False
         reason = self.refusal(op)
         if reason:
             # An alternative for a special case, which a function tells, tells less than others.

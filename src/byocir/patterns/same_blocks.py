@@ -4,8 +4,10 @@ for all.
 A model has the same layers many times. A pattern first compares a block itself, its iterators,
 indices and body, and only then looks where its operands come from. The first comparison has the
 same result for all blocks with the same content, so it is made only once while a module is matched.
-Blocks with the same outline differ only in the constants that their indices add, as the parts of a
-split do: `[i]`, `[i + 1]` and `[i + 2]` are two outlines, for most patterns tell 0 from the rest.
+So do layers of other sizes: all that it asks of an iterator's extent is whether that is 1.
+Blocks with the same outline differ only in the numbers that they read outside of their operands and
+in the constants that their indices add, as the parts of a split do: `[i]`, `[i + 1]` and `[i + 2]`
+are two outlines, for most patterns tell 0 from the rest.
 """
 
 from __future__ import annotations
@@ -68,6 +70,11 @@ class OutlineMisfit(NamedTuple):
     near: int
     shaped: bool
     """Tells if the indices fit, and the body does not."""
+
+    @property
+    def refused(self) -> bool:
+        """Tells if nothing fitted, so that nothing else was looked at."""
+        return self.near == 0
 
     def text_for(self, op: Operation) -> str:
         """Words the reason for one block."""
@@ -149,8 +156,8 @@ class _Numbers:
 
 
 def _outline(op: tir.BlockOp) -> Hashable:
-    """Gathers a block's content without the constants that its indices add: all that is left to
-    tell two blocks apart.
+    """Gathers what patterns of most kinds compare: a block's content without its pads, and without
+    the constants that its indices add.
     """
     return _content(op, tuple(tuple(map(_without_constant, m.data.results)) for m in op.maps))
 
@@ -167,8 +174,8 @@ def _without_constant(expr: AffineExpr) -> tuple[AffineExpr | None, bool]:
 
 
 def _content(op: tir.BlockOp, maps: Hashable = None) -> Hashable:
-    """Gathers all that a block consists of, but not where it stands or what its operands are.
-    `maps` stands for its index maps, if it is given.
+    """Gathers all that a pattern compares of a block itself: of its iterators only their kinds, and
+    which have extent 1. `maps` stands for its index maps and pads, if it is given.
     """
     body = op.body.block
     places: dict[SSAValue, object] = {arg: i for i, arg in enumerate(body.args)}
@@ -186,9 +193,9 @@ def _content(op: tir.BlockOp, maps: Hashable = None) -> Hashable:
             )
         )
     return (
-        frozenset((name, p) for name, p in op.properties.items() if maps is None or name != "maps"),
-        maps,
-        tuple(value.type for value in op.operands),
+        tuple((each.is_reduction, each.extent.data == 1) for each in op.iterators),
+        (op.maps, op.pads) if maps is None else maps,
+        (len(op.ins), len(op.outs), len(op.bases), op.where),
         tuple(arg.type for arg in body.args),
         *lines,
     )

@@ -6,7 +6,7 @@ bodies with (`byocir.dialects.tir.bodies`). Numbers must be equal; `number("s")`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from inspect import Parameter, signature
@@ -163,14 +163,33 @@ def body_text(body: Callable[..., Any], inputs: int) -> tuple[list[str], str]:
     """Gives the names of a body's parameters, and the text of what it computes of them: of the
     result so far and of so many inputs, which `*xs` names `xs0`, `xs1`.
     """
-    names, block = list[str](), Block()
+    names, value = _named(body, inputs)
+    return names, str(value)
+
+
+def body_key(body: Callable[..., Any], inputs: int) -> Hashable:
+    """Gives what is equal for bodies that compute the same and have the same text."""
+    names, value = _named(body, inputs)
+    return value, *names, str(value)
+
+
+_PARAMETERS = Block()
+"""Stands for the block whose arguments a body would take."""
+
+
+def _named(body: Callable[..., Any], inputs: int) -> tuple[list[str], ScalarPattern]:
+    """Gives the names of a body's parameters, and what it computes of arguments with these
+    names.
+    """
+    names = list[str]()
     parameters = signature(body).parameters
     for name, parameter in parameters.items():
         is_rest = parameter.kind is Parameter.VAR_POSITIONAL
         free = (each for i in count() if (each := f"{name}{i}") not in parameters)
         names += islice(free, inputs + 1 - len(names)) if is_rest else [name]
     names = names[: inputs + 1]
-    return names, str(_computed(body, *(_Argument(block, i, n) for i, n in enumerate(names))))
+    arguments = (_Argument(_PARAMETERS, i, name) for i, name in enumerate(names))
+    return names, _computed(body, *arguments)
 
 
 def emit_pattern(

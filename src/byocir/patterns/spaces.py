@@ -29,12 +29,13 @@ def spaces(
     that names prefer the others.
     """
     count = len(op.iterators)
-    extents = (*op.extents, *[1] * (len(iterators.parallel) + len(iterators.reduction)))
+    unit = [extent == 1 for extent in op.extents]
+    units = (*unit, *[True] * (len(iterators.parallel) + len(iterators.reduction)))
     parallels = _result_order(op)
     missing = range(count, count + len(iterators.parallel) - len(parallels))
-    reductions = sorted(op.reductions, key=lambda i: extents[i] == 1)
-    unread = range(len(extents) - len(iterators.reduction) + len(reductions), len(extents))
-    none = NamedIterators(extents, {}, {})
+    reductions = sorted(op.reductions, key=units.__getitem__)
+    unread = range(len(units) - len(iterators.reduction) + len(reductions), len(units))
+    none = NamedIterators(units, {}, {})
     rows = [*parallels, *missing]
     sums = [*reductions, *unread]
     for space in _assigned(none, rows, iterators.parallel, iterators.parallel_groups):
@@ -52,7 +53,7 @@ def _assigned(
     """
     for chosen in permutations(iterators, len(names)):
         rest = [i for i in iterators if i not in chosen]
-        if not groups and any(space.extents[i] > 1 for i in rest):
+        if not groups and not all(space.units[i] for i in rest):
             continue
         named = {**space.names, **dict(zip(names, chosen, strict=True))}
         for grouping in _groupings(rest, groups):

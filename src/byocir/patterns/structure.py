@@ -23,6 +23,7 @@ class ResultPattern(Pattern):
     def match(
         self, value: SSAValue, source: Producer, state: State, progress: Progress
     ) -> Iterator[State]:
+        progress.by_outline = False
         if not isinstance(value, OpResult):
             wanted = " or ".join(sorted(self.inner.root_names()))
             progress.miss(state, f"expected a result of {wanted}, found {source}")

@@ -18,6 +18,8 @@ from xdsl.ir import Attribute, Operation
 from byocir.dialects.byoc import CompositeOp, DecisionAttr, TrailOp
 from byocir.dialects.decisions import Decision
 from byocir.dialects.locations import names
+from byocir.dialects.tir import BlockOp
+from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.composite import Attempt, Composite
 from byocir.patterns.dataflow import Producer, produced, uses
 from byocir.patterns.legality import describe
@@ -132,9 +134,12 @@ def _nearest_miss(
     known = alike.inner.setdefault(outlined, {}) if outlined else dict[object, OutlineMisfit]()
     starts: dict[Pattern, _Fits] = {}
     for node in (path[0] for path in paths.first if path[0] not in known):
-        states, miss = starts[node] = _start(op, node, alike)
-        if not states and miss.by_outline:
-            known[node] = miss.misfit()
+        misfit = _known_misfit(op, node, alike)
+        if misfit is None:
+            states, miss = starts[node] = _start(op, node, alike)
+            misfit = miss.misfit() if not states and miss.by_outline else None
+        if misfit is not None:
+            known[node] = misfit
     # Alternatives above it give many paths from one inner node; where that does not fit, all of
     # them miss alike.
     fitting = {node for node, (states, _) in starts.items() if states}
@@ -199,6 +204,13 @@ def _all_paths(composite: Composite) -> tuple[tuple[Pattern, ...], ...]:
             found.append(path)
         pending.extend((child, *(above if chooses else path)) for child in node.children())
     return tuple(found)
+
+
+def _known_misfit(op: Operation, node: Pattern, alike: Alike) -> OutlineMisfit | None:
+    """Says why an inner node fits no block like the op, as far as that is known yet."""
+    if isinstance(node, BlockPattern) and isinstance(op, BlockOp):
+        return node.misfit(op, alike)
+    return None
 
 
 def _start(op: Operation, node: Pattern, alike: Alike) -> _Fits:
