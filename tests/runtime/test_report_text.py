@@ -171,6 +171,18 @@ def test_what_matched_more_ops_is_closer_however_long_it_is():
     assert lines[-1] == "  closest: npu.long"
 
 
+def test_of_patterns_that_came_as_far_the_first_in_the_targets_order_is_closest():
+    """Whichever was tried first: a pattern with such an op inside is held against it at the end."""
+
+    def told(pattern: str) -> Decision:
+        return Decision("npu", "graph", pattern, False, ["soft"], 1, 2, "expected graph.add", [])
+
+    alike = [told("npu.second"), told("npu.first")]
+    found = replace(report(), decisions=alike, patterns=["npu.first", "npu.second"])
+    assert explain(found, "soft").splitlines()[-1] == "  closest: npu.first"
+    assert report(product()).patterns == ["npu.product"]
+
+
 def test_a_placement_that_cannot_be_names_the_pattern_that_explain_calls_closest():
     value = op("graph.matmul", wildcard(), wildcard())
     short = Composite("npu.short", (op("graph.relu", value),))

@@ -87,6 +87,8 @@ class Report:
     """Maps split nodes to what the host computes of them, as bodies of patterns are written."""
     padded: dict[str, Padded] = field(default_factory=dict[str, Padded])
     """The layers that `pad-channels` gave more channels than the model has."""
+    patterns: list[str] = field(default_factory=list[str])
+    """The names of the targets' patterns, in the order in which they are preferred."""
     notes: list[str] = field(default_factory=list[str])
     device: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     host_runs_on: str = REFERENCE
@@ -103,6 +105,11 @@ class Report:
                 if name in found:
                     found[name].append(decision)
         return {name: decisions for name, decisions in found.items() if decisions}
+
+    @cached_property
+    def order(self) -> dict[str, int]:
+        """Gives the place of each pattern in the order of targets and of their patterns."""
+        return {name: place for place, name in enumerate(self.patterns)}
 
     @property
     def placement(self) -> dict[str, str]:

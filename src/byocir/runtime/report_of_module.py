@@ -30,7 +30,7 @@ from byocir.dialects.traits import is_constant
 from byocir.dialects.trip_counts import trip_count_around
 from byocir.dialects.walk import ops_of
 from byocir.patterns.differences import computed
-from byocir.patterns.targets import targets_of
+from byocir.patterns.targets import composites_of, targets_of
 from byocir.rewrites.byoc.count_work import macs_of, size_of
 from byocir.runtime.notes import notes_of, notes_of_calls
 from byocir.runtime.report import Region, Report
@@ -77,6 +77,9 @@ def report_of(module: ModuleOp) -> Report:
         per_turn=[] if source is None else [name.data for name in source.per_turn or ()],
         unknown_macs=[n.name for n in nodes if n.name in foreign and n.op_type in CONTRACTIONS],
         split=[name for name in known if name in on_both],
+    )
+    report.patterns = (
+        [c.name for t in targets_of(module) for c in composites_of(t)] if named else []
     )
     report.host_macs = _host_macs(host_ops, [node for node in nodes if node.name in on_both])
     report.padded = _padded(module, nodes)

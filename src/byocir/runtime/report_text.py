@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 
 from byocir.dialects.byoc import FOLDED, HOST, Node
 from byocir.dialects.decisions import Decision, Taken
@@ -120,7 +121,7 @@ def explain(report: Report, node: str | None = None) -> str:
         return "\n".join(_lines(report, [_known(report, node)], verbose=True)[node])
     found = _Found(report)
     companions = _companions(found)
-    shared = shared_reasons(report, found.placement, _deciding, companions)
+    shared = shared_reasons(report, found.placement, partial(_deciding, report), companions)
     lines = [f"note: {note}" for note in report.notes]
     lines += _grouped(found, shared, companions)
     total = sum(each.macs for each in report.nodes)
@@ -163,11 +164,11 @@ def _grouped(
             yield from lines
 
 
-def _deciding(decisions: Sequence[Decision]) -> Sequence[Decision]:
+def _deciding(report: Report, decisions: Sequence[Decision]) -> Sequence[Decision]:
     """Picks the decisions that keep a node on the host: those that left it in float, else the
     closest miss."""
     left = [decision for decision in decisions if not decision.target]
-    return left or _furthest(decisions)[:1]
+    return left or _furthest(report, decisions)[:1]
 
 
 def node_lines(report: Report, *, verbose: bool = False) -> dict[str, list[str]]:
@@ -253,7 +254,7 @@ def closest_miss(report: Report, node: str) -> str:
     failed, and why the node stayed in float if it did; empty if none was tried and declined.
     """
     decisions = report.reasons.get(node, [])
-    closest = [each for each in _furthest(decisions)[:1] if each.shares_an_op]
+    closest = [each for each in _furthest(report, decisions)[:1] if each.shares_an_op]
     lines = [*_declined(closest), *_left_in_float(decisions)]
     return "; ".join(" ".join(line.split()) for line in lines)
 
@@ -305,7 +306,7 @@ def _node(node: Node, found: _Found, verbose: bool) -> Iterator[str]:
     yield from _left_in_float(decisions)
     if node.name in report.called_back:
         yield f"  called back from C: {report.called_back[node.name]}"
-    declined = _furthest(decisions)
+    declined = _furthest(report, decisions)
     if verbose:
         yield from _declined_at_length(declined)
     else:
@@ -345,7 +346,7 @@ def _of_taken(node: Node, found: _Found, regions: Sequence[Region]) -> Iterator[
     yield from _in_turns(regions)
     yield from _schedules(c for _, c in found.parts_of(node.name))
     yield from (f"  {d.reason}" for d in decisions if d.taken and d.reason)
-    yield from _declined_at_length(_furthest(decisions))
+    yield from _declined_at_length(_furthest(found.report, decisions))
     for region in regions:
         yield from found.cuts(region)
 
@@ -381,16 +382,22 @@ def _named(nodes: list[str]) -> str:
     return nodes[-1] if nodes else "?"
 
 
-def _furthest(decisions: Sequence[Decision]) -> list[Decision]:
+def _furthest(report: Report, decisions: Sequence[Decision]) -> list[Decision]:
     """Picks, for each pattern that declined, the attempt that came furthest; the closest miss
-    first."""
+    first. Of those that came as far, the first in the order of targets and their patterns is the
+    closest.
+    """
     furthest: dict[tuple[str, str], Decision] = {}
     for decision in decisions:
         known = furthest.get((decision.level, decision.pattern))
         tried = decision.target and not decision.taken
         if tried and (known is None or decision.matched > known.matched):
             furthest[decision.level, decision.pattern] = decision
-    return sorted(furthest.values(), key=lambda each: (not each.shares_an_op, each.distance))
+    order, last = report.order, len(report.order)
+    return sorted(
+        furthest.values(),
+        key=lambda d: (not d.shares_an_op, d.distance, order.get(d.pattern, last)),
+    )
 
 
 def _left_in_float(decisions: list[Decision]) -> Iterator[str]:

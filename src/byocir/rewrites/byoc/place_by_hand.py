@@ -51,7 +51,7 @@ from byocir.dialects.tir import BlockOp, EmptyOp, FillOp
 from byocir.dialects.traits import is_constant
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns.legality import describe
-from byocir.patterns.targets import targets_of
+from byocir.patterns.targets import composites_of, targets_of
 from byocir.rewrites.byoc.host_blocks import host_blocks
 from byocir.rewrites.byoc.markers import HandPlacement, erase_markers, marked_ops
 
@@ -231,7 +231,12 @@ def _why_not(module: ModuleOp, op: Operation, target: str) -> str:
     floats = "".join(f"; stays float, {_said(decision)}" for decision in declined[""])
     if not declined[target]:
         return f"no pattern with such an op{floats}"
-    nearest = min(declined[target], key=lambda decision: decision.plain.distance)
+    attribute = next(t for t in targets_of(module) if t.target_name.data == target)
+    order = {composite.name: place for place, composite in enumerate(composites_of(attribute))}
+    last = len(order)
+    nearest = min(
+        declined[target], key=lambda d: (d.plain.distance, order.get(d.pattern.data, last))
+    )
     return f"{_said(nearest)}{floats}"
 
 
