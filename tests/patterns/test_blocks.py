@@ -240,6 +240,19 @@ def test_other_numbers_of_inputs_and_iterators():
     assert found.reason == "expected indices [m k], [k] for [m], found [m, k], [n, k] for [m, n]"
 
 
+@pytest.mark.parametrize("line", [(), ("0",)], ids=["lines", "images"])
+def test_a_result_with_too_few_dimensions_is_told_how_many_more_may_fit(line):
+    """A convolution over lines is one over images that are 1 high."""
+    window = ({"w": 1, "s": 1}, 0)
+    reads = [Read([*at("n", "c", *line), window]), Read(at("o", "c", *line, "s"))]
+    sizes = {"n": 2, "o": 3, "w": 6}, {"c": 4, "s": 3}
+    found = attempt(Spec(*sizes, reads, at("n", "o", *line, "w"), product), conv(None))
+    hint = (
+        "found [n, c, w + s], [o, c, s] for [n, o, w]; it may fit with 1 more dimension of size 1"
+    )
+    assert found.fits if line else found.reason.endswith(hint)
+
+
 def test_the_root_must_be_a_block():
     spec = matmul()
     _, op = spec.module()

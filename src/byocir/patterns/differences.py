@@ -3,6 +3,7 @@ indices are written."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,11 +48,26 @@ def computed(op: tir.BlockOp) -> str:
 
 
 def indices_differ(op: tir.BlockOp, reads: Sequence[str], result: str) -> str:
-    """Words the reason that a block reads or writes elsewhere, and says where."""
+    """Words the reason that a block reads or writes elsewhere, and says where. Of a result with too
+    few dimensions it says how many more, of size 1, may make it fit.
+    """
     expected = ", ".join(f"[{read}]" for read in reads)
     found = ", ".join(_index(map_, op.names) for map_ in op.in_maps)
     written = _index(op.out_maps[0], op.names)
-    return f"expected indices {expected} for [{result}], found {found} for {written}"
+    missing = _missing_dimensions(result, op.out_maps[0])
+    more = f"; it may fit with {missing} of size 1" if missing else ""
+    return f"expected indices {expected} for [{result}], found {found} for {written}{more}"
+
+
+def _missing_dimensions(index: str, found: AffineMap) -> str:
+    """Words how many dimensions a result lacks; empty where it has enough, or where the index of a
+    pattern stands for any number of them.
+    """
+    wanted = re.sub(r"\([^()]*\)", "sum", index).split()
+    missing = len(wanted) - len(found.results)
+    if missing < 1 or any(part.startswith(("*", "~")) for part in wanted):
+        return ""
+    return f"{missing} more dimension{'s' if missing > 1 else ''}"
 
 
 def _index(map_: AffineMap, names: Sequence[str]) -> str:
