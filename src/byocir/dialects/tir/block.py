@@ -85,22 +85,22 @@ class _Segment:
 
     def __get__(self, op: Operation, kind: object = None) -> list[SSAValue]:
         sizes = op.properties[AttrSizedOperandSegments.attribute_name]
-        start, stop = _ends(cast("DenseArrayBase", sizes).data.data)[self._index]
-        return cast("list[SSAValue]", op.operands[start:stop])
+        part = _slices(cast("DenseArrayBase", sizes).data.data)[self._index]
+        return cast("list[SSAValue]", op._operands[part])  # pyright: ignore[reportPrivateUsage]
 
     def __set__(self, op: Operation, value: object) -> None:
         raise NotImplementedError("cannot write to named operands: make a new op")
 
 
 @lru_cache(maxsize=1024)
-def _ends(packed: bytes) -> list[tuple[int, int]]:
-    """Gives the begin and end of each list, from the bytes of an i32 array of lengths: 2, 3 → (0,
-    2), (2, 5)."""
-    ends, end = list[tuple[int, int]](), 0
+def _slices(packed: bytes) -> list[slice]:
+    """Gives the part of each list, from the bytes of an i32 array of lengths: 2, 3 → 0 to 2, 2 to
+    5."""
+    parts, end = list[slice](), 0
     for (size,) in struct.iter_unpack("<i", packed):
-        ends.append((end, end + size))
+        parts.append(slice(end, end + size))
         end += size
-    return ends
+    return parts
 
 
 _INSIDE = UnitAttr()

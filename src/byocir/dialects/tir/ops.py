@@ -5,6 +5,7 @@ those in bodies: reads at computed indices, and what ends a body.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -216,15 +217,16 @@ class AllocOp(IRDLOperation):
         element: Attribute, shape: Shape, scope: str = "", location: LocationAttr | None = None
     ) -> AllocOp:
         """Makes a buffer in `scope`; the empty scope is main memory."""
-        space = StringAttr(scope) if scope else None
-        type_ = (
-            MemRefType(element, shape, memory_space=space) if space else MemRefType(element, shape)
-        )
-        return AllocOp.create(result_types=[type_], location=location)
+        return AllocOp.create(result_types=[buffer(element, shape, scope)], location=location)
 
 
 def buffer(element: Attribute, shape: Sequence[int], scope: str = "") -> MemRefType:
     """Gives the type of a buffer in `scope`; the empty scope is main memory."""
+    return _buffer(element, tuple(shape), scope)
+
+
+@lru_cache(maxsize=1024)
+def _buffer(element: Attribute, shape: Shape, scope: str) -> MemRefType:
     if not scope:
         return MemRefType(element, shape)
     return MemRefType(element, shape, memory_space=StringAttr(scope))

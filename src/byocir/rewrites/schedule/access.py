@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import MemRefType
@@ -13,7 +13,7 @@ from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp, IntrinsicOp
 from byocir.dialects.tir.affine import bounds, expression, linear
 from byocir.dialects.tir.linear import Linear, spans
-from byocir.dialects.types import shape_of
+from byocir.dialects.types import Shape, shape_of
 from byocir.rewrites.schedule.blocks import reads_old
 from byocir.rewrites.schedule.index import (
     base_sums,
@@ -86,15 +86,32 @@ def _of_copy(op: CopyOp, operand: int, bases: Sequence[SSAValue], *, writes: boo
 
 
 def _of_block(op: BlockOp) -> Iterator[BoxAccess]:
-    old = reads_old(op) or not _reaches_all(op)
-    whole = op.whole
-    for i, value in enumerate([*op.ins, *op.outs]):
+    points, ins, outs = _Points.of(op), op.ins, op.outs
+    old, whole = reads_old(op) or not points.all_reached, op.whole
+    for i, value in enumerate([*ins, *outs]):
         if i in whole:  # the body reads this array at computed indices
             yield _whole(op, i, writes=False)
             continue
-        writes = i >= len(op.ins)
-        box = _box_of(op, value, op.maps.data[i].data.results)
+        writes = i >= len(ins)
+        box = _box_of(points, value, op.maps.data[i].data.results)
         yield BoxAccess(op, i, value, box, not writes or old, writes)
+
+
+@dataclass(frozen=True)
+class _Points:
+    """Holds the points that a block runs over, which all its sides are made from: where its
+    iterators begin, their extents, and whether guards leave out only points at which it would write
+    outside.
+    """
+
+    bases: Sequence[Linear[SSAValue]]
+    extents: Shape
+    all_reached: bool
+
+    @staticmethod
+    def of(op: BlockOp) -> _Points:
+        extents = op.extents
+        return _Points(base_sums(op.bases, len(extents)), extents, _reaches_all(op))
 
 
 def _reaches_all(op: BlockOp) -> bool:
@@ -109,11 +126,16 @@ def _reaches_all(op: BlockOp) -> bool:
     return all(linear(guard) in inside for guard in op.where.data.results)
 
 
-def _box_of(op: BlockOp, value: SSAValue, exprs: Sequence[AffineExpr]) -> tuple[Side, ...]:
-    used = [i for expr in exprs for i in expr.used_dims()]
+def _box_of(points: _Points, value: SSAValue, exprs: Sequence[AffineExpr]) -> tuple[Side, ...]:
+    used = [i for expr in exprs for i in _used(expr)]
     own = {i for i in used if used.count(i) == 1}
     sizes = shape_of(value.type)
-    return tuple(_side(op, expr, n, own) for expr, n in zip(exprs, sizes, strict=True))
+    return tuple(_side(points, expr, n, own) for expr, n in zip(exprs, sizes, strict=True))
+
+
+def _used(expr: AffineExpr) -> Collection[int]:
+    form = linear(expr)
+    return expr.used_dims() if form is None else form.atoms
 
 
 def reach(
@@ -126,15 +148,14 @@ def reach(
     return form.substituted(bases.__getitem__) + offsets.low, offsets.size
 
 
-def _side(op: BlockOp, expr: AffineExpr, size: int, own: set[int]) -> Side:
+def _side(points: _Points, expr: AffineExpr, size: int, own: set[int]) -> Side:
     """Makes the side that an index reaches. For an index that divides it is the interval of its
     values or, where the bases are not known, the whole dimension.
     """
-    bases, extents = base_sums(op.bases, len(op.extents)), op.extents
-    form = linear(expr)
+    bases, extents, form = points.bases, points.extents, linear(expr)
     if form is not None:
         digits = [(abs(c), extents[i]) for i, c in form.terms]
-        dense = _is_dense(digits) and all(i in own for i, _ in form.terms) and _reaches_all(op)
+        dense = points.all_reached and _is_dense(digits) and all(i in own for i, _ in form.terms)
         return Side(*reach(form, bases, extents), dense)
     if any(bases[i].terms for i in expr.used_dims()):
         return Side(Linear(), size, dense=False)
