@@ -135,26 +135,26 @@ class Segments:
     """
 
     def __init__(self, instructions: Sequence[Instruction], memories: Collection[str]) -> None:
-        self.borders: dict[str, list[int]] = {}
-        self._places: dict[str, dict[int, int]] = {}
-        self._used: dict[str, tuple[set[int], set[int]]] = {}
+        self._instructions = instructions
         limits: dict[str, set[int]] = {}
-        told: dict[tuple[int, int, int], Access] = {}  # many instructions share their accesses
-        for each in instructions:
-            for side, accesses in enumerate((each.writes, each.reads)):
-                told.update({(id(access), side, each.unit): access for access in accesses})
-        for (_, side, unit), access in told.items():
+        for access in each_once(instructions).values():
             if access.memory in memories:
                 limits.setdefault(access.memory, set()).update((access.start, access.stop))
-                self._used.setdefault(access.memory, (set(), set()))[side].add(unit)
-        for memory, ends in limits.items():
-            self.borders[memory] = sorted(ends)
-            self._places[memory] = {end: place for place, end in enumerate(sorted(ends))}
+        self.borders = {memory: sorted(ends) for memory, ends in limits.items()}
+        self._places = {
+            memory: {end: place for place, end in enumerate(ends)}
+            for memory, ends in self.borders.items()
+        }
 
     def shadows(self, fresh: Collection[str] = ()) -> dict[str, Shadow]:
         """Makes a shadow of each memory; those of `fresh` keep all writes."""
+        used: dict[str, tuple[set[int], set[int]]] = {}
+        for each in self._instructions:
+            for side, accesses in enumerate((each.writes, each.reads)):
+                for access in accesses:
+                    used.setdefault(access.memory, (set(), set()))[side].add(each.unit)
         return {
-            memory: Shadow(len(borders) - 1, *self._used[memory], keeps_writes=memory in fresh)
+            memory: Shadow(len(borders) - 1, *used[memory], keeps_writes=memory in fresh)
             for memory, borders in self.borders.items()
         }
 
@@ -169,35 +169,93 @@ class Segments:
         return borders[first], borders[last + 1]
 
 
+def each_once(instructions: Sequence[Instruction]) -> dict[int, Access]:
+    """Gathers the accesses of a program, which many instructions share, by their identity."""
+    found: dict[int, Access] = {}
+    for each in instructions:
+        for access in each.reads:
+            found[id(access)] = access
+        for access in each.writes:
+            found[id(access)] = access
+    return found
+
+
 def memories_of(instructions: Sequence[Instruction]) -> set[str]:
     """Lists all memories that a program touches."""
-    return {a.memory for each in instructions for a in (*each.reads, *each.writes)}
+    return {access.memory for access in each_once(instructions).values()}
 
 
 def conflicts(
     instructions: Sequence[Instruction], memories: Collection[str] | None = None
 ) -> list[list[int]]:
-    """Yields for each instruction of a program the earlier ones that must be done before it starts,
+    """Lists for each instruction of a program the earlier ones that must be done before it starts,
     so that it finds the same as in program order: of each other unit the last instruction that
     accesses the same elements, if one of the two writes them. Only the `memories` that are named
     are looked at, by default all.
     """
-    segments = Segments(instructions, memories_of(instructions) if memories is None else memories)
-    shadows = segments.shadows()
-    known: dict[tuple[int, bool], list[Touch]] = {}
+    found: list[list[int]] = [[] for _ in instructions]
+    table = _Table(instructions, memories_of(instructions) if memories is None else memories)
+    for latest in table.latest():
+        for index in np.flatnonzero(latest).tolist():
+            found[index].append(int(latest[index]) - 1)
+    return [sorted(earlier) for earlier in found]
 
-    def touched(access: Access, writes: bool) -> list[Touch]:
-        if access.memory not in shadows or access.start >= access.stop:
-            return []
-        return [Touch(shadows[access.memory], segments.of(access), writes)]
 
-    def touches(instruction: Instruction) -> Iterator[Touch]:
-        for writes, accesses in ((False, instruction.reads), (True, instruction.writes)):
-            for access in accesses:
-                key = id(access), writes
-                if key not in known:
-                    known[key] = touched(access, writes)
-                yield from known[key]
+MOST = 1 << 22
+"""The number of segments of accesses from which on they are looked at in several parts."""
 
-    program = ((each.unit, list(touches(each))) for each in instructions)
-    return [sorted(latest.values()) for latest in conflicting(program)]
+
+class _Table:
+    """Lists the accesses of a program, each to a run of segments of all memories, in order."""
+
+    def __init__(self, instructions: Sequence[Instruction], memories: Collection[str]) -> None:
+        segments, places = Segments(instructions, memories), dict[int, int]()
+        begins, ends, self._offset = [0], [0], 0
+        offsets: dict[str, int] = {}
+        for memory, borders in segments.borders.items():
+            offsets[memory], self._offset = self._offset, self._offset + len(borders)
+        for key, access in each_once(instructions).items():
+            if access.memory in offsets and access.start < access.stop:
+                own, places[key] = segments.of(access), len(begins)
+                begins.append(offsets[access.memory] + int(own.start))
+                ends.append(offsets[access.memory] + int(own.stop))
+        walked = ((each.reads, each.writes) for each in instructions)
+        flat = [places.get(id(access), 0) for both in walked for own in both for access in own]
+        counts = [len(own) for each in instructions for own in (each.reads, each.writes)]
+        rows = np.repeat(np.arange(len(counts)), counts)
+        self._unit = np.array([each.unit for each in instructions], np.int64)
+        self._index, self._writes = rows // 2, rows % 2 == 1
+        at = np.array(flat, np.int64)
+        self._begin, self._end = np.array(begins, np.int64)[at], np.array(ends, np.int64)[at]
+
+    def latest(self) -> list[Index]:
+        """Gives, for each unit, the number from 1 of its last instruction that conflicts with each
+        instruction of the program, of those before it; 0 for none.
+        """
+        count = int(self._unit.max(initial=-1)) + 1
+        found = [np.zeros(len(self._unit), np.int64) for _ in range(count)]
+        total = int((self._end - self._begin).sum())
+        step = max(1, self._offset * MOST // max(total, MOST))
+        for low in range(0, self._offset, step):
+            access, segment = self._covering(low, low + step)
+            index, writes = self._index[access], self._writes[access]
+            unit, base = self._unit[index], segment * (len(self._unit) + 1)
+            for other, latest in enumerate(found):
+                number = np.where(unit == other, index + 1, 0)
+                accessed = np.maximum.accumulate(base + number) - base
+                written = np.maximum.accumulate(base + np.where(writes, number, 0)) - base
+                earlier = np.where(writes, accessed, written)
+                np.maximum.at(latest, index, np.where(unit == other, 0, earlier))
+        return found
+
+    def _covering(self, low: int, high: int) -> tuple[Index, Index]:
+        """Lists which accesses cover each of these segments, one segment after the other, in
+        program order.
+        """
+        begin, end = np.maximum(self._begin, low), np.minimum(self._end, high)
+        length = np.maximum(end - begin, 0)
+        access = np.repeat(np.arange(len(length)), length)
+        within = np.arange(len(access)) - np.repeat(np.cumsum(length) - length, length)
+        segment = begin[access] + within
+        order = np.argsort(segment, kind="stable")
+        return access[order], segment[order]
