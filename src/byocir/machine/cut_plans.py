@@ -17,7 +17,7 @@ from byocir.dialects.tir import BlockOp
 from byocir.errors import ByocirError, Lines
 from byocir.machine.call_cycles import Floats, cycles_of_calls
 from byocir.machine.description import Machine
-from byocir.machine.find_instruction import Asked, Misfit, fits, pattern_key, sized
+from byocir.machine.find_instruction import Asked, Misfit, fits, pattern_key
 from byocir.machine.instructions import Fit, Instruction
 from byocir.machine.parts import Bools, Ints, Limit
 
@@ -111,7 +111,7 @@ def _said(
     question = ("fits", key, least, start, asked, only)
 
     def found() -> list[Fit | Misfit]:
-        return list(fits(machine, sized(block, least), start=start, asked=asked, only=only))
+        return list(fits(machine, block, least, start=start, asked=asked, only=only))
 
     return machine.answer(question, found)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import permutations
 from typing import Any, Literal
 
@@ -17,9 +18,9 @@ from xdsl.dialects import arith
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, buffer, scope_of
-from byocir.dialects.tir.affine import linear
-from byocir.dialects.tir.linear import spans
+from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind, buffer, scope_of
+from byocir.dialects.tir.affine import expression, linear
+from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.machine.description import Machine
 from byocir.machine.instructions import WORK, Fit, Instruction, Kind
@@ -29,6 +30,7 @@ from byocir.patterns import Match
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.differences import body_differs
 from byocir.patterns.match import BoundBlock, Progress
+from byocir.patterns.same_blocks import Alike, Rewalked
 from byocir.patterns.scalars import match_body
 
 
@@ -50,18 +52,20 @@ well."""
 def fits(
     machine: Machine,
     block: BlockOp,
+    extents: Shape,
     *,
     start: Attribute | None = None,
     asked: Asked = "all",
     only: Instruction | None = None,
 ) -> Iterator[Fit | Misfit]:
-    """Tries each instruction, or only one, on a block without its bases, guards and pads. With
-    `start` the block begins with that number in place of what its result was before.
+    """Tries each instruction, or only one, on a block over these extents, without its bases, guards
+    and pads. With `start` the block begins with that number in place of what its result was before.
     """
-    key = "bodies", body_key(block.body.block)
+    seen = _Seen(machine, block, extents, start)
+    key = "bodies", seen.body
     differences = machine.answer(key, lambda: _body_differences(machine, block))
     for instruction in machine.instructions if only is None else [only]:
-        yield _fit(instruction, block, start, asked, differences)
+        yield _fit(instruction, seen, asked, differences)
 
 
 def _body_differences(machine: Machine, block: BlockOp) -> Mapping[BlockPattern, str]:
@@ -80,35 +84,81 @@ def _body_differences(machine: Machine, block: BlockOp) -> Mapping[BlockPattern,
 
 def _fit(
     instruction: Instruction,
-    block: BlockOp,
-    start: Attribute | None,
+    seen: _Seen,
     asked: Asked,
     body_differences: Mapping[BlockPattern, str],
 ) -> Fit | Misfit:
     reason = ""
     for form in instruction.forms:
-        if isinstance(form.init, Operand) and start is not None:
+        if isinstance(form.init, Operand) and seen.start is not None:
             continue
         if form in body_differences:
             reason = reason or body_differences[form]
             continue
-        for ranks in _ranks(instruction, form, len(block.ins)):
-            root = local_form(block, ranks, start)
-            if root is None:
-                continue
-            progress = Progress()
-            for state in instruction.pattern.states(root, progress):
-                if state.nodes.get(id(form)) is not root:
+        for ranks in _ranks(instruction, form, len(seen.block.ins)):
+            tried = seen.tried(instruction, ranks)
+            for match in tried.matches if tried else ():
+                if match.state.nodes.get(id(form)) is not match.root:
                     continue
-                fit = _bound(instruction, form, Match(state, root), block)
-                told = "" if asked == "pattern" else _misplaced(fit, block)
+                fit = _bound(instruction, form, match, seen)
+                told = "" if asked == "pattern" else _misplaced(fit, seen.block)
                 if not told and asked == "all":
-                    told = _illegal(fit, Match(state, root), block)
+                    told = _illegal(fit, match, seen.extents)
                 if not told:
                     return fit
                 reason = reason or told
-            reason = reason or progress.reason
+            reason = reason or (tried.progress.reason if tried else "")
     return Misfit(instruction, reason)
+
+
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    """Holds the ways in which an instruction's pattern fits a block that is a program of its own,
+    which are found as far as they are asked for, and how far other ways came."""
+
+    matches: Rewalked[Match]
+    progress: Progress
+
+    @staticmethod
+    def of(instruction: Instruction, root: BlockOp, alike: Alike) -> _Tried:
+        progress = Progress(alike=alike)
+        states = instruction.pattern.states(root, progress)
+        return _Tried(Rewalked(Match(state, root) for state in states), progress)
+
+
+class _Seen:
+    """Describes a block over some extents as instructions see it."""
+
+    def __init__(
+        self, machine: Machine, block: BlockOp, extents: Shape, start: Attribute | None
+    ) -> None:
+        self.block, self.extents, self.start = block, extents, start
+        self.body = machine.number_of(body_key(block.body.block))
+        self._machine, self._roots = machine, dict[tuple[Rank, ...], BlockOp | None]()
+
+    @cached_property
+    def kept(self) -> list[int]:
+        """Lists the iterators of several points; the first one if there are none."""
+        return _kept(self.extents)
+
+    def tried(self, instruction: Instruction, ranks: tuple[Rank, ...]) -> _Tried | None:
+        """Tries an instruction on the block with operands of these ranks, once for all blocks that
+        are the same program then. None where there is no such program.
+        """
+        if ranks not in self._roots:
+            self._roots[ranks] = self._root(ranks)
+        root = self._roots[ranks]
+        if root is None:
+            return None
+        key, alike = ("tried", instruction, root), self._machine.answer(("alike",), Alike)
+        return self._machine.answer(key, lambda: _Tried.of(instruction, root, alike))
+
+    def _root(self, ranks: tuple[Rank, ...]) -> BlockOp | None:
+        local = _local(self.block, self.extents, ranks)
+        if local is None:
+            return None
+        key = "program", self.body, self.start, local
+        return self._machine.answer(key, lambda: local.program(self.block, self.start))
 
 
 Rank = tuple[int, int]
@@ -133,34 +183,65 @@ def _lanes(memory: Memory) -> int:
     return 0 if memory.is_main else len(memory.row)
 
 
-def local_form(
-    block: BlockOp, ranks: Sequence[Rank], start: Attribute | None = None
-) -> BlockOp | None:
+_Side = tuple[int, Linear[int]]
+"""The size of a dimension of a box, and its index."""
+
+
+@dataclass(frozen=True)
+class _Local:
+    """Describes a block as a program of its own, but for its body: names and kinds of iterators,
+    and of each operand the type of elements, the memory and the sides of its box."""
+
+    iterators: tuple[tuple[str, IteratorKind, int], ...]
+    operands: tuple[tuple[Attribute, str, tuple[_Side, ...]], ...]
+
+    def program(self, block: BlockOp, start: Attribute | None) -> BlockOp:
+        """Makes the program, with the body of a block."""
+        iterators = [IteratorAttr.of(*each) for each in self.iterators]
+        types = [
+            buffer(element, [size for size, _ in sides], scope)
+            for element, scope, sides in self.operands
+        ]
+        indices = [[expression(form) for _, form in sides] for *_, sides in self.operands]
+        maps = [AffineMap(len(iterators), 0, tuple(index)) for index in indices]
+        return on_its_own(block, iterators, types, maps, start)
+
+
+def local_form(block: BlockOp, ranks: Sequence[Rank]) -> BlockOp | None:
     """Makes of a block a program of its own, with operands of these ranks. None where an operand
     has more dimensions of several elements, or an index that divides, and where the block has no
     iterators.
     """
-    extents = block.extents
+    local = _local(block, block.extents, ranks)
+    return None if local is None else local.program(block, None)
+
+
+def _local(block: BlockOp, extents: Shape, ranks: Sequence[Rank]) -> _Local | None:
     if not extents:  # a single number, over which no instruction has a step
         return None
-    kept = [i for i, extent in enumerate(extents) if extent > 1] or [0]
-    places = {i: AffineExpr.dimension(n) for n, i in enumerate(kept)}
-    types, maps = list[Attribute](), list[AffineMap]()
-    for value, map_, rank in zip(
-        [*block.ins, *block.outs], [*block.in_maps, *block.out_maps], ranks, strict=True
-    ):
-        sides = [_side(expr, extents, places) for expr in map_.results]
-        if any(side is None for side in sides):
-            return None
-        shape = _with_rank([side for side in sides if side is not None], rank)
+    kept = _kept(extents)
+    places = {i: n for n, i in enumerate(kept)}
+    operands = list[tuple[Attribute, str, tuple[_Side, ...]]]()
+    for value, attr, rank in zip([*block.ins, *block.outs], block.maps.data, ranks, strict=True):
+        sides = [_side(expr, extents, places) for expr in attr.data.results]
+        known = [side for side in sides if side is not None]
+        shape = _with_rank(known, rank) if len(known) == len(sides) else None
         if shape is None:
             return None
-        types.append(
-            buffer(element_type_of(value.type), [n for n, _ in shape], scope_of(value.type))
-        )
-        maps.append(AffineMap(len(kept), 0, tuple(expr for _, expr in shape)))
-    iterators = [block.iterators.data[i] for i in kept]
-    return on_its_own(block, iterators, types, maps, start)
+        scope = _scope(block, value.type)
+        operands.append((element_type_of(value.type), scope, tuple(shape)))
+    iterators = [(block.iterators.data[i], extents[i]) for i in kept]
+    told = tuple((it.iterator_name.data, it.kind.data, extent) for it, extent in iterators)
+    return _Local(told, tuple(operands))
+
+
+def _kept(extents: Shape) -> list[int]:
+    return [i for i, extent in enumerate(extents) if extent > 1] or [0]
+
+
+def _scope(block: BlockOp, type_: Attribute) -> str:
+    """Gives the memory of an operand; arrays on tensors are taken to be in main memory."""
+    return "" if block.in_value_form else scope_of(type_)
 
 
 def on_its_own(
@@ -204,11 +285,13 @@ def kind_of(
     """
 
     def found() -> Kind | str:
+        only = next((each for each in machine.instructions if each.name == name), None)
+        if only is None:
+            return f"{machine.name} has none of this name"
+        fit = next(fits(machine, block, extents, start=start, only=only))
+        if isinstance(fit, Misfit):
+            return fit.reason
         piece = sized(block, extents)
-        said = fits(machine, piece, start=start)
-        fit = next((each for each in said if each.instruction.name == name), None)
-        if not isinstance(fit, Fit):
-            return fit.reason if fit else f"{machine.name} has none of this name"
         scattered = _scattered(fit, piece)
         if scattered:
             return scattered
@@ -219,21 +302,13 @@ def kind_of(
     return machine.answer(("kind", name, key, extents, start), found)
 
 
-_Side = tuple[int, AffineExpr]
-"""The size of a dimension of a box, and its index."""
-
-
-def _side(
-    expr: AffineExpr, extents: Sequence[int], places: Mapping[int, AffineExpr]
-) -> _Side | None:
+def _side(expr: AffineExpr, extents: Shape, places: Mapping[int, int]) -> _Side | None:
     form = linear(expr)
     if form is None:
         return None
     low, high = form.interval(spans(extents).__getitem__)
-    index: AffineExpr = AffineExpr.constant(form.constant - low)
-    for i, coefficient in form.terms:
-        index = index + places[i] * coefficient if extents[i] > 1 else index
-    return high - low + 1, index
+    terms = tuple((places[i], c) for i, c in form.terms if extents[i] > 1)
+    return high - low + 1, Linear(terms, form.constant - low)
 
 
 def _with_rank(sides: Sequence[_Side], rank: Rank) -> list[_Side] | None:
@@ -247,13 +322,13 @@ def _with_rank(sides: Sequence[_Side], rank: Rank) -> list[_Side] | None:
             left -= 1
         else:
             kept.append((size, index))
-    one = (1, AffineExpr.constant(0))
+    one = (1, Linear[int]())
     return [*[one] * (rank[0] - len(kept)), *kept] if left <= 0 else None
 
 
-def _bound(instruction: Instruction, form: BlockPattern, match: Match, block: BlockOp) -> Fit:
+def _bound(instruction: Instruction, form: BlockPattern, match: Match, seen: _Seen) -> Fit:
     work: BoundBlock = match[WORK]
-    kept = [i for i, extent in enumerate(block.extents) if extent > 1] or [0]
+    kept, block = seen.kept, seen.block
     iterators = {
         name: tuple(kept[p] for p in positions if p < len(kept))
         for name, positions in work.iterators.items()
@@ -284,27 +359,25 @@ def _turns(block: BlockOp, position: int | None) -> frozenset[int]:
 def _misplaced(fit: Fit, block: BlockOp) -> str:
     """Names an operand that is in another memory than the instruction needs; empty if none is."""
     for value, memory in zip([*block.ins, *block.outs], fit.memories, strict=True):
-        if scope_of(value.type) != memory.scope:
-            return f"expected an operand in {memory.called}, found one in {_scope(value.type)}"
+        scope = _scope(block, value.type)
+        if scope != memory.scope:
+            found = scope or MAIN.called
+            return f"expected an operand in {memory.called}, found one in {found}"
         if memory.element is not None and element_type_of(value.type) != memory.element:
             found = element_type_of(value.type)
             return f"expected elements of {memory.element} in {memory.called}, found {found}"
     return ""
 
 
-def _illegal(fit: Fit, match: Match, block: BlockOp) -> str:
+def _illegal(fit: Fit, match: Match, extents: Shape) -> str:
     """Names a limit or rule of the instruction that a block breaks; empty if it breaks none."""
-    for name, size in fit.sizes(block.extents).items():
+    for name, size in fit.sizes(extents).items():
         limit = fit.instruction.limits.get(name)
         if limit is not None and not limit.allows(size):
             return f"expected {name} {limit}, found {size}"
     rules = [rule.evaluate(match) for rule in fit.instruction.pattern.rules]
     broken = [rule for rule in rules if not rule.holds]
     return f"{broken[0].sentence}, found {broken[0].seen}" if broken else ""
-
-
-def _scope(type_: Attribute) -> str:
-    return scope_of(type_) or "main memory"
 
 
 def _scattered(fit: Fit, block: BlockOp) -> str:
@@ -350,8 +423,7 @@ def pattern_key(block: BlockOp) -> tuple[Any, ...]:
     maps = tuple(tuple(linear(expr) for expr in attr.data.results) for attr in block.maps)
     terms = tuple(tuple(f.terms if f is not None else None for f in map_) for map_ in maps)
     types = tuple(
-        (element_type_of(v.type), "" if block.in_value_form else scope_of(v.type))
-        for v in [*block.ins, *block.outs]
+        (element_type_of(v.type), _scope(block, v.type)) for v in [*block.ins, *block.outs]
     )
     kinds = tuple(it.kind.data for it in block.iterators)
     return kinds, terms, types, body_key(block.body.block)

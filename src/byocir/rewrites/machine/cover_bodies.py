@@ -9,7 +9,7 @@ by an instruction that adds products, too: those of two constants.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise, permutations, product
@@ -27,7 +27,7 @@ from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.evaluate.scalar import sources
 from byocir.machine import MAIN, Machine, Memory
 from byocir.machine.cut_plans import Plan, plans_of
-from byocir.machine.find_instruction import Misfit, fits, on_its_own, pattern_key
+from byocir.machine.find_instruction import Misfit, fits, on_its_own
 from byocir.machine.instructions import Fit, Instruction, init_of
 from byocir.machine.parts import Operand
 from byocir.patterns.blocks import BlockPattern
@@ -61,6 +61,10 @@ class Cover:
         self._inputs |= {arg: i for i, arg in enumerate(op.body.block.args[: len(op.ins)])}
         self._values = [*(inner.results[0] for inner in used)]
         self._known: dict[tuple[SSAValue, Memory], Piece | None] = {}
+        self._homes: dict[SSAValue, Memory] = {}
+        self._result = op.out_maps[0].results
+        kinds = [it.kind.data for it in op.iterators]
+        self._points = machine.number_of((op.extents, tuple(kinds), self._result))
 
     def best(self, memories: Sequence[Memory]) -> Piece | None:
         """Finds the cheapest piece that ends in what the block yields, in one of these memories;
@@ -117,7 +121,7 @@ class Cover:
             for sources_ in product(*self._sources(instruction, form, part)):
                 old, inputs = (sources_[0], sources_[1:]) if begun else (None, sources_)
                 piece = Piece(value, partial(_body_of, form, part), old, inputs)
-                timed = self._timed(instruction, piece)
+                timed = self._timed(instruction, piece, (form, repr(part.numbers)))
                 if isinstance(timed, Piece):
                     yield timed
                 elif timed:
@@ -140,7 +144,7 @@ class Cover:
             for old in self._in_place(x, instruction.into):
                 factors = factors_of(self.op, numbers, instruction, form)
                 pieces = (Piece(value, body, old, inputs, count) for inputs, count in factors)
-                timed = (self._timed(instruction, piece) for piece in pieces)
+                timed = (self._timed(instruction, piece, None) for piece in pieces)
                 yield from (piece for piece in timed if isinstance(piece, Piece))
 
     def _numbers_of(self, value: SSAValue) -> np.ndarray | None:
@@ -224,26 +228,47 @@ class Cover:
         """Gives the memory in which an array is made: main memory unless a block before makes
         it.
         """
-        if not isinstance(value.owner, BlockOp):
-            return MAIN
-        plans = plans_of(self.machine, value.owner, value.owner.extents, "pattern", [])
-        return plans[0].instruction.into if plans else MAIN
+        if value not in self._homes:
+            owner, plans = value.owner, list[Plan]()
+            if isinstance(owner, BlockOp):
+                plans = plans_of(self.machine, owner, owner.extents, "pattern", [])
+            self._homes[value] = plans[0].instruction.into if plans else MAIN
+        return self._homes[value]
 
-    def _timed(self, instruction: Instruction, piece: Piece) -> Piece | str:
+    def _timed(
+        self, instruction: Instruction, piece: Piece, body: tuple[BlockPattern, str] | None
+    ) -> Piece | str:
         """Counts the cycles of a piece and of all that leads to it, or says why the instruction
-        does not do it after all.
+        does not do it after all. Its body is that of a form with these numbers, or adds products.
         """
-        types = [type_of(self.op, source) for source in piece.inputs]
-        outside = Block(arg_types=[*types, result_type(self.op, piece)])
-        block = block_of(self.op, piece, outside.args[:-1], outside.args[-1])
-        outside.add_op(block)
-        found = done_by(self.machine, block, instruction)
+        read = tuple(self._read_as(source) for source in piece.inputs)
+        key = "done", instruction, body, self._points, read, piece.value.type, piece.sums
+        found = self.machine.answer(
+            key, lambda: done_by(self.machine, self._alone(piece), instruction)
+        )
         if isinstance(found, str):
             return found
         pairs = zip(piece.inputs, found.fit.memories, strict=False)
         before = sum(self._brought(source, memory) for source, memory in pairs)
         before += piece.old.cycles if isinstance(piece.old, Piece) else 0
         return replace(piece, cycles=found.cycles + before)
+
+    def _read_as(self, source: Source) -> tuple[Attribute, Hashable]:
+        """Gives the elements of a source, and the index at which a piece reads it."""
+        if isinstance(source, Piece):
+            return source.value.type, self._result
+        if isinstance(source, Made):
+            return source.element, source.index
+        maps, value = self.op.maps.data, self.op.ins[source.position]
+        return element_type_of(value.type), maps[source.position].data.results
+
+    def _alone(self, piece: Piece) -> BlockOp:
+        """Makes the block of a piece as a program of its own."""
+        types = [type_of(self.op, source) for source in piece.inputs]
+        outside = Block(arg_types=[*types, result_type(self.op, piece)])
+        block = block_of(self.op, piece, outside.args[:-1], outside.args[-1])
+        outside.add_op(block)
+        return block
 
     def _brought(self, source: Source, memory: Memory) -> float:
         """Counts the cycles of the pieces that lead to a source, or of bringing an array once to
@@ -294,14 +319,11 @@ def done_by(machine: Machine, block: BlockOp, instruction: Instruction) -> Plan 
     why it does not.
     """
 
-    def found() -> Plan | str:
-        reasons: list[str] = []
-        plans = plans_of(machine, block, block.extents, "pattern", reasons, only=instruction)
-        if not plans:
-            return "; ".join(reasons[:1]).removeprefix(f"{instruction.name}: ")
-        return _broken(machine, block, plans[0].fit) or plans[0]
-
-    return machine.answer(("done", pattern_key(block), block.extents, instruction.name), found)
+    reasons: list[str] = []
+    plans = plans_of(machine, block, block.extents, "pattern", reasons, only=instruction)
+    if not plans:
+        return "; ".join(reasons[:1]).removeprefix(f"{instruction.name}: ")
+    return _broken(machine, block, plans[0].fit) or plans[0]
 
 
 def _broken(machine: Machine, block: BlockOp, fit: Fit) -> str:
@@ -318,7 +340,7 @@ def _broken(machine: Machine, block: BlockOp, fit: Fit) -> str:
     iterators = [it.resized(n) for it, n in zip(block.iterators, extents, strict=True)]
     maps = [attr.data for attr in block.maps]
     own = on_its_own(block, iterators, types, maps)
-    said = next(fits(machine, own, only=fit.instruction))
+    said = next(fits(machine, own, own.extents, only=fit.instruction))
     return said.reason if isinstance(said, Misfit) else ""
 
 
