@@ -75,9 +75,13 @@ class Calls:
     @cached_property
     def places(self) -> Mapping[str, Place]:
         """Gives the boxes that all calls together reach, by the names of operands."""
-        fit = self._kind(self.cut, self.start).fit
-        found = _boxes(fit, self._moves, self.block.extents, [0] * len(self.cut))
-        return {name: self._place(box) for name, box in found}
+
+        def found() -> list[tuple[str, _Box]]:
+            fit = self._kind(self.cut, self.start).fit
+            return _boxes(fit, self._moves, self.block.extents, [0] * len(self.cut))
+
+        question = ("reached", self.op.callee.data, self._key, *self._parts)
+        return {name: self._place(box) for name, box in self.machine.answer(question, found)}
 
     @property
     def result(self) -> Place:
@@ -143,9 +147,17 @@ class Calls:
         return [[form.variable for form in forms] for forms in self._forms]
 
     def _place(self, box: _Box) -> Place:
-        sides = zip(box.sides, self._forms[box.operand], strict=True)
-        moved = [(low + form.constant, high + form.constant) for (low, high), form in sides]
-        return self._arrays[box.operand].over(tuple(moved), box.steps)
+        sides, whole = box.sides, self._arrays[box.operand]
+        starts = self._starts[box.operand]
+        if any(starts):
+            moved = zip(sides, starts, strict=True)
+            sides = tuple([(low + start, high + start) for (low, high), start in moved])
+        return whole.over(sides, box.steps)
+
+    @cached_property
+    def _starts(self) -> list[list[int]]:
+        """Lists the constants of the indices into each operand."""
+        return [[form.constant for form in forms] for forms in self._forms]
 
     @cached_property
     def _arrays(self) -> list[Place]:

@@ -18,12 +18,12 @@ def encoded(calls: Iterable[Call]) -> list[Any]:
     code: list[Any] = []
     held: dict[Register, Any] = {}
     for call in calls:
-        encode = call.instruction.encode
-        if encode is None:
+        instruction = call.instruction
+        if instruction.encode is None:
             continue
-        for register, value in call.registers.items():
+        for register, value in call.registers.items() if instruction.registers else ():
             if register not in held or held[register] != value:
                 held[register] = value
                 code.append(register.encode(value))
-        code.append(encode(call))
+        code.append(instruction.encode(call))
     return code

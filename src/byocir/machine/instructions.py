@@ -193,7 +193,7 @@ class Call:
     op: IntrinsicOp
     """The op that it is part of: one call, or several in a row."""
     kind: Kind
-    places: Mapping[str, Place]
+    places: dict[str, Place]
     """The places of the operands, by name."""
     is_first: bool = True
     is_last: bool = True
@@ -240,7 +240,7 @@ class Call:
     @property
     def result(self) -> Place:
         """Gives the place of the result."""
-        return [*self.places.values()][-1]
+        return next(reversed(self.places.values()))
 
     @property
     def read(self) -> list[Place]:

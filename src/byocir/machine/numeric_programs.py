@@ -106,16 +106,18 @@ class _Numbers:
         for call in calls:
             reached: list[list[Access]] = []
             for at in call.places.values():
-                if id(at) not in known:
-                    known[id(at)] = self._accesses_to(at)
-                reached.append(known[id(at)])
+                accesses = known.get(id(at))
+                if accesses is None:
+                    accesses = known[id(at)] = self._accesses_to(at)
+                reached.append(accesses)
             kind = id(call.kind), call.is_kept
             if kind not in kinds:
                 unit = 0 if self._alone else self._units[call.unit.name]
                 kinds[kind] = unit, ceil(call.cycles)
+            unit, cycles = kinds[kind]
             read = reached if call.kind.reads_old else reached[:-1]
             reads = [access for each in read for access in each]
-            alone = Instruction(*kinds[kind], reads=reads, writes=reached[-1])
+            alone = Instruction(unit, cycles, 0, reads, reached[-1])
             found.append(self._ordered(alone, call) if call.is_first or call.is_last else alone)
         return found
 

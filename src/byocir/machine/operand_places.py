@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import product
 from math import prod
+from operator import mul
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
@@ -75,9 +77,13 @@ class Place:
         layout.
         """
         made = object.__new__(Place)
-        fields = (self.memory, self.buffer, box, steps, self.array, self._layout)
-        vars(made).update(zip(_FIELDS, fields, strict=True))
+        vars(made).update(self._shared, box=box, steps=steps)
         return made
+
+    @cached_property
+    def _shared(self) -> Mapping[str, Any]:
+        known = {"memory": self.memory, "buffer": self.buffer, "array": self.array}
+        return {**known, "_layout": self._layout}
 
     @property
     def shape(self) -> Shape:
@@ -95,7 +101,7 @@ class Place:
         """
         if self.memory.is_main:
             starts = zip(self.box, self._layout.steps, strict=True)
-            return sum(low * step for (low, _), step in starts)
+            return sum([low * step for (low, _), step in starts])
         if self.lane:
             owner, told = self.buffer.owner, "expected an operand that begins with a row of "
             raise ByocirError(
@@ -109,7 +115,7 @@ class Place:
     @property
     def row(self) -> int:
         """Gives the row of the memory in which the box begins."""
-        return self.first + self._layout.row_at([low for low, _ in self.box])
+        return self._rows[0][0]
 
     @property
     def lane(self) -> int:
@@ -117,7 +123,9 @@ class Place:
         rows."""
         if self.memory.is_main:
             return 0
-        sides = [*self.memory.row]
+        sides = self.memory.row
+        if len(sides) == 1:
+            return self.box[-1][0] % sides[0] if self.box else 0
         starts = [0] * len(sides) + [low for low, _ in self.box]
         number = 0
         for at, size in zip(starts[-len(sides) :], sides, strict=True):
@@ -133,8 +141,7 @@ class Place:
         """Counts the rows, or elements of main memory, by which the operand moves when an iterator
         moves by one.
         """
-        moved = self.steps.get(iterator, ())
-        return sum(m * step for m, step in zip(moved, self._layout.steps, strict=bool(moved)))
+        return sum(map(mul, self.steps.get(iterator, ()), self._layout.steps))
 
     def rows(self) -> tuple[Span, ...]:
         """Lists the rows that the box touches, as intervals; in main memory the elements of the
@@ -145,9 +152,10 @@ class Place:
     @cached_property
     def _rows(self) -> tuple[Span, ...]:
         layout, first = self._layout, self.first
-        if self.box not in layout.rows:
-            layout.rows[self.box] = layout.rows_of(self.box)
-        return tuple([(first + low, first + high) for low, high in layout.rows[self.box]])
+        found = layout.rows.get(self.box)
+        if found is None:
+            found = layout.rows[self.box] = layout.rows_of(self.box)
+        return tuple([(first + low, first + high) for low, high in found]) if first else found
 
     def overlaps(self, other: Place) -> bool:
         """Tells whether two places share a row, or an element of main memory. Buffers share rows
@@ -243,9 +251,6 @@ def _layout_of(memory: Memory, shape: Shape) -> _Layout:
         return _Layout(memory, shape, leading, blocks, _strides(shape))
     steps = [*_strides(leading), *[0] * len(memory.row)][-len(shape) :]
     return _Layout(memory, shape, leading, blocks, tuple(steps) if shape else ())
-
-
-_FIELDS = ("memory", "buffer", "box", "steps", "array", "_layout")
 
 
 def _strides(shape: Shape) -> Shape:

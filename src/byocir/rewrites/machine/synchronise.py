@@ -49,7 +49,7 @@ def synchronise(machine: Machine, calls: Sequence[Calls]) -> None:
     if isinstance(order, InOrder):
         return
     units = [unit.name for unit in machine.units]
-    touches = _Touches(machine)
+    touches = _Touches(machine, calls)
     program = ((units.index(call.unit.name), list(touches.of(call))) for call in calls)
     needs = list(conflicting(program))
     if isinstance(order, Tokens):
@@ -59,16 +59,19 @@ def synchronise(machine: Machine, calls: Sequence[Calls]) -> None:
 
 
 class _Touches:
-    """Lists what calls read and write, without memories that the machine itself watches."""
+    """Lists what calls read and write, without memories that the machine itself watches, and arrays
+    that no call writes."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, calls: Sequence[Calls]) -> None:
         self._units, self._watched = range(len(machine.units)), machine.guarded
+        self._written = {call.result.buffer for call in calls}
         self._shadows: dict[SSAValue | Memory, Shadow] = {}
 
     def of(self, call: Calls) -> Iterator[Touch]:
         for places, writes in ((call.read, False), ([call.result], True)):
             for at in places:
-                if at.memory not in self._watched:
+                alone = at.memory.is_main and at.buffer not in self._written
+                if at.memory not in self._watched and not alone:
                     shadow = self._shadow(at)
                     yield from (Touch(shadow, box, writes) for box in _boxes(at))
 
