@@ -66,3 +66,39 @@ func.func @biased(%a: tensor<16x8xi8>) -> tensor<16x8xi8> attributes {byoc.targe
   }
   func.return %r : tensor<16x8xi8>
 }
+
+// Numbers of -100 and less give 0 in the sum, whatever is added, so that the term has one clamp.
+// CHECK-LABEL: func.func @rectified_sum
+// CHECK-NOT:   arith.maxsi
+// CHECK:       arith.minsi
+// CHECK-NOT:   arith.maxsi
+// CHECK:       arith.addi
+// CHECK:       arith.maxsi
+// CHECK-NOT:   arith.maxsi
+func.func @rectified_sum(%a: tensor<4x16xi8>, %b: tensor<4x16xi8>) -> tensor<4x16xi8> attributes {byoc.target = #byoc.target<"alu", {}>} {
+  %r = byoc.composite "alu.any" at "tensor" (%x = %a : tensor<4x16xi8>, %y = %b : tensor<4x16xi8>) -> tensor<4x16xi8> {
+    %e = tir.empty : tensor<4x16xi8>
+    %v = tir.block [i: 4, j: 16] ins(%x[i, j] : tensor<4x16xi8>, %y[i, j] : tensor<4x16xi8>) outs(%e[i, j] : tensor<4x16xi8>) {
+    ^bb0(%p: i8, %q: i8, %old: i8):
+      %0 = arith.extsi %p : i8 to i64
+      %m = arith.constant 9 : i64
+      %1 = arith.muli %0, %m : i64
+      %lo = arith.constant -100 : i64
+      %2 = arith.maxsi %1, %lo : i64
+      %hi = arith.constant 100 : i64
+      %3 = arith.minsi %2, %hi : i64
+      %two = arith.constant 2 : i64
+      %4 = arith.muli %3, %two : i64
+      %5 = arith.extsi %q : i8 to i64
+      %6 = arith.addi %4, %5 : i64
+      %zero = arith.constant 0 : i64
+      %7 = arith.maxsi %6, %zero : i64
+      %most = arith.constant 127 : i64
+      %8 = arith.minsi %7, %most : i64
+      %9 = arith.trunci %8 : i64 to i8
+      tir.yield %9 : i8
+    }
+    byoc.yield %v : tensor<4x16xi8>
+  }
+  func.return %r : tensor<4x16xi8>
+}
