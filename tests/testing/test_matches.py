@@ -233,6 +233,24 @@ def test_a_rule_that_nothing_breaks_is_listed():
     assert find_near_miss(made, made.rules[1], 0) is None
 
 
+def test_rules_without_hints_are_looked_for_among_the_same_programs(monkeypatch):
+    drawn, draw = list[Any](), matches.draw_graph
+    monkeypatch.setattr(matches, "DRAWS", 5)
+    monkeypatch.setattr(
+        matches, "draw_graph", lambda *given: (drawn.append(given[4]), draw(*given))[1]
+    )
+    made = Composite("npu.relu", (op("graph.relu", wildcard("x")),))
+    for sentence in ("There is an x", "It is bound"):
+
+        def always(m: Any):
+            return "x" in m, None
+
+        always.__doc__ = sentence
+        made.rule(always)
+    assert unflipped(made) == ["There is an x", "It is bound"]
+    assert drawn.count(matches.ANY) == matches.SEEDS * 5
+
+
 @pytest.mark.parametrize("as_", [list, tuple])
 def test_a_rule_may_vary_an_attribute_of_many_numbers(as_: type):
     x = wildcard("x")

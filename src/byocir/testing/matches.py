@@ -31,12 +31,13 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from byocir.errors import ByocirError
 from byocir.patterns import Attempt, Composite, Pattern
 from byocir.patterns.legality import describe
-from byocir.patterns.rules import Rule
+from byocir.patterns.rules import Rule, Vary
+from byocir.patterns.same_blocks import Rewalked
 from byocir.rewrites.matching import MatchedRewrite
 from byocir.testing.choose import Choose, pick, seeded
 from byocir.testing.draft import NARROW, Breadth, Unfit, wants_of
@@ -177,7 +178,7 @@ def find_match(composite: Composite, seed: int, breadth: Breadth = NARROW) -> Ex
     """Finds a program that the composite takes, the same for the same seed; None when none is
     found.
     """
-    for drawn in _drawn(composite, seed, composite.rules, None, breadth):
+    for drawn in _drawn(composite, seed, _hints(composite.rules), None, RARE, breadth):
         if composite.attempt(drawn.root).fits:
             return Example(composite, drawn.module, drawn.root)
     return None
@@ -207,24 +208,57 @@ def _rule_missed(composite: Composite, rule: Rule, seed: int) -> Example | None:
     used = [] if taken is None else list(_leaks(taken, rule.sentence))
     if used:
         return pick(seeded(seed), used)
-    for drawn in _drawn(composite, seed, others, rule):
-        example = Example(composite, drawn.module, drawn.root, rule.sentence)
-        if example.named_by(composite.attempt(drawn.root)):
-            return example
-    return None
+    rules = tuple(composite.rules)
+    misses = _rules_missed(composite, rules, _hints(others), rule.vary, seed, DRAWS)
+    return next((each for each in misses if each.flipped == rule.sentence), None)
+
+
+@lru_cache(maxsize=64)
+def _rules_missed(
+    composite: Composite,
+    rules: tuple[Rule, ...],
+    holding: tuple[Vary, ...],
+    failing: Vary | None,
+    seed: int,
+    draws: int,
+) -> Rewalked[Example]:
+    """Gives, for each rule that a program drawn with these hints breaks alone, the first such
+    program. Rules without a hint of their own are looked for among the same programs, which are
+    drawn once.
+    """
+
+    def found() -> Iterator[Example]:
+        pending = {rule.sentence for rule in rules}
+        for drawn in _drawn(composite, seed, holding, failing, ANY, draws=draws):
+            attempt = composite.attempt(drawn.root)
+            failed = [result.sentence for result in attempt.rules if not result.holds]
+            flipped = failed[0] if failed else attempt.reason
+            example = Example(composite, drawn.module, drawn.root, flipped)
+            if flipped in pending and example.named_by(attempt):
+                pending.remove(flipped)
+                yield example
+
+    return Rewalked(found())
+
+
+def _hints(rules: Sequence[Rule]) -> tuple[Vary, ...]:
+    """Lists the hints of rules that say with what they hold."""
+    return tuple(rule.vary for rule in rules if rule.vary and rule.vary.holds)
 
 
 def _drawn(
     composite: Composite,
     seed: int,
-    holding: Sequence[Rule],
-    failing: Rule | None,
+    holding: Sequence[Vary],
+    failing: Vary | None,
+    rare: Sequence[Attribute],
     breadth: Breadth = NARROW,
+    draws: int | None = None,
 ) -> Iterator[Drawn]:
     choose = seeded(seed)
-    for _ in range(DRAWS):
+    for _ in range(DRAWS if draws is None else draws):
         wants = _wants(choose, holding, failing, breadth)
-        pattern, rare = pick(choose, composite.patterns), RARE if failing is None else ANY
+        pattern = pick(choose, composite.patterns)
         try:
             yield draw_graph(choose, pattern, composite.level, wants, rare, breadth)
         except Unfit:
@@ -232,16 +266,12 @@ def _drawn(
 
 
 def _wants(
-    choose: Choose, holding: Sequence[Rule], failing: Rule | None, breadth: Breadth = NARROW
+    choose: Choose, holding: Sequence[Vary], failing: Vary | None, breadth: Breadth = NARROW
 ) -> dict[tuple[str, int | str], Any]:
     """Draws wanted values from the hints of rules, most of the time."""
-    hints = [
-        (r.vary, _beyond(choose, pick(choose, r.vary.holds), breadth))
-        for r in holding
-        if r.vary and r.vary.holds
-    ]
-    if failing is not None and failing.vary is not None and failing.vary.fails:
-        hints.append((failing.vary, pick(choose, failing.vary.fails)))
+    hints = [(vary, _beyond(choose, pick(choose, vary.holds), breadth)) for vary in holding]
+    if failing is not None and failing.fails:
+        hints.append((failing, pick(choose, failing.fails)))
     return wants_of(hints if choose(0, 3) else [])
 
 
@@ -256,7 +286,7 @@ def _flipped(composite: Composite, flip: Flip | OtherNode, seed: int) -> Example
     for _ in range(FLIP_DRAWS):
         try:
             whole, reason = flip.draw(choose)
-            wants = _wants(choose, composite.rules, None)
+            wants = _wants(choose, _hints(composite.rules), None)
             drawn = draw_graph(choose, whole, composite.level, wants)
         except Unfit:
             continue
