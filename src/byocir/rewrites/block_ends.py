@@ -51,7 +51,7 @@ class Ends(NamedTuple):
     @property
     def are_known(self) -> bool:
         """Tells whether each of the integers can be one number only."""
-        return bool(np.array_equal(self.low, self.high))
+        return self.low is self.high or bool(np.array_equal(self.low, self.high))
 
     def corners(self, other: Ends, apply: Operator) -> Ends:
         """Computes the ends of an operation that is monotone in each of its operands."""
@@ -221,7 +221,8 @@ def _summed_products(
     is_large = _type_for(reached.scaled(times * factor.low.size)) != np.int64
     if is_large or not integer_range(type_).contains(reached):
         return None
-    return sums_of_products(factor.low * times, x.interval, tuple(op.reductions))
+    low, high = sums_of_products(factor.low, x.interval, tuple(op.reductions))
+    return Ends(low * times, high * times)
 
 
 def sums_of_products(factors: np.ndarray, x: Interval, axes: tuple[int, ...]) -> Ends:
@@ -323,5 +324,8 @@ def _over_iterators(given: Ends, map_: AffineMap, extents: Sequence[int]) -> End
     kept = [i for i in used if i is not None]
     order = sorted(range(len(kept)), key=kept.__getitem__)
     shape = [extent if i in kept else 1 for i, extent in enumerate(extents)]
+    if not lost and given.low is given.high:  # weights, which are large
+        numbers = given.low.transpose(order).reshape(shape)
+        return Ends(numbers, numbers)
     sides = given.low.min(lost), given.high.max(lost)
     return Ends(*(np.asarray(side).transpose(order).reshape(shape) for side in sides))
