@@ -112,17 +112,15 @@ def alu(name: str, least: int = -(1 << 15), most: int = (1 << 15) - 1) -> None:
     """An operation with a number, and one with vectors of its own or one vector for all."""
     box = dict(into=acc, **boxes, lanes=lanes, strided=("x", "y", "out"))
 
-    def apply(x: Scalar, y: Scalar) -> Scalar:
-        return x.binary(name, y)
-
     def with_number() -> Pattern:
-        return block("i j lanes", lambda x: apply(x, number("imm")), init=acc("x"))
+        return block("i j lanes", lambda x: x.binary(name, number("imm")), init=acc("x"))
 
     def with_vectors() -> Pattern:
-        def with_each(index: str) -> Pattern:
-            return block("i j lanes", acc("y")[index], apply, init=acc("x"))
-
-        return with_each("i j lanes") | with_each("lanes")
+        own, one = (
+            block("i j lanes", acc("y")[index], lambda x, y: x.binary(name, y), init=acc("x"))
+            for index in ("(i*ih) (j*jw) lanes", "lanes")
+        )
+        return own | one
 
     with_number.__name__, with_vectors.__name__ = f"{name}_number", f"{name}_vectors"
     made = vta.instruction(compute, **box, cycles=lambda s: FILL + steps(s))(with_number)
@@ -140,7 +138,7 @@ for name in ("add", "mul", "max", "min"):
 alu("shr", 0, 31)
 
 
-# What it takes: products and convolutions with all that leads back to bytes, and residual sums.
+# What it takes: products and convolutions with all that leads back to bytes, residual sums, pools.
 
 
 def each(y: Pattern, body: Callable[[Scalar], Scalar]) -> Pattern:
@@ -181,7 +179,9 @@ def byte(name: str) -> Pattern:
     return wildcard(name, dtype=i8)
 
 
+@composite("vta16.conv")
 def conv() -> Pattern:
+    """A convolution of bytes, channels last, requantised."""
     window = byte("x")["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
     weights = constant("weights", dtype=i8)["r s c o"]
     return requantised(block("n h w o | r s c", window, weights, multiply_add))
@@ -190,13 +190,7 @@ def conv() -> Pattern:
 @composite("vta16.conv_add")
 def conv_add() -> Pattern:
     """A convolution, channels last, and a residual sum of its result."""
-    return added(conv(), byte("other"))
-
-
-@composite("vta16.conv")
-def conv_alone() -> Pattern:
-    """A convolution of bytes, channels last, requantised."""
-    return conv()
+    return added(conv.patterns[0], byte("other"))
 
 
 @composite("vta16.matmul")
@@ -211,8 +205,15 @@ def add() -> Pattern:
     return added(byte("x"), byte("other"))
 
 
+@composite("vta16.max_pool")
+def max_pool() -> Pattern:
+    """The greatest bytes in windows of an image, channels last."""
+    window = byte("x")["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(-128)
+    return block("n h w c | r s", window, lambda y, x: y.max(x), init=-128)
+
+
 class Vta16(byocir.Target):
-    name, machine, patterns = "vta16", vta, (conv_add, conv_alone, matmul, add)
+    name, machine, patterns = "vta16", vta, (conv_add, conv, matmul, add, max_pool)
     channels_last = signed_bytes = True
     channel_multiple = LANES
     fixed_point = "floor"

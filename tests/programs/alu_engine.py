@@ -39,7 +39,7 @@ def alu(name: str) -> None:
         def apply(x, y):
             return x.binary(name, y)
 
-        own, one = vectors("y")["rows lanes"], vectors("y")["lanes"]
+        own, one = vectors("y")["(rows*step) lanes"], vectors("y")["lanes"]
         each = block("rows lanes", own, apply, init=vectors("x"))
         return each | block("rows lanes", one, apply, init=vectors("x"))
 
@@ -51,7 +51,8 @@ def alu(name: str) -> None:
         """The number has eight bits."""
         return -128 <= m["n"] <= 127, m["n"]
 
-    engine.instruction(core, into=vectors, cycles=lambda s: 4 + 2 * s["rows"], **sizes)(vector)
+    strided = {"strided": ("y",), **sizes}
+    engine.instruction(core, into=vectors, cycles=lambda s: 4 + 2 * s["rows"], **strided)(vector)
 
 
 for operation in ("add", "mul", "max", "min", "shr"):

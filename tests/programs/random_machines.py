@@ -26,7 +26,7 @@ from byocir.machine import (
     multiples_of,
     up_to,
 )
-from byocir.patterns import Pattern, ScalarPattern, block, composite, wildcard
+from byocir.patterns import Pattern, ScalarPattern, block, composite, number, wildcard
 from byocir.patterns.target_classes import register
 
 
@@ -46,6 +46,12 @@ def gemm_relu() -> Pattern:
     return block("m n", sums["m n"], lambda _, x: x.max(0)) @ "relu"
 
 
+@composite("random.pool")
+def pool() -> Pattern:
+    windows = wildcard("x", dtype=i8)["(h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(-128)
+    return block("h w c | r s", windows, lambda old, x: old.max(x), init=-128) @ "pool"
+
+
 @dataclass
 class Drawn:
     """A machine that was drawn, with the choices that made it."""
@@ -59,7 +65,7 @@ class Drawn:
     def register(self) -> type[byocir.Target]:
         class Random(byocir.Target):
             name, machine = "random", self.machine
-            patterns = (gemm_relu, gemm) if self.choices["stores relu"] else (gemm,)
+            patterns = ((gemm_relu, gemm) if self.choices["stores relu"] else (gemm,)) + (pool,)
 
         register("random", Random)
         return Random
@@ -105,6 +111,7 @@ def machine_by(
     sums = memory("sums", i32, size)
     _copies(machine, choose, memory, (load, store), (near, weights, sums), size, lanes)
     _product(machine, choose, core, (near, weights, sums), size)
+    _pools(machine, choose, (load, core, store), (near, sums), size, lanes)
     _order(machine, choose, (load, core, store))
     return Drawn(machine, choices)
 
@@ -183,6 +190,35 @@ def _product(machine: Machine, choose: Any, core: Unit, memories: Any, size: int
     )
 
 
+def _pools(machine: Machine, choose: Any, units: Any, memories: Any, size: int, lanes: int) -> None:
+    """Vectors of sums that take the greater of two, or their total with a number, in place."""
+    (load, core, store), (near, sums) = units, memories
+    if not choose("pools", False, True):
+        return
+    sizes: dict[str, Limit] = {"r": up_to(size), "c": up_to(lanes)}
+    cycles = {"cycles": lambda s: 2 + s["r"]}
+    source = choose("widens", wildcard("x", dtype=i8), near("x"))
+    stepping = {"strided": ("y", *choose("steps over", ("out",), ()))}
+
+    @machine.instruction(load, into=sums, **cycles, **sizes)
+    def widen() -> Pattern:
+        return block("r c", source["r c"], lambda _, x: x.to(i32))
+
+    @machine.instruction(core, into=sums, **cycles, **sizes, **stepping)
+    def greatest() -> Pattern:
+        return block("r c", sums("y")["(r*step) c"], lambda x, y: x.max(y), init=sums("x"))
+
+    @machine.instruction(store, **cycles, **sizes)
+    def narrow() -> Pattern:
+        return block("r c", sums("x")["r c"], lambda _, x: x.to(i8))
+
+    if choose("adds numbers", True, False):
+
+        @machine.instruction(core, into=sums, **cycles, **sizes)
+        def plus() -> Pattern:
+            return block("r c", lambda x: x + number("n"), init=sums("x"))
+
+
 def _order(machine: Machine, choose: Any, units: Any) -> None:
     kind = choose("order", "in order", "counted", "tokens", "all tokens", "interlocked")
     load, core, store = units
@@ -226,4 +262,28 @@ def product_module(m: int, n: int, k: int, *, relu: bool) -> ModuleOp:
         tir.yield %3 : i32
       }} loc("gemm"){last if relu else ""}
       func.return %{"z" if relu else "y"} : tensor<{m}x{n}xi32>
+    }}""")
+
+
+def pool_module(shape: Sequence[int], window: Sequence[Sequence[int]]) -> ModuleOp:
+    """The greatest bytes in windows of an image with channels last: for each side of a window its
+    size, step, dilation, and the pads before and behind."""
+    index, sizes = list[str](), list[int]()
+    for extent, (name, inner), (size, step, by, low, high) in zip(
+        shape, ("hr", "ws"), window, strict=False
+    ):
+        sizes.append((extent + low + high - by * (size - 1) - 1) // step + 1)
+        index.append(f"{step} * {name} + {by} * {inner} - {low}")
+    given, made = (f"tensor<{'x'.join(map(str, n))}xi8>" for n in (shape, (*sizes, shape[-1])))
+    (h, w), c, (r, s) = sizes, shape[-1], (side[0] for side in window)
+    return parse_module(f"""
+    func.func @main(%x: {given}) -> {made} {{
+      %least = tir.fill -128 : i8 : {made}
+      %y = tir.block [h: {h}, w: {w}, c: {c} | r: {r}, s: {s}]
+          ins(%x[{", ".join(index)}, c] pad -128 : i8 : {given}) outs(%least[h, w, c] : {made}) {{
+      ^bb0(%p: i8, %old: i8):
+        %0 = arith.maxsi %old, %p : i8
+        tir.yield %0 : i8
+      }} loc("pool")
+      func.return %y : {made}
     }}""")

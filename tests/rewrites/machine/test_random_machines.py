@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from random_machines import Drawn, gemm, machine_by, machines, multiply_add, product_module
+from random_machines import (
+    Drawn,
+    gemm,
+    machine_by,
+    machines,
+    multiply_add,
+    pool_module,
+    product_module,
+)
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
@@ -65,9 +73,9 @@ def brought_down(drawn: Drawn, module: ModuleOp) -> FuncOp | None:
     (function,) = functions
     if any(not each.taken for each in report_of(lowered).decisions):
         return None  # the host does the rest
-    arrays = [np.asarray(feeds["arg0"]), np.asarray(feeds["arg1"]), np.zeros_like(expected)]
+    arrays = [*map(np.asarray, feeds.values()), np.zeros_like(expected)]
     Simulator(drawn.machine).run(function, arrays)
-    np.testing.assert_array_equal(arrays[2], expected)
+    np.testing.assert_array_equal(arrays[-1], expected)
     return function
 
 
@@ -81,11 +89,11 @@ def disordered(drawn: Drawn, function: FuncOp, module: ModuleOp, seed: int) -> N
 
     def run() -> None:
         for choose in (max, pick.choice):
-            arrays = [np.asarray(feeds["arg0"]), np.asarray(feeds["arg1"]), np.zeros_like(expected)]
+            arrays = [*map(np.asarray, feeds.values()), np.zeros_like(expected)]
             waits = order_of(model_of(drawn.machine), numbers_of(drawn.machine, calls))
             order = [calls[index] for index in legal_order(waits, choose)]
             Simulator(drawn.machine).run(function, arrays, order)
-            np.testing.assert_array_equal(arrays[2], expected)
+            np.testing.assert_array_equal(arrays[-1], expected)
 
     run()
     waiting = [call for call in calls if call.op.counts]
@@ -107,6 +115,42 @@ def test_a_described_machine_computes_right_or_says_why_not(drawn, m, n, k, relu
     event("computed" if function is not None else "refused")
     if function is not None:
         disordered(drawn, function, product_module(m, n, k, relu=relu), m + n + k)
+
+
+sides = st.tuples(
+    st.integers(1, 3), st.integers(1, 3), st.integers(1, 2), st.integers(0, 2), st.integers(0, 2)
+)
+images = st.tuples(st.integers(5, 9), st.integers(5, 12), st.sampled_from([1, 4, 8, 16, 20]))
+
+
+@settings(max_examples=8 if settings.default.max_examples < 100 else 500)
+@given(machines(), images, st.tuples(sides, sides))
+def test_pools_of_bytes_are_taken_in_wider_numbers(drawn, image, window) -> None:
+    given = {**drawn.choices, "pools": True, "fifos": (), "even copies": ()}
+    drawn = machine_by(lambda options: options[0], given)
+    function = brought_down(drawn, pool_module(image, window))
+    event("computed" if function is not None else "refused")
+    if function is not None:
+        disordered(drawn, function, pool_module(image, window), sum(image))
+
+
+ROWS = {"sums rows": 32, "sums banks": 2, "sums granule": 4, "units": ("core", "store"), "size": 8}
+"""Room for few sums: an image is read in several tiles, each as wide as the image with its pads."""
+
+
+@pytest.mark.parametrize(
+    ("given", "image", "window"),
+    [
+        ({"lanes": 16, **ROWS}, (7, 6, 4), ((2, 2, 1, 2, 1), (3, 1, 2, 2, 1))),
+        ({"lanes": 16, "sums rows": 128}, (5, 9, 20), ((1, 3, 2, 1, 0), (2, 2, 2, 2, 2))),
+        ({"lanes": 4}, (5, 6, 4), ((1, 1, 1, 1, 0), (1, 2, 1, 0, 1))),
+    ],
+    ids=["wider", "alone", "pads"],
+)
+def test_pools_reach_over_the_borders_of_images(given, image, window) -> None:
+    fixed = {"pools": True, "starts": "zeros", **given}
+    drawn = machine_by(lambda options: options[0], fixed)
+    assert brought_down(drawn, pool_module(image, window)) is not None
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (16, 16, 16), (20, 7, 33)], ids=str)

@@ -9,22 +9,22 @@ by an instruction that adds products, too: those of two constants.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise, permutations, product
-from math import isfinite
+from math import inf, isfinite
 
 import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects.intervals import integer_range
-from byocir.dialects.tir import BlockOp, ConstantOp, buffer
+from byocir.dialects.tir import BlockOp, ConstantOp, FillOp, buffer
 from byocir.dialects.tir.bodies import multiply_accumulate
-from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.tir.scalar import Emitted, number_attr
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
-from byocir.evaluate.scalar import sources
+from byocir.evaluate.scalar import number, sources
 from byocir.machine import MAIN, Machine, Memory
 from byocir.machine.cut_plans import Plan, plans_of
 from byocir.machine.find_instruction import Misfit, fits, on_its_own
@@ -40,10 +40,12 @@ from byocir.rewrites.machine.pieces import (
     Piece,
     Source,
     block_of,
+    each_element,
     result_type,
     type_of,
 )
 from byocir.rewrites.machine.restate_bodies import is_signed
+from byocir.rewrites.schedule.blocks import reads_old
 
 
 class Cover:
@@ -349,3 +351,53 @@ def is_done(machine: Machine, block: BlockOp) -> bool:
     plans = plans_of(machine, block, block.extents, "pattern", [])
     makers = dict.fromkeys(plan.instruction for plan in plans)
     return any(isinstance(done_by(machine, block, each), Plan) for each in makers)
+
+
+def plans_for(
+    machine: Machine, block: BlockOp, extents: Sequence[int], reasons: list[str]
+) -> list[Plan]:
+    """Gives the ways in which instructions do a block of a composite, over these extents, from what
+    it begins with or, if none adds to that, from a number; `reasons` gets why others do not.
+    """
+    found = plans_of(machine, block, extents, "pattern", reasons)
+    if found or not reads_old(block) or isinstance(block.outs[0].owner, BlockOp):
+        return found
+    return plans_of(machine, block, extents, "pattern", reasons, _start_of(block))
+
+
+def _start_of(block: BlockOp) -> Attribute:
+    """Gives the number that the result of a block begins with: zero unless a fill sets another."""
+    fill = block.outs[0].owner
+    zero = number_attr(0, element_type_of(block.outs[0].type))
+    return fill.value if isinstance(fill, FillOp) else zero
+
+
+def why_not_begun(machine: Machine, block: BlockOp, plan: Plan) -> str:
+    """Says why sums cannot begin with their number in the memory that a plan has them in, as no
+    instruction begins with it or sets elements to it, and no copy brings it; empty if they can.
+    """
+    into = plan.instruction.into
+    path = machine.path(MAIN, into)
+    if not reads_old(block) or (path is not None and len(path) <= 2):
+        return ""
+    start, ones = _start_of(block), (1,) * len(block.extents)
+    begun = fits(machine, block, ones, start=start, asked="pattern")
+    if any(isinstance(each, Fit) and each.instruction.into == into for each in begun):
+        return ""
+    value = number(start).item()
+    cycles = cycles_in_place(machine, block.outs[0].type, into, lambda old: old.constant(value))
+    return "" if isfinite(cycles) else f"nothing sets elements of {into.called} to {value}"
+
+
+def cycles_in_place(
+    machine: Machine, type_: Attribute, into: Memory, body: Callable[[Emitted], Emitted]
+) -> float:
+    """Counts the cycles in which an instruction computes each element of an array in a memory of
+    what was in its place; infinitely many where none does.
+    """
+    outside = Block(arg_types=[type_])
+    block = each_element(outside.args[0], body)
+    outside.add_op(block)
+    own = [each for each in machine.instructions if each.into == into]
+    plans = [done_by(machine, block, each) for each in own]
+    return min((plan.cycles for plan in plans if isinstance(plan, Plan)), default=inf)

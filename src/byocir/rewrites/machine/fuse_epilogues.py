@@ -14,20 +14,17 @@ Guarantees: the same results, bit for bit: sums of integers wrap in any order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp, YieldOp
-from byocir.dialects.tir.affine import bounds
-from byocir.dialects.tir.linear import spans
-from byocir.dialects.types import Shape, element_type_of, is_integer, shape_of, tensor
+from byocir.dialects.types import element_type_of, is_integer, shape_of, tensor
 from byocir.dialects.uses import erase, replace_op, replace_uses, set_operand
 from byocir.evaluate.scalar import number
 from byocir.machine import Machine
@@ -38,6 +35,7 @@ from byocir.rewrites.host.fuse_blocks import fuse_into, fuse_producer, is_map
 from byocir.rewrites.machine import searched_composites
 from byocir.rewrites.machine.cover_bodies import Cover
 from byocir.rewrites.machine.split_bodies import split_bodies
+from byocir.rewrites.machine.window_guards import guards_of
 
 
 @dataclass(frozen=True)
@@ -188,14 +186,13 @@ def _fuse_pool(op: BlockOp) -> None:
         return
     if pad is not None and not (isinstance(start, FillOp) and start.value == pad):
         return
-    guards = [*_guards(op.in_maps[0], shape_of(value.type), op.extents)]
     made = BlockOp(
         list(op.iterators),
         list(op.ins),
         list(op.outs),
         [*op.in_maps, *op.out_maps],
         op.body.clone(),
-        where=AffineMap(len(op.extents), 0, tuple(guards)) if guards else None,
+        where=guards_of(op),
         location=op.location,
     )
     replace_op(op, made)
@@ -203,16 +200,6 @@ def _fuse_pool(op: BlockOp) -> None:
 
 
 _LIMITS = arith.MaxSIOp | arith.MinSIOp | arith.MaxUIOp | arith.MinUIOp
-
-
-def _guards(map_: AffineMap, shape: Shape, extents: Shape) -> Iterator[AffineExpr]:
-    """Lists expressions that are negative where an index is outside of an array."""
-    for expr, size in zip(map_.results, shape, strict=True):
-        low, high = bounds(expr, spans(extents))
-        if low < 0:
-            yield expr
-        if high >= size:
-            yield expr * -1 + (size - 1)
 
 
 def _is_sum(op: BlockOp, position: int) -> bool:

@@ -68,6 +68,17 @@ def type_of(op: BlockOp, source: Source) -> Attribute:
     return op.ins[source.position].type
 
 
+def each_element(out: SSAValue, body: Callable[..., Emitted], *ins: SSAValue) -> BlockOp:
+    """Makes a block that computes each element of an array of those of others, and of what was in
+    its place.
+    """
+    shape = shape_of(out.type)
+    iterators = [IteratorAttr.of(f"d{d}", IteratorKind.PARALLEL, n) for d, n in enumerate(shape)]
+    maps = [AffineMap.identity(len(shape))] * (len(ins) + 1)
+    elements = [element_type_of(value.type) for value in (*ins, out)]
+    return BlockOp(iterators, ins, [out], maps, emit_body(elements, body))
+
+
 def block_of(op: BlockOp, piece: Piece, ins: Sequence[SSAValue], out: SSAValue) -> BlockOp:
     """Makes the block of a piece of a block on these arrays."""
     iterators = list(op.iterators)

@@ -1,11 +1,12 @@
-"""split-bodies: splits elementwise blocks into chains of blocks that instructions do one by one.
+"""split-bodies: splits blocks into chains of blocks that instructions do one by one.
 
 Does: where no instruction computes what a block does, as vector units that do one operation at a
 time cannot do a whole requantise, makes blocks of the parts of its body that instructions do, those
 that take the fewest cycles together. Parts whose instruction overwrites what it reads begin with
 the result of the part before, in the same buffer. Numbers that fit no instruction as they are
 become arrays, or products of constants where an instruction adds products. Where instructions
-compute in one type of integers, the body is restated in that.
+compute in one type of integers, the body is restated in that. Windows of which the greatest, the
+least or the sum is taken become windows of wider numbers, where an instruction does those.
 
 Requires: composites on tensors in functions of described machines, after `fuse-epilogues`.
 
@@ -35,6 +36,7 @@ from byocir.rewrites.machine.cover_bodies import Cover, is_done
 from byocir.rewrites.machine.idle_clamps import drop_idle_clamps
 from byocir.rewrites.machine.pieces import Made, Piece, Source, block_of, result_type
 from byocir.rewrites.machine.restate_bodies import Integer, is_signed, restated
+from byocir.rewrites.machine.widen_windows import widen_windows
 from byocir.rewrites.ranges_of_arguments import ranges_of_arguments
 
 
@@ -54,6 +56,7 @@ def split_bodies(machine: Machine, body: Block, given: Known = NOTHING) -> None:
     """Splits those blocks of a body on tensors that no instruction does, and several together
     do. `given` bounds arrays that are made elsewhere.
     """
+    widen_windows(machine, body, given)
     for op in list(body.ops):
         if isinstance(op, BlockOp) and _may_be_split(machine, op):
             ways = _Ways(machine, op, given)

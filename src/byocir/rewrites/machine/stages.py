@@ -9,21 +9,20 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.locations import place
-from byocir.dialects.tir import BlockOp, FillOp
+from byocir.dialects.tir import BlockOp
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.linear import Linear
-from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.machine import MAIN, Limit, Machine, Memory
 from byocir.machine.cut_plans import Plan, none_does, plans_of
 from byocir.rewrites.machine.copies import identity
+from byocir.rewrites.machine.cover_bodies import plans_for, why_not_begun
 from byocir.rewrites.machine.split_bodies import why_whole
-from byocir.rewrites.schedule.blocks import reads_old
+from byocir.rewrites.machine.window_guards import leaves_elements
 
 
 def in_order(blocks: Sequence[BlockOp]) -> list[BlockOp]:
@@ -103,8 +102,10 @@ def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
             if _is_fed(machine, plan, made, stages)
             and _leaves(machine, plan, block is blocks[-1])
             and (begun is None or plan.instruction.into in begun)
+            and (made[-1] is not None or not why_not_begun(machine, block, plan))
         ]
         if not found:
+            reasons += [told for plan in plans if (told := why_not_begun(machine, block, plan))]
             raise _undone(machine, block, [*reasons, *why_whole(machine, block)])
         name = _named(found[0].instruction.name, [stage.name for stage in stages])
         stages.append(Stage(block, found[0], name, made))
@@ -114,21 +115,6 @@ def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
         _expect_elements(machine, last.block)
         return stages
     return [*stages, _storing(machine, last, len(stages) - 1)]
-
-
-def plans_for(
-    machine: Machine, block: BlockOp, extents: Sequence[int], reasons: list[str]
-) -> list[Plan]:
-    """Gives the ways in which instructions do a block of a composite, over these extents, from what
-    it begins with or, if none adds to that, from a number; `reasons` gets why others do not.
-    """
-    found = plans_of(machine, block, extents, "pattern", reasons)
-    if found or not reads_old(block) or isinstance(block.outs[0].owner, BlockOp):
-        return found
-    fill = block.outs[0].owner
-    zero = number_attr(0, element_type_of(block.outs[0].type))
-    start = fill.value if isinstance(fill, FillOp) else zero
-    return plans_of(machine, block, extents, "pattern", reasons, start)
 
 
 def _is_fed(
@@ -161,39 +147,11 @@ def _expect_elements(machine: Machine, block: BlockOp) -> None:
     """Raises ByocirError B271 for a block whose result goes to main memory, where its guards leave
     nothing of the window of an element.
     """
-    if block.where is None or not block.reductions:
-        return
-    if not all(_leave_elements(block, guards) for guards in _by_iterators(block)):
+    where = block.where
+    if block.reductions and where is not None and not leaves_elements(block, where.data):
         told = "expected windows with an element inside of the array, found some that are outside"
         why = f"no instruction of {machine.name} fills in their results"
         raise ByocirError("B271", told, where=place(block.location), help=why)
-
-
-def _by_iterators(block: BlockOp) -> list[list[Linear[int]]]:
-    """Groups the guards of a block: those of different groups share no iterators."""
-    assert block.where is not None
-    groups: list[list[Linear[int]]] = []
-    for expr in block.where.data.results:
-        form = linear(expr)
-        assert form is not None, "guards are linear"
-        joined = [g for g in groups if any({*form.atoms} & {*other.atoms} for other in g)]
-        groups = [g for g in groups if g not in joined]
-        groups.append([form, *(each for group in joined for each in group)])
-    return groups
-
-
-def _leave_elements(block: BlockOp, guards: Sequence[Linear[int]]) -> bool:
-    """Tells if each result has a point of its sums at which these guards hold."""
-    axes = sorted({i for form in guards for i in form.atoms})
-    inside = np.ones((1,) * len(axes), np.bool_)
-    for form in guards:
-        left = np.full((1,) * len(axes), form.constant)
-        for i, step in form.terms:
-            side = [-1 if each == i else 1 for each in axes]
-            left = left + step * np.arange(block.extents[i]).reshape(side)
-        inside = inside & (left >= 0)
-    sums = tuple(at for at, i in enumerate(axes) if i in block.reductions)
-    return bool(inside.any(sums).all())
 
 
 def _undone(machine: Machine, block: BlockOp, reasons: Sequence[str]) -> ByocirError:

@@ -14,7 +14,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from byocir.dialects.types import Shape, element_type_of
+from byocir.dialects.tir.linear import spans
+from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.machine import MAIN, Memory
 from byocir.machine.call_cycles import cycles_of_calls
 from byocir.rewrites.machine.copies import Copies
@@ -169,14 +170,19 @@ class TileCosts:
 
     def _made_box(self, s: int) -> list[Ints]:
         """Computes the sizes of the buffer that a stage writes: all that others read of it, with
-        the pads around its result.
+        the pads around its result. Where no loop parts a dimension, the whole of it is made.
         """
-        box = sides(self.chain.stages[s].forms[-1], self.extents[s])
+        made, box = self.chain.stages[s], sides(self.chain.stages[s].forms[-1], self.extents[s])
+        shape = shape_of(made.block.outs[0].type)
         for user, extents in zip(self.chain.stages, self.extents, strict=True):
             whole = _whole_sums(user, extents)
             for operand in (operand for operand, maker in enumerate(user.made) if maker == s):
-                read = sides(user.forms[operand], whole)
-                box = [np.maximum(*pair) for pair in zip(box, read, strict=True)]
+                forms, of = user.forms[operand], spans(user.extents).__getitem__
+                for d, (size, wide) in enumerate(zip(shape, sides(forms, whole), strict=True)):
+                    low = forms[d].interval(of).low
+                    around = np.maximum(size, low + wide) - min(low, 0)
+                    is_whole = (self.tiles == 1) | (wide >= size)
+                    box[d] = np.maximum(box[d], np.where(is_whole, around, wide))
         return box
 
     def in_order(self, memory: Memory, whole: Whole) -> Bools:

@@ -47,13 +47,14 @@ class TileSizes:
     @cached_property
     def summed(self) -> list[list[tuple[int, int]]]:
         """Lists the operands, by stage and position, that may be staged for all sums at once, in a
-        list for each stage; at least one of each list must not be staged so.
+        list for each stage that has any; at least one of each list must not be staged so.
         """
-        return [
+        found = [
             [(s, operand) for operand, at in enumerate(stage.made[:-1]) if at is None]
             for s, stage in enumerate(self.stages)
             if any(len(self.options[s, i]) > 1 for i in stage.reductions)
         ]
+        return [own for own in found if own]
 
     def sizes_of(self, stage: int, i: int) -> list[int]:
         """Lists the tile sizes of an iterator to try, the largest first: parts of equal size, and

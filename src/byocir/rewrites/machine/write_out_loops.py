@@ -5,7 +5,8 @@ Does: `byocir.rewrites.schedule.write_out` for each function of a described mach
 Requires: loops that carry nothing, and pads that one iterator decides about. Raises ByocirError
 B251 and B262.
 
-Guarantees: the same results, bit for bit; no loops, guards and pads are left.
+Guarantees: the same results, bit for bit; no loops, guards and pads are left, and no buffers of
+which guards leave nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from byocir.dialects.tir import AllocOp
+from byocir.dialects.uses import erase
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.schedule.write_out import write_out
 
@@ -29,3 +32,6 @@ class WriteOutLoopsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function, _ in machines_in(op):
             write_out(function.body.block)
+            for each in list(function.body.block.ops):
+                if isinstance(each, AllocOp) and not each.result.uses:
+                    erase(each)

@@ -221,7 +221,7 @@ def _move(op: FillOp | BlockOp, box: Sequence[Side], before: Operation, target: 
     for expr, side, size in zip(moved.out_maps[0].results, box, sizes, strict=True):
         i = _iterator(expr)
         assert i is not None
-        if side.size >= size:
+        if side.size >= size and not side.start.terms:
             continue
         extents[i], bases[i] = side.size, side.start
         guards += _guards(i, side, size)

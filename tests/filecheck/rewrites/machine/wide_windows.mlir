@@ -1,0 +1,74 @@
+// RUN: byocir-opt --no-debuginfo --load-target %S/../../../../examples/vta_machine.py:Vta16 -p 'split-bodies' %s | filecheck %s
+
+// Bytes become numbers of 32 bits, whose greatest become bytes. What the pad adds is left out, and
+// -128, which no instruction sets, is made of zero.
+// CHECK-LABEL: func.func @pool
+// CHECK:       %[[WIDE:.*]] = tir.block [d0: 4, d1: 4, d2: 16] ins(%{{.*}}[d0, d1, d2] : tensor<4x4x16xi8>)
+// CHECK:         arith.extsi
+// CHECK:       %[[ZERO:.*]] = tir.fill 0 : i32 : tensor<2x2x16xi32>
+// CHECK-NEXT:  %[[START:.*]] = tir.block [d0: 2, d1: 2, d2: 16] outs(%[[ZERO]][d0, d1, d2]
+// CHECK:         arith.constant -128 : i32
+// CHECK:         arith.addi
+// CHECK:       %[[MOST:.*]] = tir.block [h: 2, w: 2, c: 16 | r: 3, s: 2]
+// CHECK-SAME:    ins(%[[WIDE]][2 * h + r - 1, 2 * w + s, c] : tensor<4x4x16xi32>)
+// CHECK-SAME:    outs(%[[START]][h, w, c] : tensor<2x2x16xi32>) where(2 * h + r - 1 >= 0)
+// CHECK:         arith.maxsi
+// CHECK:       tir.block [d0: 2, d1: 2, d2: 16] ins(%[[MOST]][d0, d1, d2] : tensor<2x2x16xi32>)
+// CHECK:         arith.trunci
+func.func @pool(%a: tensor<4x4x16xi8>) -> tensor<2x2x16xi8> attributes {byoc.target = #byoc.target<"vta16", {}>} {
+  %r = byoc.composite "vta16.any" at "tensor" (%x = %a : tensor<4x4x16xi8>) -> tensor<2x2x16xi8> {
+    %z = tir.fill -128 : i8 : tensor<2x2x16xi8>
+    %out = tir.block [h: 2, w: 2, c: 16 | r: 3, s: 2] ins(%x[2 * h + r - 1, 2 * w + s, c] pad -128 : i8 : tensor<4x4x16xi8>) outs(%z[h, w, c] : tensor<2x2x16xi8>) {
+    ^bb0(%p: i8, %old: i8):
+      %0 = arith.maxsi %old, %p : i8
+      tir.yield %0 : i8
+    }
+    byoc.yield %out : tensor<2x2x16xi8>
+  }
+  func.return %r : tensor<2x2x16xi8>
+}
+
+// Windows of what the composite computes widen nothing: it leaves out to narrow. No element is below
+// zero, so that all may begin there.
+// CHECK-LABEL: func.func @rectified
+// CHECK:       %[[ZERO:.*]] = tir.fill 0 : i32 : tensor<2x16xi32>
+// CHECK-NEXT:  tir.block [h: 2, c: 16 | r: 3] ins(%{{.*}}[h + r, c] : tensor<4x16xi32>) outs(%[[ZERO]][h, c]
+func.func @rectified(%a: tensor<4x16xi32>) -> tensor<2x16xi8> attributes {byoc.target = #byoc.target<"vta16", {}>} {
+  %r = byoc.composite "vta16.any" at "tensor" (%x = %a : tensor<4x16xi32>) -> tensor<2x16xi8> {
+    %e = tir.empty : tensor<4x16xi8>
+    %y = tir.block [i: 4, j: 16] ins(%x[i, j] : tensor<4x16xi32>) outs(%e[i, j] : tensor<4x16xi8>) {
+    ^bb0(%p: i32, %old: i8):
+      %n = arith.constant 0 : i32
+      %0 = arith.maxsi %p, %n : i32
+      %m = arith.constant 127 : i32
+      %1 = arith.minsi %0, %m : i32
+      %2 = arith.trunci %1 : i32 to i8
+      tir.yield %2 : i8
+    }
+    %z = tir.fill -128 : i8 : tensor<2x16xi8>
+    %out = tir.block [h: 2, c: 16 | r: 3] ins(%y[h + r, c] : tensor<4x16xi8>) outs(%z[h, c] : tensor<2x16xi8>) {
+    ^bb0(%p: i8, %old: i8):
+      %0 = arith.maxsi %old, %p : i8
+      tir.yield %0 : i8
+    }
+    byoc.yield %out : tensor<2x16xi8>
+  }
+  func.return %r : tensor<2x16xi8>
+}
+
+// A pad that counts stays, and so do the bytes.
+// CHECK-LABEL: func.func @padded
+// CHECK:       tir.block [h: 2, c: 16 | r: 2] ins(%{{.*}}[h + r - 1, c] pad 5 : i8 : tensor<2x16xi8>)
+// CHECK-NOT:   tir.block
+func.func @padded(%a: tensor<2x16xi8>) -> tensor<2x16xi8> attributes {byoc.target = #byoc.target<"vta16", {}>} {
+  %r = byoc.composite "vta16.any" at "tensor" (%x = %a : tensor<2x16xi8>) -> tensor<2x16xi8> {
+    %z = tir.fill -128 : i8 : tensor<2x16xi8>
+    %out = tir.block [h: 2, c: 16 | r: 2] ins(%x[h + r - 1, c] pad 5 : i8 : tensor<2x16xi8>) outs(%z[h, c] : tensor<2x16xi8>) {
+    ^bb0(%p: i8, %old: i8):
+      %0 = arith.maxsi %old, %p : i8
+      tir.yield %0 : i8
+    }
+    byoc.yield %out : tensor<2x16xi8>
+  }
+  func.return %r : tensor<2x16xi8>
+}
