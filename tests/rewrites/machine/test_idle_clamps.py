@@ -39,11 +39,11 @@ class Body:
     def clamp(self, value: str, low: int, high: int) -> str:
         return self.put("minsi", self.put("maxsi", value, low), high)
 
-    def narrowed(self, value: str) -> str:
-        """A number as a byte and back."""
+    def narrowed(self, value: str, to: str = "i8") -> str:
+        """A number in fewer bits and back."""
         at = len(self.lines)
-        self.lines.append(f"%t{at} = arith.trunci {value} : i64 to i8")
-        self.lines.append(f"%v{at} = arith.extsi %t{at} : i8 to i64")
+        self.lines.append(f"%t{at} = arith.trunci {value} : i64 to {to}")
+        self.lines.append(f"%v{at} = arith.extsi %t{at} : {to} to i64")
         return f"%v{at}"
 
     def add(self, one: str, other: str) -> str:
@@ -99,7 +99,11 @@ def test_sums_without_idle_clamps_are_the_same(data: st.DataObject) -> None:
             value = body.clamp(value, *sorted((draw(-600, 600), draw(-600, 600))))
         terms.append(value)
     total = body.put("shrsi", body.put("muli", body.add(*terms), draw(1, 3)), draw(0, 3))
-    last = body.clamp(total, *sorted((draw(-128, 127), draw(-128, 127))))
+    ends = list(zip(("maxsi", "minsi"), sorted((draw(-128, 127), draw(-128, 127))), strict=True))
+    (first, one), (second, other) = ends if data.draw(st.booleans()) else ends[::-1]
+    last = body.put(first, total, one)
+    last = body.narrowed(last, "i16") if data.draw(st.booleans()) else last
+    last = body.put(second, last, other)
     event(f"{dropped(body.block(last))} dropped")
 
 
@@ -120,3 +124,18 @@ def test_a_rectified_sum_needs_no_lower_bound_of_its_terms() -> None:
 
 def test_clamps_that_others_read_stay() -> None:
     assert dropped(residual(0, shared=True)) == 0
+
+
+def test_clamps_stay_where_the_sum_would_leave_a_type_between_its_own_clamps() -> None:
+    """An i16 holds the sum between its two clamps only while its term is clamped from above."""
+    body = Body()
+    x = body.put("muli", body.clamp(body.put("muli", "%xw", 4), -128, 127), 3)
+    above = body.narrowed(body.put("maxsi", body.add(x, "%yw"), -100), "i16")
+    assert dropped(body.block(body.put("minsi", above, 100))) == 0
+
+
+def test_clamps_of_numbers_are_terms_like_others() -> None:
+    body = Body()
+    body.lines.append("%five = arith.constant 5 : i64")
+    total = body.add(body.clamp("%xw", -128, 127), body.clamp("%five", -3, 3))
+    assert dropped(body.block(body.clamp(total, 0, 100))) == 2

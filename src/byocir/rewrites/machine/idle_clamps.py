@@ -92,8 +92,8 @@ def _ops_between(value: SSAValue, number: SSAValue) -> _Path | None:
         if not value.has_one_use():
             return None
         found.append(owner)
-        known = [constant_number(operand) is not None for operand in owner.operands]
-        value = owner.operands[known.index(False)]
+        *first, value = owner.operands
+        value = next((x for x in first if constant_number(x) is None), value)
     return found
 
 
@@ -107,10 +107,13 @@ class _Terms:
         """Yields the clamps that need not act, each for itself."""
         result = clamp_behind(self._op.yielded[0], self._ends, self._rank)
         found = clamped(result, self._ends, self._rank)
-        if found is not None:
-            value, bounds = found
+        if found is None:
+            return
+        value, bounds = found
+        chain = _ops_between(self._op.yielded[0], value)
+        if chain is not None:
             low, high = (np.array(end, object) for end in bounds)
-            yield from self._behind(value, _Matters(low, high), [], [])
+            yield from self._behind(value, _Matters(low, high), chain, [])
 
     def _behind(
         self, value: SSAValue, matters: _Matters, path: _Path, converted: _Path
