@@ -173,14 +173,17 @@ class _Emitter:
         return made if first == start else self._put(each_element(made, least))
 
     def _neutral(self) -> Iterator[int]:
-        """Yields the numbers with which results may begin: zero, too, where it is no greater than
-        any element, of which the greatest are taken, and each window has one.
+        """Yields the numbers with which results may begin: zero, too, where neither it nor the
+        number itself is greater than any element, of which the greatest are taken, and each window
+        has one.
         """
-        yield self._window.start
-        ends, name = ends_of(self._op.ins[0], self._given), self._window.name
+        start, name = self._window.start, self._window.name
+        yield start
+        ends = ends_of(self._op.ins[0], self._given)
         if ends is not None and leaves_elements(self._op, guards_of(self._op)):
             low, high = ends.interval
-            if (name == "max" and low >= 0) or (name == "min" and high <= 0):
+            passed = {"max": low >= max(0, start), "min": high <= min(0, start)}
+            if passed.get(name, False):
                 yield 0
 
     def _cycles(self, body: Callable[[Emitted], Emitted]) -> float:

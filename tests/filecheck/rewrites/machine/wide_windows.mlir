@@ -56,6 +56,35 @@ func.func @rectified(%a: tensor<4x16xi32>) -> tensor<2x16xi8> attributes {byoc.t
   func.return %r : tensor<2x16xi8>
 }
 
+// Elements that are below the number with which all begin do not let them begin with zero.
+// CHECK-LABEL: func.func @at_least
+// CHECK:       %[[ZERO:.*]] = tir.fill 0 : i32 : tensor<2x16xi32>
+// CHECK-NEXT:  %[[FIVE:.*]] = tir.block [d0: 2, d1: 16] outs(%[[ZERO]][d0, d1]
+// CHECK:         arith.constant 5 : i32
+// CHECK:       tir.block [h: 2, c: 16 | r: 3] ins(%{{.*}}[h + r, c] : tensor<4x16xi32>) outs(%[[FIVE]][h, c]
+func.func @at_least(%a: tensor<4x16xi32>) -> tensor<2x16xi8> attributes {byoc.target = #byoc.target<"vta16", {}>} {
+  %r = byoc.composite "vta16.any" at "tensor" (%x = %a : tensor<4x16xi32>) -> tensor<2x16xi8> {
+    %e = tir.empty : tensor<4x16xi8>
+    %y = tir.block [i: 4, j: 16] ins(%x[i, j] : tensor<4x16xi32>) outs(%e[i, j] : tensor<4x16xi8>) {
+    ^bb0(%p: i32, %old: i8):
+      %n = arith.constant 0 : i32
+      %0 = arith.maxsi %p, %n : i32
+      %m = arith.constant 127 : i32
+      %1 = arith.minsi %0, %m : i32
+      %2 = arith.trunci %1 : i32 to i8
+      tir.yield %2 : i8
+    }
+    %z = tir.fill 5 : i8 : tensor<2x16xi8>
+    %out = tir.block [h: 2, c: 16 | r: 3] ins(%y[h + r, c] : tensor<4x16xi8>) outs(%z[h, c] : tensor<2x16xi8>) {
+    ^bb0(%p: i8, %old: i8):
+      %0 = arith.maxsi %old, %p : i8
+      tir.yield %0 : i8
+    }
+    byoc.yield %out : tensor<2x16xi8>
+  }
+  func.return %r : tensor<2x16xi8>
+}
+
 // A pad that counts stays, and so do the bytes.
 // CHECK-LABEL: func.func @padded
 // CHECK:       tir.block [h: 2, c: 16 | r: 2] ins(%{{.*}}[h + r - 1, c] pad 5 : i8 : tensor<2x16xi8>)
