@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 300
 # that short commands take. pip would compile packages on one core; a package may have files that
 # are no Python of this version.
 BYTECODE := $(BIN)/python -m compileall -q src
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 COMPILE := $(BIN)/python -m compileall -qq -j 0 src .venv/lib || true
 
 # The first of these names that is new enough; of programs with that name on PATH the fastest, as a
@@ -33,13 +33,17 @@ help: ## list the targets
 		exit 1; }
 	$(PYTHON) -m venv .venv
 
-.venv/dev: pyproject.toml | .venv/bin/python
-	$(INSTALL) '.[dev]'
+.venv/test: pyproject.toml | .venv/bin/python
+	$(INSTALL) --editable '.[test]'
 	@$(COMPILE)
 	@touch $@ .venv/run
 
+.venv/dev: .venv/test  # what is installed stays as it is, so tests may run meanwhile
+	$(INSTALL) 'byocir[dev]'
+	@touch $@
+
 .venv/run: pyproject.toml | .venv/bin/python
-	$(INSTALL) '.[ort]'
+	$(INSTALL) --editable '.[ort]'
 	@$(COMPILE)
 	@touch $@
 
@@ -48,7 +52,7 @@ install: .venv/dev ## make .venv with all that development needs
 run: .venv/run ## compile and run the example
 	$(BIN)/byocir run examples/digits
 
-test: .venv/dev ## run the tests
+test: .venv/test ## run the tests
 	$(BYTECODE)
 	$(BIN)/python -m pytest -n auto --dist worksteal
 

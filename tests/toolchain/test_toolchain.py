@@ -269,6 +269,21 @@ def test_flags_in_cc_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert call(path) == 42
 
 
+def test_the_users_flags_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"extra.c": "int answer(void) { return EXTRA; }"}
+    built = set[Path]()
+    for number in (41, 42):
+        monkeypatch.setenv("BYOCIR_CFLAGS", f"-UEXTRA '-DEXTRA={number}'")
+        path = build_shared("extra", extra, ["-DEXTRA=40"])
+        assert call(path) == number
+        built.add(path)
+    assert len(built) == 2
+    monkeypatch.setenv("BYOCIR_CFLAGS", "'-DEXTRA")
+    with pytest.raises(ByocirError, match="No closing quotation") as caught:
+        build_shared("extra", extra)
+    assert caught.value.code == "B402"
+
+
 def test_an_unwritable_cache_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file where the folder should be: not even root can write there."""
     (tmp_path / "file").write_text("")

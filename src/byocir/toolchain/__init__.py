@@ -5,7 +5,7 @@
 | code | subject |
 | --- | --- |
 | B401 | there is no C compiler |
-| B402 | `$CC` names no program |
+| B402 | `$CC` names no program, or `$BYOCIR_CFLAGS` are no flags |
 | B403 | the compiler failed: C sources it refuses, or a compiler that does not work |
 | B404 | a library that was built cannot be loaded |
 | B405 | code is for another processor than this machine's |

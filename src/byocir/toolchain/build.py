@@ -18,6 +18,7 @@ import hashlib
 import os
 import platform
 import re
+import shlex
 import shutil
 import signal
 import struct
@@ -36,6 +37,7 @@ from byocir.toolchain.compiler import Compiler, find_compiler
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 FORMAT = "1"  # part of every key; raise it when this module builds in another way
 ERROR_LINES = 6
+FLAGS_VARIABLE = "BYOCIR_CFLAGS"
 SECONDS = 600  # a compiler that takes longer is taken to hang
 
 ELF = b"\x7fELF\x02\x01"
@@ -49,11 +51,12 @@ def build_shared(name: str, files: Mapping[str, str | bytes], flags: Sequence[st
     """Gives the path of a shared library made from C files, compiled now or before.
 
     `files` maps file names, without folders, to contents: each `.c` is compiled, headers are found
-    by `#include "..."`. `flags` follow the sources, so libraries (`-lm`) may be among them.
-    `name` starts the library's file name. Raises ByocirError B401 to B403, and B406 where not even
-    a temporary file can be written.
+    by `#include "..."`. `flags` follow the sources, so libraries (`-lm`) may be among them; those
+    of `$BYOCIR_CFLAGS` come last. `name` starts the library's file name. Raises ByocirError B401 to
+    B403, and B406 where not even a temporary file can be written.
     """
     contents = {file: _bytes(files[file]) for file in sorted(files)}
+    flags = (*flags, *_users_flags())
     compiler = find_compiler()
     stem = f"{name}-{_key(compiler, contents, flags)}"
     kept = _kept(cache_folder(), stem)
@@ -84,6 +87,19 @@ def build_shared(name: str, files: Mapping[str, str | bytes], flags: Sequence[st
             help="make room there, or set TMPDIR to another folder",
         ) from error
     return own
+
+
+def _users_flags() -> list[str]:
+    """Reads the flags that a user adds to all builds. Raises ByocirError B402."""
+    value = os.environ.get(FLAGS_VARIABLE, "")
+    try:
+        return shlex.split(value)
+    except ValueError as error:
+        raise ByocirError(
+            "B402",
+            f"expected ${FLAGS_VARIABLE} to be flags as in a shell, found {value!r} ({error})",
+            help="close its quotes",
+        ) from None
 
 
 def _list(folder: Path, stem: str) -> Path:
