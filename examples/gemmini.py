@@ -13,6 +13,7 @@ import byocir
 from byocir.dialects.types import f32, i8, i32
 from byocir.machine import MAIN, Call, Interlocked, Machine, Place, Register, up_to
 from byocir.patterns import Pattern, ScalarPattern, block, composite, constant, optional, wildcard
+from byocir.patterns.policy import Quantisation
 
 DIM = 16
 CONFIG, MVIN, MVOUT, COMPUTE, COMPUTE_AGAIN, PRELOAD, FENCE = 0, 2, 3, 4, 5, 6, -1
@@ -153,3 +154,4 @@ class Gemmini(byocir.Target):
     name, machine, patterns = "gemmini", gemmini, (conv, matmul, add)
     channels_last = True
     fixed_point = "float_scale"
+    quantisation = Quantisation(per_channel=False)

@@ -67,3 +67,4 @@ class Gemmini(byocir.Target):
     name, machine, patterns = "gemmini", plain.gemmini, (pooled_conv, *plain.Gemmini.patterns)
     channels_last = True
     fixed_point = "float_scale"
+    quantisation = plain.Gemmini.quantisation

@@ -179,7 +179,7 @@ def test_a_report_says_which_layers_got_channels_and_what_that_costs() -> None:
     }
     assert deep.name in report.host
     assert report.padded_host_macs == deep.macs * 32 // 20
-    told = "  pad-channels: 20 → 32 channels in, 20 → 32 out, 6,480 → 10,368 MACs"
+    told = "  pad-channels: 20 → 32 channels in, 20 → 32 out, 6,480 → at most 10,368 MACs"
     assert told in explain(report, deep.name).splitlines()
     assert told in explain(report).splitlines()
     assert f"{'host MACs with padding':<28}{10368:>14,}" in summary(report).splitlines()

@@ -145,7 +145,7 @@ def test_an_op_above_that_another_composite_took():
     ops, pattern = by_name(module), op("graph.relu", op("graph.add", wildcard(), wildcard()))
     composite = Composite("toy.p", (pattern,))
     (miss,) = nearest_misses(ops["a"], [composite], {ops["b"]: "toy.relu"})
-    assert miss.reason == "graph.relu (b) belongs to toy.relu already"
+    assert miss.reason == "expected ops that are free, found graph.relu (b) of toy.relu"
     assert miss.matched == (ops["a"],)
 
 

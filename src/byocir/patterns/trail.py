@@ -243,7 +243,7 @@ def _climb(
             reason = miss.reason or _not_used(node, candidates)
             if fitting:
                 other = next(other for other in fitting[0].ops if other in taken)
-                reason = f"{describe(other)} belongs to {taken[other]} already"
+                reason = f"expected ops that are free, found {describe(other)} of {taken[other]}"
             matched = reached or ((op,) if fitting else miss.matched)
             return Attempt(composite, op, None, matched, composite.size, reason)
         reached = tuple(dict.fromkeys((*reached, free.ops[0])))

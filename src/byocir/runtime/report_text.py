@@ -322,8 +322,10 @@ def _channels(node: Node, report: Report) -> Iterator[str]:
     """Says which channels a layer got, and what they cost."""
     if node.name in report.padded:
         found = report.padded[node.name]
-        pairs = (" → ".join(f"{n:,}" for n in pair) for pair in asdict(found).values())
-        yield "  pad-channels: {} channels in, {} out, {} MACs".format(*pairs)
+        inputs, outputs, (macs, padded) = asdict(found).values()
+        ins, outs = (" → ".join(f"{n:,}" for n in pair) for pair in (inputs, outputs))
+        # Where windows are gathered as channels, those of weight 0 are left out.
+        yield f"  pad-channels: {ins} channels in, {outs} out, {macs:,} → at most {padded:,} MACs"
 
 
 def _closest(declined: Sequence[Decision], node: str, verbose: bool) -> Iterator[str]:
