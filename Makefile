@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 300
 # are no Python of this version.
 BYTECODE := $(BIN)/python -m compileall -q src
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
-COMPILE := $(BIN)/python -m compileall -qq -j 0 src .venv/lib || true
+COMPILE := $(BIN)/python -m compileall -qq -j 0 -x "/(tests|pip|setuptools)/" src .venv/lib || true
 
 # The first of these names that is new enough; of programs with that name on PATH the fastest, as a
 # Python that was built without its profile takes a fifth longer. Set PYTHON to choose another.

@@ -25,7 +25,7 @@ _COMMON = {
     "suppress_health_check": [HealthCheck.too_slow],
 }
 
-settings.register_profile("ci", max_examples=25, derandomize=True, **_COMMON)
+settings.register_profile("ci", max_examples=20, derandomize=True, **_COMMON)
 settings.register_profile("fuzz", max_examples=500, derandomize=False, **_COMMON)
 _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 settings.load_profile(_PROFILE)
