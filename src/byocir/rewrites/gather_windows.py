@@ -296,7 +296,7 @@ class _Crossing:
         if self.weights is not None and not isinstance(call.inputs[self.weights].owner, ConstantOp):
             return False
         source = call.inputs[self.image].owner
-        while isinstance(source, BlockOp) and source.yielded[0] is source.body.block.args[0]:
+        while isinstance(source, BlockOp) and source.moves:
             source = source.ins[0].owner
         return not isinstance(source, CallOp)
 

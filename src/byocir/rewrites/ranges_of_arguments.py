@@ -45,12 +45,7 @@ def ranges_of_arguments(module: ModuleOp) -> Known:
 def _range_of(value: SSAValue, given: Known) -> Interval | None:
     """Bounds what a call gets of what another call gives; None for anything else."""
     source = value
-    while isinstance(source.owner, BlockOp) and _moves(source.owner):
+    while isinstance(source.owner, BlockOp) and source.owner.moves:
         source = source.owner.ins[0]
     ends = ends_of(value, given) if source in given else None
     return None if ends is None else ends.interval
-
-
-def _moves(op: BlockOp) -> bool:
-    """Tells if a block moves elements of one array."""
-    return op.in_value_form and len(op.ins) == 1 and op.yielded[0] is op.body.block.args[0]

@@ -34,12 +34,11 @@ def _padding(value: SSAValue) -> BlockOp | None:
     offsets; None if there is none.
     """
     op = value.owner
-    if not isinstance(op, BlockOp) or not op.in_value_form or len(op.ins) != 1 or op.bases:
+    if not isinstance(op, BlockOp) or not op.in_value_form or not op.moves or op.bases:
         return None
     if op.reductions or op.where is not None or len(op.outs) != 1:
         return None
     starts = isinstance(op.outs[0].owner, EmptyOp)
-    moves = op.yielded[0] is op.body.block.args[0] and not op.whole
     out, shape = op.out_maps[0].results, shape_of(value.type)
     is_whole = all(
         isinstance(expr, AffineDimExpr) and expr.position == i and op.extents[i] == size
@@ -47,7 +46,7 @@ def _padding(value: SSAValue) -> BlockOp | None:
     )
     forms = [linear(expr) for expr in op.in_maps[0].results]
     shifts = all(form is not None and form.terms == ((i, 1),) for i, form in enumerate(forms))
-    return op if starts and moves and is_whole and shifts else None
+    return op if starts and not op.whole and is_whole and shifts else None
 
 
 def _read_through(op: BlockOp, position: int, padding: BlockOp) -> None:

@@ -11,7 +11,7 @@ from byocir.dialects.types import element_type_of, shape_of
 from byocir.rewrites.block_ends import sums_of_products
 from byocir.rewrites.grid import constant_array
 
-Ends = tuple[np.ndarray, np.ndarray]
+ChannelEnds = tuple[np.ndarray, np.ndarray]
 
 
 def reach_of(value: SSAValue) -> np.ndarray | None:
@@ -24,7 +24,7 @@ def reach_of(value: SSAValue) -> np.ndarray | None:
     return None if ends is None else np.maximum(np.abs(ends[0]), np.abs(ends[1]))
 
 
-def _ends(value: SSAValue) -> Ends | None:
+def _ends(value: SSAValue) -> ChannelEnds | None:
     owner = value.owner
     if isinstance(owner, AddOp):
         sums, bias = _ends(owner.lhs), _numbers(owner.rhs)
@@ -45,7 +45,7 @@ def _ends(value: SSAValue) -> Ends | None:
     return low.reshape(along), high.reshape(along)
 
 
-def _reduced(x: SSAValue, weights: np.ndarray) -> Ends:
+def _reduced(x: SSAValue, weights: np.ndarray) -> ChannelEnds:
     """Bounds the sums over all dimensions of the weights but the first."""
     low, high = sums_of_products(weights.reshape(len(weights), -1), _range_of(x), (1,))
     return low[:, 0], high[:, 0]

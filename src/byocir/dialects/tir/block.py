@@ -285,6 +285,13 @@ class BlockOp(IRDLOperation):
         assert last is not None
         return last.operands
 
+    @property
+    def moves(self) -> bool:
+        """Tells if the body gives elements of one array as they are. Where they come from and go,
+        and what pads and guards do, its maps say.
+        """
+        return len(self.ins) == 1 and self.yielded[0] is self.body.block.args[0]
+
     # Verification.
 
     def verify_(self) -> None:

@@ -293,7 +293,7 @@ def _packs(op: BlockOp) -> bool:
     """Tells if a block moves each element of one array to a place of its own, with zeros in the
     rest.
     """
-    moves = len(op.ins) == 1 and op.yielded[0] is op.body.block.args[0] and not op.bases
+    moves = op.moves and not op.bases
     whole = op.out_maps[0] == AffineMap.identity(len(op.extents)) and op.where is None
     return moves and whole and isinstance(op.outs[0].owner, EmptyOp) and not op.whole
 

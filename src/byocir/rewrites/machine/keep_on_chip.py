@@ -293,7 +293,7 @@ def _moved(op: BlockOp) -> Offset | None:
     """Gives by how much the indices at which a block reads are above those at which it writes; None
     if it does more than moving elements.
     """
-    if len(op.ins) != 1 or op.where is not None or op.yielded[0] is not op.body.block.args[0]:
+    if not op.moves or op.where is not None:
         return None
     sides = op.in_maps[0].results, op.out_maps[0].results
     if len(sides[0]) != len(sides[1]) or any(op.pad_values):
