@@ -178,7 +178,7 @@ def find_match(composite: Composite, seed: int, breadth: Breadth = NARROW) -> Ex
     """Finds a program that the composite takes, the same for the same seed; None when none is
     found.
     """
-    for drawn in _drawn(composite, seed, _hints(composite.rules), None, RARE, breadth):
+    for drawn in _drawn(composite, seed, _hints(composite.rules), None, RARE, DRAWS, breadth):
         if composite.attempt(drawn.root).fits:
             return Example(composite, drawn.module, drawn.root)
     return None
@@ -229,7 +229,7 @@ def _rules_missed(
 
     def found() -> Iterator[Example]:
         pending = {rule.sentence for rule in rules}
-        for drawn in _drawn(composite, seed, holding, failing, ANY, draws=draws):
+        for drawn in _drawn(composite, seed, holding, failing, ANY, draws):
             attempt = composite.attempt(drawn.root)
             failed = [result.sentence for result in attempt.rules if not result.holds]
             flipped = failed[0] if failed else attempt.reason
@@ -252,11 +252,11 @@ def _drawn(
     holding: Sequence[Vary],
     failing: Vary | None,
     rare: Sequence[Attribute],
+    draws: int,
     breadth: Breadth = NARROW,
-    draws: int | None = None,
 ) -> Iterator[Drawn]:
     choose = seeded(seed)
-    for _ in range(DRAWS if draws is None else draws):
+    for _ in range(draws):
         wants = _wants(choose, holding, failing, breadth)
         pattern = pick(choose, composite.patterns)
         try:
