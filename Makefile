@@ -28,6 +28,7 @@ help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
 .venv/bin/python:
+	$(eval PYTHON := $(PYTHON))
 	@test -n "$(PYTHON)" || { \
 		echo "byocir needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python3.11"; \
 		exit 1; }
