@@ -164,7 +164,7 @@ def compile_with_steps(
     *,
     host: str = REFERENCE,
     expect: Callable[[ModuleOp], None] = lambda _: None,
-    expect_of: Callable[[ModuleOp, Report], None] = lambda *_: None,
+    expect_of: Callable[[ModuleOp, Report], None] = lambda _, __: None,
 ) -> Package:
     """Compiles as the options ask, printing each step; `host` runs what no target takes, `expect`
     raises if something else does not fit the imported model, `expect_of` if something does not fit
