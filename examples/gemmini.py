@@ -128,9 +128,9 @@ def stored(y: Pattern) -> Pattern:
 
 @composite("gemmini.matmul")
 def matmul() -> Pattern:
-    """A product of matrices of signed bytes."""
-    a, b = wildcard("a", dtype=i8)["m k"], wildcard("b", dtype=i8)["k n"]
-    return stored(block("m n | k", a, b, multiply_add) @ "product")
+    """Products of matrices of signed bytes, each with one of its own or all with one."""
+    a, b = wildcard("a", dtype=i8)["*b m k"], wildcard("b", dtype=i8)["~b k n"]
+    return stored(block("*b m n | k", a, b, multiply_add) @ "product")
 
 
 @composite("gemmini.conv")

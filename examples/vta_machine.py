@@ -195,8 +195,9 @@ def conv_add() -> Pattern:
 
 @composite("vta16.matmul")
 def matmul() -> Pattern:
-    """A product of matrices of bytes, requantised."""
-    return requantised(block("m n | k", byte("a")["m k"], byte("b")["k n"], multiply_add))
+    """Products of matrices of bytes, each with one of its own or all with one, requantised."""
+    a, b = byte("a")["*b m k"], byte("b")["~b k n"]
+    return requantised(block("*b m n | k", a, b, multiply_add))
 
 
 @composite("vta16.add")

@@ -15,7 +15,7 @@ import pytest
 from gemmini_isa import Gemmini
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from quantised_nets import Net, resnet18
+from quantised_nets import Net, encoder, resnet18
 from random_machines import product_module
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -122,6 +122,12 @@ def test_its_words_run_a_network_bit_for_bit() -> None:
     module = byocir.import_onnx(resnet18(8, (16,), 1, per_channel=False))
     taken = {"gemmini.pooled_conv": 1, "gemmini.conv": 2, "gemmini.add": 1, "gemmini.matmul": 1}
     expect_on_the_isa(module, taken)
+
+
+def test_its_words_run_products_of_any_number_of_dimensions_bit_for_bit() -> None:
+    """Dense layers of an encoder have one matrix for all tokens, attention one for each head."""
+    module = byocir.import_onnx(encoder(1, 6, 16))
+    expect_on_the_isa(module, {"gemmini.matmul": 8})
 
 
 @pytest.mark.slow

@@ -89,6 +89,12 @@ def test_a_max_pool_is_taken_in_the_accumulators(relu: bool) -> None:
     assert f"load_acc8, {start}max_vectors, store_out" in found[1].schedule
 
 
+def test_products_of_any_number_of_dimensions_are_taken() -> None:
+    net = Net((2, 3, 16, 16), per_channel=False)
+    value = net.dense(net.value, (16, 32), relu=True)
+    expect_equal(byocir.import_onnx(net.of(value, (2, 3, 16, 32))), 1)
+
+
 def test_layers_whose_bytes_pass_through_main_memory_are_regions_of_their_own() -> None:
     """No tokens lead from stores to loads: one program cannot wait for what it stored."""
     net = Net((1, 16, 4, 4), per_channel=False)

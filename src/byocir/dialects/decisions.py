@@ -11,6 +11,8 @@ HOST = "host"
 """The name of the host where targets are named."""
 FOLDED = "folded"
 """The name there for nodes of which nothing is left at run time."""
+IN_FRONT = "with a group in front"
+"""Words in a reason what a pattern lacks for a block that only has more dimensions."""
 
 
 class Node(NamedTuple):
@@ -109,11 +111,12 @@ class Decision:
         """Gives a key by which decisions sort from the closest to being taken to the farthest. A
         pattern that matched as a whole comes first, whatever it was refused for; then those that
         matched more ops, of these those with a smaller part missing, then those with fewer failed
-        rules. A short pattern that matches no more than an activation is not close.
+        rules, then those that lack no more than dimensions in front. A short pattern that matches
+        no more than an activation is not close.
         """
         failed = sum(not rule.holds for rule in self.rules)
         missing = 1 - self.matched / self.total if self.total else 1.0
-        return not self.is_match, -self.matched, missing, failed
+        return not self.is_match, -self.matched, missing, failed, IN_FRONT not in self.reason
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from byocir.dialects import tir
+from byocir.dialects.decisions import IN_FRONT
 from byocir.dialects.tir.affine import format_expr
 from byocir.dialects.tir.scalar import BINARY_FLOAT, BINARY_INT, UNARY_FLOAT
 from byocir.patterns.scalars import (
@@ -49,25 +50,31 @@ def computed(op: tir.BlockOp) -> str:
 
 def indices_differ(op: tir.BlockOp, reads: Sequence[str], result: str) -> str:
     """Words the reason that a block reads or writes elsewhere, and says where. Of a result with too
-    few dimensions it says how many more, of size 1, may make it fit.
+    few dimensions it says how many more, of size 1, may make it fit; of one with too many that a
+    group in the pattern would stand for the others.
     """
     expected = ", ".join(f"[{read}]" for read in reads)
     found = ", ".join(_index(map_, op.names) for map_ in op.in_maps)
     written = _index(op.out_maps[0], op.names)
-    missing = _missing_dimensions(result, op.out_maps[0])
-    more = f"; it may fit with {missing} of size 1" if missing else ""
-    return f"expected indices {expected} for [{result}], found {found} for {written}{more}"
+    return f"expected indices {expected} for [{result}], found {found} for {written}" + _help(
+        [*reads, result], [*op.in_maps, op.out_maps[0]]
+    )
 
 
-def _missing_dimensions(index: str, found: AffineMap) -> str:
-    """Words how many dimensions a result lacks; empty where it has enough, or where the index of a
-    pattern stands for any number of them.
+def _help(indices: Sequence[str], found: Sequence[AffineMap]) -> str:
+    """Words what may make a block fit whose result, the last, has too few dimensions or too many;
+    empty where it has as many, or where the index of a pattern stands for any number of them.
     """
-    wanted = re.sub(r"\([^()]*\)", "sum", index).split()
-    missing = len(wanted) - len(found.results)
-    if missing < 1 or any(part.startswith(("*", "~")) for part in wanted):
+    wanted = [re.sub(r"\([^()]*\)", "sum", index).split() for index in indices]
+    more = [len(map_.results) - len(parts) for parts, map_ in zip(wanted, found, strict=True)]
+    extra = more[-1]
+    if any(part.startswith(("*", "~")) for part in wanted[-1]):
         return ""
-    return f"{missing} more dimension{'s' if missing > 1 else ''}"
+    if not extra or not all(each in (0, extra) for each in more):
+        return ""
+    if extra < 0:
+        return f"; it may fit with {-extra} more dimension{'s' if extra < -1 else ''} of size 1"
+    return f"; it may fit {IN_FRONT}, as in [*b {indices[-1]}]"
 
 
 def _index(map_: AffineMap, names: Sequence[str]) -> str:

@@ -67,9 +67,9 @@ def product() -> Pattern:
 
 @composite("acme.gemm")
 def gemm() -> Pattern:
-    """A product of two matrices of signed bytes."""
-    a, b = wildcard("a", dtype=i8)["m k"], wildcard("b", dtype=i8)["k n"]
-    return block("m n | k", a, b, multiply_add)
+    """Products of matrices of signed bytes, each with one of its own or all with one."""
+    a, b = wildcard("a", dtype=i8)["*b m k"], wildcard("b", dtype=i8)["~b k n"]
+    return block("*b m n | k", a, b, multiply_add)
 
 
 class Acme(byocir.Target):
