@@ -156,11 +156,14 @@ def scaled(y: Pattern, name: str, body: Callable[[Scalar], Scalar], to: Attribut
 
 
 def requantised(y: Pattern, name: str = "sums") -> Pattern:
-    """Sums with a bias, rectified, as bytes, rectified."""
+    """Sums with a bias, rectified, as bytes, rectified; rounded down, or up from a half, which
+    joins the zero point."""
     bias = constant(f"{name}_bias", dtype=i32)["~i"]
     y = optional(y, lambda v: block("*i", v["*i"], bias, lambda _, x, b: x + b))
     y = optional(y, lambda v: each(v, lambda x: x.max(0)))
-    y = scaled(y, f"{name}_factor", lambda x: x >> number(f"{name}_shift"), i8)
+    shift, half = number(f"{name}_shift"), number(f"{name}_half")
+    down = scaled(y, f"{name}_factor", lambda x: x >> shift, i8)
+    y = down | scaled(y, f"{name}_factor", lambda x: (x + half) >> shift, i8)
     return optional(y, lambda v: each(v, lambda x: x.max(0)))
 
 

@@ -29,15 +29,17 @@ from byocir.vendor.user_code import import_file
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "vta_machine.py")
 
 
-def expect_equal(module: ModuleOp, taken: int) -> byocir.Package:
+def expect_equal(module: ModuleOp, taken: int, rounding: str = "floor") -> byocir.Package:
     """Compiles for the described VTA, runs it with its checks, and compares."""
+    base = import_file(Path(EXAMPLE), "B217").Vta16
+    target = EXAMPLE if rounding == "floor" else type("Own", (base,), {"fixed_point": rounding})()
     meanings: list[ModuleOp] = []
 
     def keep(pass_: ModulePass, module: ModuleOp, seconds: float) -> None:
         if pass_.name == "fix-point":
             meanings.append(module.clone())
 
-    package = byocir.compile(module, targets=[EXAMPLE], levels=("tensor",), after_pass=keep)
+    package = byocir.compile(module, targets=[target], levels=("tensor",), after_pass=keep)
     feeds = random_feeds(meanings[-1])
     expected = evaluate(meanings[-1], feeds)
     for name, found in package.run(feeds, check=True).items():
@@ -54,6 +56,18 @@ def test_a_convolution_leaves_requantised(per_channel: bool) -> None:
     (region,) = package.report.regions
     assert "gemm" in region.composites[0].schedule
     assert "shr_number" in region.composites[0].schedule
+
+
+@pytest.mark.parametrize("zero", [np.int8(0), np.int8(-7), np.uint8(121)])
+@pytest.mark.parametrize("rounding", ["floor", "half_up"])
+def test_arrays_with_zero_points_leave_rounded(rounding: str, zero: np.int8 | np.uint8) -> None:
+    """An image with a border of its zero point, a sum of terms with theirs, unsigned bytes."""
+    net = Net((1, 16, 6, 6), per_channel=True, zero=zero)
+    first = net.conv(net.value, (16, 16))
+    second = net.conv(first, (16, 16), relu=False)
+    model = net.of(net.add(second, first, relu=True), (1, 16, 6, 6))
+    report = expect_equal(byocir.import_onnx(model), 2, rounding).report
+    assert report.macs["host"] == 0
 
 
 def test_a_bias_that_serves_many_points_is_added_by_products() -> None:

@@ -11,7 +11,11 @@ SCALES = (0.5, 0.25, 0.037, 0.011, 1.7)
 
 
 class Model:
-    """Builds a QDQ graph layer by layer; every tensor between layers is int8."""
+    """Builds a QDQ graph layer by layer; every tensor between layers is of bytes, int8 unless
+    `zero`, the zero point, says otherwise.
+    """
+
+    zero: np.int8 | np.uint8 = np.int8(0)
 
     def __init__(self, shape: tuple[int, ...], seed: int) -> None:
         self.random = np.random.default_rng(seed)
@@ -36,7 +40,7 @@ class Model:
 
     def requantize(self, value: str, scale: float) -> str:
         """Q then DQ; the scale becomes that of the current value."""
-        grid = [self.array(np.float32(scale)), self.array(np.int8(0))]
+        grid = [self.array(np.float32(scale)), self.array(self.zero)]
         self.scale = scale
         return self.node("DequantizeLinear", [self.node("QuantizeLinear", [value, *grid]), *grid])
 

@@ -10,9 +10,17 @@ from qdq_models import Model
 
 
 class Net(Model):
-    """Layers whose results are int8 on grids that hold about what comes."""
+    """Layers whose results are bytes on grids that hold about what comes."""
 
-    def __init__(self, shape: tuple[int, ...], seed: int = 0, *, per_channel: bool = True) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        seed: int = 0,
+        *,
+        per_channel: bool = True,
+        zero: np.int8 | np.uint8 = Model.zero,
+    ) -> None:
+        self.zero = zero
         super().__init__(shape, seed)
         self.first, self.per_channel = shape, per_channel
 
