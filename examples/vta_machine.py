@@ -216,8 +216,15 @@ def max_pool() -> Pattern:
     return block("n h w c | r s", window, lambda y, x: y.max(x), init=-128)
 
 
+@composite("vta16.average_pool")
+def average_pool() -> Pattern:
+    """Sums of bytes in windows of an image, channels last, requantised."""
+    window = byte("x")["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
+    return requantised(block("n h w c | r s", window, lambda y, x: y + x.to(i32)))
+
+
 class Vta16(byocir.Target):
-    name, machine, patterns = "vta16", vta, (conv_add, conv, matmul, add, max_pool)
+    name, machine, patterns = "vta16", vta, (conv_add, conv, matmul, add, max_pool, average_pool)
     channels_last = signed_bytes = True
     channel_multiple = LANES
     fixed_point = "floor"

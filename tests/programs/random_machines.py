@@ -52,6 +52,12 @@ def pool() -> Pattern:
     return block("h w c | r s", windows, lambda old, x: old.max(x), init=-128) @ "pool"
 
 
+@composite("random.sum_pool")
+def sum_pool() -> Pattern:
+    windows = wildcard("x", dtype=i8)["(h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
+    return block("h w c | r s", windows, lambda old, x: old + x.to(i32)) @ "pool"
+
+
 @dataclass
 class Drawn:
     """A machine that was drawn, with the choices that made it."""
@@ -65,7 +71,8 @@ class Drawn:
     def register(self) -> type[byocir.Target]:
         class Random(byocir.Target):
             name, machine = "random", self.machine
-            patterns = ((gemm_relu, gemm) if self.choices["stores relu"] else (gemm,)) + (pool,)
+            products = (gemm_relu, gemm) if self.choices["stores relu"] else (gemm,)
+            patterns = (*products, pool, sum_pool)
 
         register("random", Random)
         return Random
@@ -191,7 +198,8 @@ def _product(machine: Machine, choose: Any, core: Unit, memories: Any, size: int
 
 
 def _pools(machine: Machine, choose: Any, units: Any, memories: Any, size: int, lanes: int) -> None:
-    """Vectors of sums that take the greater of two, or their total with a number, in place."""
+    """Vectors of sums that take the greater or the total of two, or their total with a number, in
+    place."""
     (load, core, store), (near, sums) = units, memories
     if not choose("pools", False, True):
         return
@@ -207,6 +215,10 @@ def _pools(machine: Machine, choose: Any, units: Any, memories: Any, size: int, 
     @machine.instruction(core, into=sums, **cycles, **sizes, **stepping)
     def greatest() -> Pattern:
         return block("r c", sums("y")["(r*step) c"], lambda x, y: x.max(y), init=sums("x"))
+
+    @machine.instruction(core, into=sums, **cycles, **sizes, **stepping)
+    def total() -> Pattern:
+        return block("r c", sums("y")["(r*step) c"], lambda x, y: x + y, init=sums("x"))
 
     @machine.instruction(store, **cycles, **sizes)
     def narrow() -> Pattern:
@@ -265,25 +277,31 @@ def product_module(m: int, n: int, k: int, *, relu: bool) -> ModuleOp:
     }}""")
 
 
-def pool_module(shape: Sequence[int], window: Sequence[Sequence[int]]) -> ModuleOp:
-    """The greatest bytes in windows of an image with channels last: for each side of a window its
-    size, step, dilation, and the pads before and behind."""
+def pool_module(
+    shape: Sequence[int], window: Sequence[Sequence[int]], *, summed: bool = False
+) -> ModuleOp:
+    """The greatest bytes in windows of an image with channels last, or the sums of these: for each
+    side of a window its size, step, dilation, and the pads before and behind."""
     index, sizes = list[str](), list[int]()
     for extent, (name, inner), (size, step, by, low, high) in zip(
         shape, ("hr", "ws"), window, strict=False
     ):
         sizes.append((extent + low + high - by * (size - 1) - 1) // step + 1)
         index.append(f"{step} * {name} + {by} * {inner} - {low}")
-    given, made = (f"tensor<{'x'.join(map(str, n))}xi8>" for n in (shape, (*sizes, shape[-1])))
+    element, least = ("i32", 0) if summed else ("i8", -128)
+    given, made = ("x".join(map(str, n)) for n in (shape, (*sizes, shape[-1])))
+    given, made = f"tensor<{given}xi8>", f"tensor<{made}x{element}>"
     (h, w), c, (r, s) = sizes, shape[-1], (side[0] for side in window)
     return parse_module(f"""
     func.func @main(%x: {given}) -> {made} {{
-      %least = tir.fill -128 : i8 : {made}
+      %first = tir.fill {least} : {element} : {made}
       %y = tir.block [h: {h}, w: {w}, c: {c} | r: {r}, s: {s}]
-          ins(%x[{", ".join(index)}, c] pad -128 : i8 : {given}) outs(%least[h, w, c] : {made}) {{
-      ^bb0(%p: i8, %old: i8):
-        %0 = arith.maxsi %old, %p : i8
-        tir.yield %0 : i8
+          ins(%x[{", ".join(index)}, c] pad {least} : i8 : {given})
+          outs(%first[h, w, c] : {made}) {{
+      ^bb0(%p: i8, %old: {element}):
+        {"%1 = arith.extsi %p : i8 to i32" if summed else ""}
+        %0 = {"arith.addi %old, %1" if summed else "arith.maxsi %old, %p"} : {element}
+        tir.yield %0 : {element}
       }} loc("pool")
       func.return %y : {made}
     }}""")

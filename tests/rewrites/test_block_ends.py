@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,3 +83,30 @@ def test_elements_behind_a_part_that_is_set_are_what_they_were() -> None:
     ends = ends_of(block.results[0], {block.ins[0]: Interval(5, 7)})
     assert ends is not None
     assert ends.interval == Interval(-9, 7)
+
+
+@pytest.mark.parametrize("name", ["addi", "maxsi", "minsi"])
+@given(st.data())
+def test_points_that_guards_leave_out_are_in_the_ends(name: str, data: st.DataObject) -> None:
+    """Windows of 3, some of which have one element inside, or none."""
+    low, high = sorted(data.draw(st.tuples(st.integers(-128, 127), st.integers(-128, 127))))
+    start = data.draw(st.integers(-200, 200))
+    module = parse_module(f"""
+      func.func @main(%x: tensor<4xi32>) -> tensor<9xi32> {{
+        %z = tir.fill {start} : i32 : tensor<9xi32>
+        %y = tir.block [h: 9 | r: 3] ins(%x[h + r - 4] : tensor<4xi32>) outs(%z[h] : tensor<9xi32>)
+            where(h + r - 4 >= 0, -h - r + 7 >= 0) {{
+        ^bb0(%a: i32, %old: i32):
+          %s = arith.{name} %old, %a : i32
+          tir.yield %s : i32
+        }}
+        func.return %y : tensor<9xi32>
+      }}""")
+    (block,) = [op for op in module.walk() if isinstance(op, BlockOp)]
+    ends = ends_of(block.results[0], {block.ins[0]: Interval(low, high)})
+    assert ends is not None
+    for x in (np.full(4, low), np.full(4, high), np.array([low, high, low, high])):
+        found = evaluate(module, {"arg0": x.astype(np.int32)})["res0"]
+        assert ((ends.low <= found) & (found <= ends.high)).all()
+    if name == "addi":
+        assert ends.interval == Interval(start + 3 * min(low, 0), start + 3 * max(high, 0))

@@ -21,6 +21,7 @@ from byocir.dialects.intervals import Interval, integer_range
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
 from byocir.dialects.types import element_type_of, is_integer, shape_of
 from byocir.evaluate.scalar import number
+from byocir.rewrites.window_guards import points_left
 
 LARGE = 2**62
 """From this magnitude on numbers are no longer held in 64 bits."""
@@ -160,11 +161,11 @@ def _of_composite(op: CompositeOp, result: SSAValue) -> Ends | None:
 
 
 def _of_block(op: BlockOp, given: Known, *, through: bool) -> Ends | None:
-    if op.where is not None:  # points that are left out keep their value, or add nothing to sums
-        return None
     known = _argument_ends(op, given, through=through)
     value, old = op.yielded[0].owner, op.body.block.args[-1]
     if not op.reductions:
+        if op.where is not None:  # points that are left out keep their value
+            return None
         _put_ends(op, known)
         found = known.get(op.yielded[0])
         return _in_result(op, found) or _beside(_ends_of(op.outs[0], given, through=through), found)
@@ -173,8 +174,12 @@ def _of_block(op: BlockOp, given: Known, *, through: bool) -> Ends | None:
     terms = [term for term in (value.lhs, value.rhs) if term is not old]
     if len(terms) != 1 or old not in known or not old.has_one_use():
         return None
-    reduced = _summed if isinstance(value, arith.AddiOp) else _farthest
-    found = reduced(op, terms[0], known)
+    if isinstance(value, arith.AddiOp):
+        found = _summed(op, terms[0], known)
+    else:
+        found = _farthest(op, terms[0], known)
+        if found is not None and op.where is not None:  # it may leave out all points of a window
+            found = found.with_other(known[old].interval)
     return found and _in_result(op, known[old].corners(found, EXACT[type(value)]))
 
 
@@ -197,11 +202,22 @@ def _summed(op: BlockOp, term: SSAValue, known: dict[SSAValue, Ends]) -> Ends | 
             if found is not None:
                 return found
     _put_ends(op, known)
-    if term not in known:
+    ends = known.get(term)
+    if ends is None:
         return None
-    times = _repeats(op, known[term].low)
-    low, high = (end.sum(tuple(op.reductions), keepdims=True) for end in known[term])
+    shape = np.broadcast_shapes(*(end.shape for end in ends))
+    if op.where is not None and all(shape[i] == 1 for i in op.reductions):
+        points = points_left(op, op.where.data)
+        return ends.corners(Ends(points, points), np.multiply)
+    ends = _or_none(op, ends)
+    times = _repeats(op, ends.low)
+    low, high = (end.sum(tuple(op.reductions), keepdims=True) for end in ends)
     return Ends(low, high).corners(Ends.of(Interval.at(times)), np.multiply)
+
+
+def _or_none(op: BlockOp, ends: Ends) -> Ends:
+    """Widens the ends of what a block adds by zero, if its guard leaves out points."""
+    return ends if op.where is None else ends.with_other(Interval.at(0))
 
 
 def _repeats(op: BlockOp, numbers: np.ndarray) -> int:
@@ -217,6 +233,7 @@ def _summed_products(
     """
     if x is None or factor is None or x.low.size > 1 or not factor.are_known:
         return None
+    x = _or_none(op, x)
     reached, times = x.interval.corners(factor.interval, mul), _repeats(op, factor.low)
     is_large = _type_for(reached.scaled(times * factor.low.size)) != np.int64
     if is_large or not integer_range(type_).contains(reached):

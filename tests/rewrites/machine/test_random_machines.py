@@ -124,14 +124,15 @@ images = st.tuples(st.integers(5, 9), st.integers(5, 12), st.sampled_from([1, 4,
 
 
 @settings(max_examples=8 if settings.default.max_examples < 100 else 500)
-@given(machines(), images, st.tuples(sides, sides))
-def test_pools_of_bytes_are_taken_in_wider_numbers(drawn, image, window) -> None:
+@given(machines(), images, st.tuples(sides, sides), st.booleans())
+def test_pools_of_bytes_are_taken_in_wider_numbers(drawn, image, window, summed) -> None:
     given = {**drawn.choices, "pools": True, "fifos": (), "even copies": ()}
     drawn = machine_by(lambda options: options[0], given)
-    function = brought_down(drawn, pool_module(image, window))
+    module = pool_module(image, window, summed=summed)
+    function = brought_down(drawn, module.clone())
     event("computed" if function is not None else "refused")
     if function is not None:
-        disordered(drawn, function, pool_module(image, window), sum(image))
+        disordered(drawn, function, module, sum(image))
 
 
 ROWS = {"sums rows": 32, "sums banks": 2, "sums granule": 4, "units": ("core", "store"), "size": 8}

@@ -18,6 +18,7 @@ from math import inf, isfinite
 import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
 
 from byocir.dialects.intervals import integer_range
 from byocir.dialects.tir import BlockOp, ConstantOp, FillOp, buffer
@@ -217,14 +218,38 @@ class Cover:
             return
         if position is not None and element == value.type:
             yield Given(position)
+            yield from self._spread(position)
         elif numbers is not None and (element == value.type or _fit(numbers, value.type, element)):
             lanes = self.op.out_maps[0].results[-1:]
             yield Made(numbers.astype(dtype_of(element)), element, lanes)
 
+    def _spread(self, position: int) -> Iterator[Made]:
+        """Yields a known array that varies along other dimensions than lanes, with its numbers for
+        all elements of the result, which instructions read as they read an array of that shape.
+        """
+        constant, index = self.op.ins[position].owner, self.op.in_maps[position].results
+        axes = [expr.position for expr in index if isinstance(expr, AffineDimExpr)]
+        out = [expr.position for expr in self._result if isinstance(expr, AffineDimExpr)]
+        plain = len({*axes}) == len(index) and len({*out}) == len(self._result)
+        if not isinstance(constant, ConstantOp) or not constant.value.data.present or not plain:
+            return
+        if index in (self._result, self._result[-1:]) or not {*axes} <= {*out}:
+            return
+        values = constant.value.data.values()
+        values = values.transpose(sorted(range(len(axes)), key=lambda d: out.index(axes[d])))
+        sides = [n if i in axes else 1 for i, n in zip(out, self._shape, strict=True)]
+        spread = np.broadcast_to(values.reshape(sides), self._shape)
+        yield Made(spread.copy(), element_type_of(constant.results[0].type), self._result)
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """Gives the shape of the result."""
+        return shape_of(self.op.outs[0].type)
+
     @property
     def _row(self) -> tuple[int, ...]:
         """Gives the shape of an array with a number for each of the lanes that the result has."""
-        return shape_of(self.op.outs[0].type)[-1:]
+        return self._shape[-1:]
 
     def home(self, value: SSAValue) -> Memory:
         """Gives the memory in which an array is made: main memory unless a block before makes

@@ -35,7 +35,7 @@ from byocir.rewrites.host.fuse_blocks import fuse_into, fuse_producer, is_map
 from byocir.rewrites.machine import searched_composites
 from byocir.rewrites.machine.cover_bodies import Cover
 from byocir.rewrites.machine.split_bodies import split_bodies
-from byocir.rewrites.machine.window_guards import guards_of
+from byocir.rewrites.window_guards import guards_of
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from byocir.machine.cut_plans import Plan, none_does, plans_of
 from byocir.rewrites.machine.copies import identity
 from byocir.rewrites.machine.cover_bodies import plans_for, why_not_begun
 from byocir.rewrites.machine.split_bodies import why_whole
-from byocir.rewrites.machine.window_guards import leaves_elements
+from byocir.rewrites.window_guards import leaves_elements
 
 
 def in_order(blocks: Sequence[BlockOp]) -> list[BlockOp]:

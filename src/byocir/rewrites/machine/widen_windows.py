@@ -31,7 +31,7 @@ from byocir.rewrites.host.fuse_blocks import fuse_into
 from byocir.rewrites.machine.cover_bodies import cycles_in_place, plans_for
 from byocir.rewrites.machine.pieces import each_element
 from byocir.rewrites.machine.restate_bodies import Integer, is_signed
-from byocir.rewrites.machine.window_guards import guards_of, leaves_elements
+from byocir.rewrites.window_guards import guards_of, leaves_elements
 
 NAMES: Mapping[type[Operation], str] = {
     arith.AddiOp: "add",

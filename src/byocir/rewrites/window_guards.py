@@ -1,8 +1,9 @@
-"""Puts guards in the place of pads around windows, and tells whether they leave each an element."""
+"""Puts guards in the place of pads around windows, and counts the elements that they leave each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 import numpy as np
 from xdsl.ir.affine import AffineExpr, AffineMap
@@ -33,8 +34,19 @@ def _guards(map_: AffineMap, shape: Shape, extents: Shape) -> Iterator[AffineExp
 
 def leaves_elements(block: BlockOp, where: AffineMap | None) -> bool:
     """Tells whether guards leave each result of a block an element of its window."""
-    groups = () if where is None else _by_iterators(where)
-    return all(_leave(block, guards) for guards in groups)
+    return where is None or bool(points_left(block, where).all())
+
+
+def points_left(block: BlockOp, where: AffineMap) -> np.ndarray:
+    """Counts the points of sums that guards leave each result of a block, over its iterators
+    (int64); along those that make no difference there is one.
+    """
+    sums = tuple(block.reductions)
+    found = np.ones((1,) * len(block.extents), np.int64)
+    for guards in _by_iterators(where):
+        found = found * _inside(block, guards).sum(sums, keepdims=True)
+    guarded = {i for expr in where.results for i in expr.used_dims()}
+    return found * prod(block.extents[i] for i in sums if i not in guarded)
 
 
 def _by_iterators(where: AffineMap) -> list[list[Linear[int]]]:
@@ -49,15 +61,13 @@ def _by_iterators(where: AffineMap) -> list[list[Linear[int]]]:
     return groups
 
 
-def _leave(block: BlockOp, guards: Sequence[Linear[int]]) -> bool:
-    """Tells if each result has a point of its sums at which these guards hold."""
-    axes = sorted({i for form in guards for i in form.atoms})
-    inside = np.ones((1,) * len(axes), np.bool_)
+def _inside(block: BlockOp, guards: Sequence[Linear[int]]) -> np.ndarray:
+    """Marks the points at which guards hold, over the iterators of a block."""
+    inside = np.ones((1,) * len(block.extents), np.bool_)
     for form in guards:
-        left = np.full((1,) * len(axes), form.constant)
+        left = np.array(form.constant)
         for i, step in form.terms:
-            side = [-1 if each == i else 1 for each in axes]
+            side = [-1 if n == i else 1 for n in range(len(block.extents))]
             left = left + step * np.arange(block.extents[i]).reshape(side)
         inside = inside & (left >= 0)
-    sums = tuple(at for at, i in enumerate(axes) if i in block.reductions)
-    return bool(inside.any(sums).all())
+    return inside
