@@ -19,7 +19,7 @@ from byocir.dialects.byoc import CompositeOp, YieldOp
 from byocir.dialects.dominance import InvalidOp
 from byocir.dialects.graph import ReluOp
 from byocir.dialects.text import parse_module
-from byocir.dialects.tir import BlockOp
+from byocir.dialects.tir import BlockOp, IntrinsicOp
 from byocir.dialects.tir import YieldOp as TirYieldOp
 from byocir.dialects.types import f32, i8, tensor
 from byocir.dialects.verify import Verifier, verify_module
@@ -53,6 +53,15 @@ func.func @main(%x: tensor<4xf32>, %c: tensor<i1>) -> (tensor<4xf32>, tensor<4xf
 func.func private @npu_0(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
   func.return %0 : tensor<4xf32>
+}
+func.func private @npu_1(%x: memref<4xf32>, %y: memref<4xf32>) {
+  tir.intrinsic "npu.move" {
+    tir.block [i: 4] ins(%x[i] : memref<4xf32>) outs(%y[i] : memref<4xf32>) {
+    ^bb0(%s: f32, %t: f32):
+      tir.yield %s : f32
+    }
+  }
+  func.return
 }
 """
 
@@ -284,6 +293,64 @@ def test_blocks_like_a_right_one_must_read_inside_arrays(changed, told):
     first, second = (op for op in module.walk() if isinstance(op, BlockOp))
     maps = [AffineMapAttr(changed), *first.maps.data[1:]]
     second.properties |= {**first.properties, "maps": ArrayAttr(maps)}
+    with pytest.raises(InvalidOp, match=told):
+        verify_module(module)
+
+
+TWICE = """
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  tir.intrinsic "npu.move" cut [4] {
+    tir.block [i: 4] ins(%x[i] : memref<4xf32>) outs(%y[i] : memref<4xf32>) {
+    ^bb0(%s: f32, %t: f32):
+      tir.yield %s : f32
+    }
+  }
+  tir.intrinsic "npu.move" cut [4] {
+    tir.block [i: 4] ins(%x[i] : memref<4xf32>) outs(%y[i] : memref<4xf32>) {
+    ^bb0(%s: f32, %t: f32):
+      tir.yield %s : f32
+    }
+  }
+  func.return
+}
+"""
+
+
+def end_smaller(block):
+    block.properties["iterators"] = ArrayAttr([block.iterators.data[0].resized(3)])
+
+
+def end_in_nothing(block):
+    block.detach()
+    block.erase()
+
+
+def end_reading_outside(block):
+    maps = [AffineMapAttr(AffineMap(1, 0, (AffineExpr.dimension(0) + 1,))), *block.maps.data[1:]]
+    block.properties["maps"] = ArrayAttr(maps)
+
+
+def end_in_a_terminator(block):
+    block.parent.add_op(TirYieldOp.create())
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (end_smaller, "expected a cut of 3, found 4"),
+        (end_in_nothing, "expected a body of blocks, found none"),
+        (end_reading_outside, r"inside \[0, 4\), found \[1, 4\]"),
+        (end_in_a_terminator, "expects parent op 'tir.block'|expected a block to cut last"),
+    ],
+)
+def test_instructions_like_a_right_one_must_end_right(change, told):
+    module = parse_module(TWICE)
+    blocks = [op for op in module.walk() if isinstance(op, BlockOp)]
+    first, second = (op for op in module.walk() if isinstance(op, IntrinsicOp))
+    second.properties |= first.properties  # the same objects
+    blocks[1].properties |= blocks[0].properties
+    verify_module(module)
+    change(blocks[1])
     with pytest.raises(InvalidOp, match=told):
         verify_module(module)
 

@@ -13,14 +13,14 @@ from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.traits import HasAncestor, HasParent
+from xdsl.traits import HasAncestor, HasParent, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.byoc import CallOp, CompositeOp, HandedOffAttr
 from byocir.dialects.byoc import YieldOp as CompositeYieldOp
 from byocir.dialects.dominance import InvalidOp, verify_dominance
 from byocir.dialects.gc_pause import gc_paused
-from byocir.dialects.tir import BlockOp, YieldOp
+from byocir.dialects.tir import BlockOp, IntrinsicOp, YieldOp
 from byocir.dialects.tir.block import strange_use
 from byocir.dialects.types import too_deep
 from byocir.dialects.walk import ops_in
@@ -205,14 +205,20 @@ _Attributes = dict[str, Attribute] | None
 
 def _form(op: Operation, facts: _Facts) -> tuple[object, ...] | None:
     """Makes a key that ops with the same attributes share if the rules accept all of them or none.
-    None where the rules look at more. The rules of composites and blocks look at the ends of their
-    bodies, those of blocks also at the values that the body uses; that composites use nothing from
-    outside is checked with the definitions.
+    None where the rules look at more. The rules of composites, instructions and blocks look at the
+    ends of their bodies, those of blocks also at the values that the body uses; that composites use
+    nothing from outside is checked with the definitions.
     """
-    kind = type(op)
-    is_last = type(facts.around) is tuple
+    kind, around = type(op), facts.around
+    is_last = type(around) is tuple
     if is_last and not _ends_body(kind):
-        return None
+        region = op.parent_region()
+        holder = region and region.parent
+        if region is None or holder is None or not _has_no_end(type(holder)):
+            return None
+        if len(region.blocks) > 1:
+            return None
+        is_last, around = False, type(holder)
     bodies: list[Block] = []
     if op.regions:
         if not _is_right_by_ends(kind):
@@ -222,7 +228,7 @@ def _form(op: Operation, facts: _Facts) -> tuple[object, ...] | None:
             return None
     return (
         kind,
-        facts.around if _looks_around(kind) else not is_last,
+        around if _looks_around(kind) else not is_last,
         facts.counts,
         *map(_end, bodies),
         *map(id, facts.types),
@@ -235,15 +241,23 @@ def _ends_body(kind: type[Operation]) -> bool:
 
 
 @cache
+def _has_no_end(kind: type[Operation]) -> bool:
+    """Tells if the last op in the body of an op is like any other."""
+    return kind.has_trait(NoTerminator)
+
+
+@cache
 def _is_right_by_ends(kind: type[Operation]) -> bool:
     """Tells if the rules of an op with regions look at nothing inside but the ends of its bodies,
     and at the values that these use.
     """
-    return issubclass(kind, CompositeOp | BlockOp)
+    return issubclass(kind, CompositeOp | BlockOp | IntrinsicOp)
 
 
 def _end(block: Block) -> tuple[object, ...]:
     last = block.last_op
+    if isinstance(last, BlockOp):  # of an instruction, which may cut it
+        return BlockOp, last.extents
     return (type(last), *(() if last is None else (value.type for value in last.operands)))
 
 

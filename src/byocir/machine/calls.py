@@ -12,23 +12,22 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from byocir.dialects.intervals import Interval
 from byocir.dialects.locations import place
 from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, IntrinsicOp, scope_of
-from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape
 from byocir.errors import ByocirError
 from byocir.machine.cut_plans import cost_of
 from byocir.machine.description import Machine
-from byocir.machine.find_instruction import block_key, kind_of
+from byocir.machine.find_instruction import kind_of
 from byocir.machine.instructions import Call, Fit, Instruction, Kind
 from byocir.machine.operand_places import Place, Span
 from byocir.machine.parts import Unit
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Calls:
     """Describes the calls of one instruction that an op of a program stands for. They follow the
     block's iterators, the last one fastest, and each does as many points as the op's cut says, or
-    those that are left.
+    those that are left. Raises ByocirError B271 for an op that the machine has no instruction for.
     """
 
     machine: Machine
@@ -40,53 +39,49 @@ class Calls:
     arrays: Mapping[SSAValue, int]
     """The numbers of arrays in main memory."""
 
-    @cached_property
-    def instruction(self) -> Instruction:
-        return _called(self.machine, self.op)
+    def __post_init__(self) -> None:
+        told, keys = self.op.properties, self.machine.keys
+        self._key = keys.block(self.block)
+        parts = [keys.value(each) for each in (told.get("cut"), told.get("order"), self.start)]
+        question = ("calls", keys.value(told["callee"]), self._key, *parts)
+        self._alike = self.machine.answer(question, self._found)
+        self.instruction: Instruction = self._alike.kind.fit.instruction
+
+    def _found(self) -> _Alike:
+        _called(self.machine, self.op)
+        cut, extents = self.op.cut_of(self.block), self.block.extents
+        kind = self._kind(cut, self.start)
+        moves = [self.machine.keys.index(attr).moves for attr in self.block.maps]
+        return _Alike(kind, moves, cut, extents, _boxes(kind.fit, moves, extents, [0] * len(cut)))
 
     @property
     def unit(self) -> Unit:
         return self.instruction.unit
-
-    @cached_property
-    def cut(self) -> Shape:
-        """Counts the points of each iterator that one call does at most."""
-        return self.op.cut_of(self.block)
 
     @property
     def is_beside(self) -> bool:
         """Tells whether the calls take turns with those of the next op for which this is false."""
         return self.op.beside is not None
 
-    @cached_property
+    @property
     def cycles(self) -> float:
         """Counts the cycles of all calls together."""
+        return self._alike.cycles
 
-        def found() -> float:
-            return cost_of(self._kind(self.cut, self.start).fit, self.cut, self.block.extents)
-
-        return self.machine.answer(("cycles", self.op.callee.data, self._key, *self._parts), found)
-
-    @cached_property
+    @property
     def count(self) -> int:
         """Counts the calls."""
-        return prod(-(-size // n) for size, n in zip(self.block.extents, self.cut, strict=True))
+        return self._alike.count
 
     @cached_property
-    def places(self) -> Mapping[str, Place]:
+    def places(self) -> dict[str, Place]:
         """Gives the boxes that all calls together reach, by the names of operands."""
-
-        def found() -> list[tuple[str, _Box]]:
-            fit = self._kind(self.cut, self.start).fit
-            return _boxes(fit, self._moves, self.block.extents, [0] * len(self.cut))
-
-        question = ("reached", self.op.callee.data, self._key, *self._parts)
-        return {name: self._place(box) for name, box in self.machine.answer(question, found)}
+        return {name: self._place(box) for name, box in self._alike.boxes}
 
     @property
     def result(self) -> Place:
         """Gives the box that all calls together write."""
-        return [*self.places.values()][-1]
+        return next(reversed(self.places.values()))
 
     @property
     def read(self) -> list[Place]:
@@ -94,11 +89,17 @@ class Calls:
         result.
         """
         *inputs, result = self.places.values()
-        return [*inputs, result] if self._kind(self.cut, self.start).reads_old else inputs
+        return [*inputs, result] if self.reads_old else inputs
+
+    @property
+    def reads_old(self) -> bool:
+        """Tells if a call reads what its result was before."""
+        return self._alike.kind.reads_old
 
     def __iter__(self) -> Iterator[Call]:
-        question = ("course", self.op.callee.data, self._key, *self._parts)
-        course, last = self.machine.answer(question, self._course), self.count - 1
+        if self._alike.course is None:
+            self._alike.course = self._course()
+        course, last = self._alike.course, self.count - 1
         op, places = self.op, [self._place(box) for box in course.boxes]
         for number, (kind, own) in enumerate(course.calls):
             reached = {name: places[at] for name, at in own}
@@ -113,17 +114,8 @@ class Calls:
             offsets, extents = [at for at, _ in box], tuple([end - at for at, end in box])
             begins = self.start is not None and not any(offsets[i] for i in self.block.reductions)
             kind = self._kind(extents, self.start if begins else None)
-            course.add(kind, _boxes(kind.fit, self._moves, extents, offsets))
+            course.add(kind, _boxes(kind.fit, self._alike.moves, extents, offsets))
         return course
-
-    @property
-    def _parts(self) -> tuple[Attribute | None, Attribute | None, Attribute | None]:
-        """Gives the parts of an op that, beside its block, decide its calls."""
-        return self.op.cut, self.op.order, self.start
-
-    @cached_property
-    def _key(self) -> int:
-        return self.machine.number_of(block_key(self.block))
 
     def _kind(self, extents: Shape, start: Attribute | None) -> Kind:
         """Gives what a call is that does so many points. Raises ByocirError B271 where the
@@ -136,35 +128,46 @@ class Calls:
             raise ByocirError("B271", told, where=place(self.op.location))
         return found
 
-    @cached_property
-    def _forms(self) -> list[list[Linear[int]]]:
-        maps = (attr.data.results for attr in self.block.maps)
-        return [[form for e in map_ if (form := linear(e)) is not None] for map_ in maps]
-
-    @property
-    def _moves(self) -> list[list[Linear[int]]]:
-        """Lists the indices into each operand, without their constants."""
-        return [[form.variable for form in forms] for forms in self._forms]
-
     def _place(self, box: _Box) -> Place:
-        sides, whole = box.sides, self._arrays[box.operand]
-        starts = self._starts[box.operand]
+        sides, whole, starts = box.sides, *self._arrays[box.operand]
         if any(starts):
             moved = zip(sides, starts, strict=True)
             sides = tuple([(low + start, high + start) for (low, high), start in moved])
         return whole.over(sides, box.steps)
 
     @cached_property
-    def _starts(self) -> list[list[int]]:
-        """Lists the constants of the indices into each operand."""
-        return [[form.constant for form in forms] for forms in self._forms]
+    def _arrays(self) -> list[tuple[Place, tuple[int, ...]]]:
+        """Gives the places of whole operands, and the constants of the indices into each."""
+        maps, index = self.block.maps.data, self.machine.keys.index
+        triples = zip(self._alike.kind.fit.memories, self.block.operands, maps, strict=False)
+        return [
+            (Place(each, value, (), {}, self.arrays.get(value, -1)), index(map_).starts)
+            for each, value, map_ in triples
+        ]
+
+
+@dataclass(eq=False)
+class _Alike:
+    """Holds what ops have in common whose blocks are alike but for the constants in their
+    indices."""
+
+    kind: Kind
+    """What a call is that does as many points as the cut says."""
+    moves: Sequence[Sequence[Linear[int]]]
+    """The indices into each operand, without their constants."""
+    cut: Shape
+    extents: Shape
+    boxes: Sequence[tuple[str, _Box]]
+    """The boxes that all calls reach together, by the names of operands."""
+    course: _Course | None = None
 
     @cached_property
-    def _arrays(self) -> list[Place]:
-        """Gives the places of whole operands."""
-        values = [*self.block.ins, *self.block.outs]
-        pairs = zip(self._kind(self.cut, self.start).fit.memories, values, strict=True)
-        return [Place(each, value, (), {}, self.arrays.get(value, -1)) for each, value in pairs]
+    def cycles(self) -> float:
+        return cost_of(self.kind.fit, self.cut, self.extents)
+
+    @cached_property
+    def count(self) -> int:
+        return prod(-(-size // n) for size, n in zip(self.extents, self.cut, strict=True))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from byocir.dialects.tir import BlockOp
 from byocir.errors import ByocirError, Lines
 from byocir.machine.call_cycles import Floats, cycles_of_calls
 from byocir.machine.description import Machine
-from byocir.machine.find_instruction import Asked, Misfit, fits, pattern_key
+from byocir.machine.find_instruction import Asked, Misfit, fits
 from byocir.machine.instructions import Fit, Instruction
 from byocir.machine.parts import Bools, Ints, Limit
 
@@ -51,7 +51,7 @@ def plans_of(
     gets why other instructions do not do it. Where patterns alone are asked for, tiles may overlap:
     the points left over by an extent need not be a legal call.
     """
-    key = machine.number_of(pattern_key(block))
+    key = machine.keys.pattern(block)
 
     def found() -> tuple[list[Plan], list[str]]:
         return _plans(machine, block, key, extents, asked, start, only)
@@ -209,7 +209,7 @@ def least_cycles(
     shape = np.broadcast_shapes(*(each.shape for each in extents))
     least, units = np.full(shape, inf), list[str]()
     of = np.zeros(shape, np.int64)
-    key = machine.number_of(pattern_key(block))
+    key = machine.keys.pattern(block)
     some = [2 if np.any(each > 1) else 1 for each in extents]
     for kept in _choices(machine, block, some, None):
         ones = tuple(2 if i in kept else 1 for i in range(len(extents)))

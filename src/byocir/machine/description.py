@@ -10,6 +10,7 @@ from xdsl.ir import Attribute
 
 from byocir.dialects.types import Shape
 from byocir.errors import ByocirError
+from byocir.machine.block_keys import BlockKeys
 from byocir.machine.instructions import WORK, Call, Cycles, Encode, Instruction, Register, init_of
 from byocir.machine.parts import MAIN, InOrder, Interlocked, Limit, Memory, Order, Tokens, Unit
 from byocir.patterns import Composite, Pattern, block
@@ -36,7 +37,8 @@ class Machine:
     NAME_finish(void)`, which waits until all have ended. Entries are tuples of integers, all as
     long; arrays are numbered as `Place.array` says."""
     _answers: dict[Any, Any] = field(default_factory=dict[Any, Any])
-    _numbers: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    keys: BlockKeys = field(default_factory=BlockKeys, repr=False)
+    """Tells blocks apart in questions about them: see `answer`."""
 
     def unit(self, name: str, *, queue: int = 1) -> Unit:
         """Declares a unit, in front of which up to `queue` instructions may wait."""
@@ -202,4 +204,4 @@ class Machine:
 
     def number_of(self, key: Hashable) -> int:
         """Numbers a long part of such keys: a number is found more quickly."""
-        return self._numbers.setdefault(key, len(self._numbers))
+        return self.keys.number_of(key)

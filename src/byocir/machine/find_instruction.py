@@ -14,8 +14,7 @@ from functools import cached_property
 from itertools import permutations
 from typing import Any, Literal
 
-from xdsl.dialects import arith
-from xdsl.ir import Attribute, Block, Operation
+from xdsl.ir import Attribute, Block
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind, buffer, scope_of
@@ -133,7 +132,7 @@ class _Seen:
         self, machine: Machine, block: BlockOp, extents: Shape, start: Attribute | None
     ) -> None:
         self.block, self.extents, self.start = block, extents, start
-        self.body = machine.number_of(body_key(block.body.block))
+        self.body = machine.keys.body(block.body.block)
         self._machine, self._roots = machine, dict[tuple[Rank, ...], BlockOp | None]()
 
     @cached_property
@@ -398,41 +397,3 @@ def _scattered(fit: Fit, block: BlockOp) -> str:
             if wide and step not in (0, 1):
                 return f"expected {name} of {iterator} one after the other, found {step} apart"
     return ""
-
-
-def body_key(block: Block) -> tuple[Any, ...]:
-    """Makes a key that differs for bodies which compute different things."""
-    numbers: dict[Any, int] = {arg: i for i, arg in enumerate(block.args)}
-    key: list[Any] = [tuple(arg.type for arg in block.args)]
-    for op in block.ops:
-        key.append((op.name, tuple(numbers[v] for v in op.operands), _properties(op)))
-        for result in op.results:
-            numbers[result] = len(numbers)
-            key.append(result.type)
-    return tuple(key)
-
-
-def _properties(op: Operation) -> tuple[Any, ...]:
-    return (op.value,) if isinstance(op, arith.ConstantOp) else tuple(op.properties.items())
-
-
-def pattern_key(block: BlockOp) -> tuple[Any, ...]:
-    """Makes a key of all that decides whether patterns match a block whose operands lie in these
-    memories.
-    """
-    maps = tuple(tuple(linear(expr) for expr in attr.data.results) for attr in block.maps)
-    terms = tuple(tuple(f.terms if f is not None else None for f in map_) for map_ in maps)
-    types = tuple(
-        (element_type_of(v.type), _scope(block, v.type)) for v in [*block.ins, *block.outs]
-    )
-    kinds = tuple(it.kind.data for it in block.iterators)
-    return kinds, terms, types, body_key(block.body.block)
-
-
-def block_key(block: BlockOp) -> tuple[Any, ...]:
-    """Makes a key of all that decides which instruction does a block: all but where its boxes
-    start.
-    """
-    values = [*block.ins, *block.outs]
-    shapes = () if block.in_value_form else tuple(shape_of(v.type) for v in values)
-    return block.extents, shapes, pattern_key(block)

@@ -57,6 +57,9 @@ class Memory:
     def __call__(self, label: str) -> Operand:
         return Operand(label, self)
 
+    def __hash__(self) -> int:
+        return hash(self.scope)  # memories are looked up often, and few have the same scope
+
     @property
     def is_main(self) -> bool:
         """Tells whether it is main memory, where arguments are and everything fits."""
@@ -85,7 +88,9 @@ class Memory:
 
     def rows_of(self, shape: Shape) -> int:
         """Counts the rows that a buffer takes, in whole granules."""
-        return self.rows_of_all([np.array(size, np.int64) for size in shape]).item()
+        leading, blocks = self.cut(shape)
+        rows = prod((*leading, *blocks))
+        return -(-rows // self.granule) * self.granule
 
     def rows_of_all(self, shape: Sequence[Ints]) -> Ints:
         """Counts the rows that each of many buffers takes; `shape` has an array of sizes for each

@@ -15,7 +15,7 @@ from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import Shape
 from byocir.machine import Machine
 from byocir.machine.cut_plans import Plan, none_does, plans_of
-from byocir.machine.find_instruction import block_key, kind_of
+from byocir.machine.find_instruction import kind_of
 from byocir.machine.instructions import Kind
 from byocir.rewrites.schedule.write_out import PaddedBox
 
@@ -62,14 +62,14 @@ def parts_of(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequ
         parts = _parts(machine, PaddedBox.of(block), number, reasons)
         return Undone(reasons) if parts is None else parts
 
-    return machine.answer(("parts", block_key(block), number), found)
+    return machine.answer(("parts", machine.keys.block(block), number), found)
 
 
 def _parts(
     machine: Machine, box: PaddedBox, number: Attribute | None, reasons: list[str]
 ) -> list[Part] | None:
     block = box.made([*box.op.ins, *box.op.outs])
-    key = machine.number_of(block_key(block))
+    key = machine.keys.block(block)
     plans = plans_of(machine, block, block.extents, "memories", reasons)
     if number is not None:
         plans += plans_of(machine, block, block.extents, "memories", reasons, number)

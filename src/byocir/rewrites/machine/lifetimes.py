@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from byocir.dialects.tir import AllocOp
 from byocir.dialects.types import shape_of
 from byocir.machine import Calls, Memory
-from byocir.rewrites.machine.steps import steps_of
+from byocir.rewrites.machine.steps import loads_of, steps_of
 from byocir.rewrites.memory_rows import Full, Life, arranged
 
 
@@ -17,28 +17,35 @@ class Lives:
     it to the last; a call that runs beside another op uses its buffers until that is done.
     """
 
-    def __init__(self, calls: Sequence[Calls]) -> None:
-        self.of: dict[Memory, dict[AllocOp, Life]] = {}
+    def __init__(self, calls: Sequence[Calls], loads: Collection[Calls] | None = None) -> None:
+        """Follows calls in order; `loads` are those of `loads_of`, if they are known."""
+        self._found: dict[Memory, dict[AllocOp, list[int]]] = {}
         self._ends: list[int] = []
         """The last call of each step."""
         self._steps: list[int] = []
         """The step of each call."""
         beside: list[Calls] = []
-        for step in steps_of(calls):
+        for step in steps_of(calls, loads_of(calls) if loads is None else loads):
             for call in [*step.loads, *step.work]:
                 for each in [call] if call.is_beside else [*beside, call]:
                     self._use(each, len(self._steps))
                 beside = [*beside, call] if call.is_beside else []
                 self._steps.append(len(self._ends))
             self._ends.append(len(self._steps) - 1)
+        self.of: Mapping[Memory, Mapping[AllocOp, Life]] = {
+            memory: {
+                owner: Life(memory.rows_of(shape_of(owner.result.type)), *ends)
+                for owner, ends in own.items()
+            }
+            for memory, own in self._found.items()
+        }
 
     def _use(self, call: Calls, at: int) -> None:
         for place in call.places.values():
             owner, memory = place.buffer.owner, place.memory
             if isinstance(owner, AllocOp) and not memory.is_main:
-                rows = memory.rows_of(shape_of(owner.result.type))
-                own = self.of.setdefault(memory, {})
-                own[owner] = replace(own.get(owner, Life(rows, at, at)), last=at)
+                ends = self._found.setdefault(memory, {}).setdefault(owner, [at, at])
+                ends[1] = at
 
     def longer(self, life: Life, slack: int) -> Life:
         """Makes a life end so many steps later: until then, what comes next can be made beside

@@ -26,7 +26,7 @@ from byocir.machine import Calls, InOrder, Machine
 from byocir.machine.calls import buffers_in, ops_in
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.lifetimes import Lives
-from byocir.rewrites.machine.steps import Step, depend, steps_of
+from byocir.rewrites.machine.steps import Step, depend, loads_of, steps_of
 
 MOST = 8
 """Steps that a load comes earlier at most: more than a queue holds is of no use."""
@@ -47,11 +47,13 @@ def overlap(machine: Machine, body: Block) -> None:
     """Moves the loads of a body forward."""
     if isinstance(machine.ordered, InOrder):
         return
-    steps = steps_of(ops_in(machine, body), apart=True)
+    calls = ops_in(machine, body)
+    loads = loads_of(calls)
+    steps = steps_of(calls, loads, apart=True)
     earliest = _earliest(steps)
     for depth in range(min(MOST, len(steps) - 1), 0, -1):
         order = _Order(steps, earliest, depth).calls()
-        if Lives(order).fit():
+        if Lives(order, loads).fit():
             _put(machine, body, order)
             return
     for step in steps:

@@ -24,18 +24,21 @@ def _is_load(call: Calls, brought: Collection[SSAValue]) -> bool:
     brought it, or sets a buffer to a number.
     """
     *inputs, result = call.places.values()
-    if result.memory.is_main or result in call.read:
+    if result.memory.is_main or call.reads_old or result in inputs:
         return False
     if any(not place.memory.is_main for place in inputs) and call.instruction.moves is None:
         return False
     return all(place.memory.is_main or place.buffer in brought for place in inputs)
 
 
-def steps_of(calls: Sequence[Calls], *, apart: bool = False) -> list[Step]:
-    """Groups the calls of a program into steps, in order. With `apart` only calls of units that
-    compute nothing are loads: they alone can run beside the work.
+def steps_of(
+    calls: Sequence[Calls], loads: Collection[Calls], *, apart: bool = False
+) -> list[Step]:
+    """Groups the calls of a program into steps, in order; `loads` are those that only bring
+    something in. With `apart` only calls of units that compute nothing are taken for loads: they
+    alone can run beside the work.
     """
-    steps, loads = [Step()], _loads_of(calls)
+    steps = [Step()]
     computing = {call.unit for call in calls if apart and call not in loads and _computes(call)}
     for call in calls:
         if call not in loads or call.unit in computing:
@@ -47,8 +50,9 @@ def steps_of(calls: Sequence[Calls], *, apart: bool = False) -> list[Step]:
     return steps
 
 
-def _loads_of(calls: Sequence[Calls]) -> set[Calls]:
-    """Finds the calls that move something in from main memory, directly or by way of others."""
+def loads_of(calls: Sequence[Calls]) -> set[Calls]:
+    """Finds the calls of a program that move something in from main memory, directly or by way of
+    others. They are the same in any order that keeps the order of the loads."""
     found, brought = set[Calls](), set[SSAValue]()
     for call in calls:
         if _is_load(call, brought):

@@ -1,0 +1,143 @@
+"""Numbers blocks by what decides about them: whether patterns match them, and which calls of
+instructions do them.
+
+Programs have thousands of blocks that are alike, made from each other. They share attributes, so
+these are told apart by identity first: comparing what they say takes longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, MemRefType, TensorType
+from xdsl.ir import Attribute, Block, SSAValue
+
+from byocir.dialects.tir import BlockOp, IteratorAttr, scope_of
+from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.linear import Linear
+from byocir.dialects.types import Shape, element_type_of, shape_of
+
+MOST = 1 << 14
+"""The attributes that are known by identity, of each kind."""
+
+Fact = TypeVar("Fact")
+
+
+class _Facts(Generic[Fact]):
+    """Keeps a fact about each attribute that was asked for, found once for an object."""
+
+    def __init__(self, find: Callable[[Any], Fact]) -> None:
+        self._find = find
+        self._known: dict[int, tuple[Any, Fact]] = {}
+
+    def of(self, attribute: Attribute) -> Fact:
+        known = self._known.get(id(attribute))
+        if known is None:
+            if len(self._known) >= MOST:
+                self._known.clear()
+            # the attribute is kept with the fact: no other object gets its number
+            known = self._known[id(attribute)] = attribute, self._find(attribute)
+        return known[1]
+
+
+class Index(NamedTuple):
+    """Describes the indices into an operand: their variable parts, as a number and as forms, and
+    their constants. Indices that divide are not among the forms."""
+
+    number: int
+    moves: tuple[Linear[int], ...]
+    starts: tuple[int, ...]
+
+
+class _Iterators(NamedTuple):
+    kinds: int
+    extents: int
+
+
+class _Stored(NamedTuple):
+    where: int
+    """The type of elements and the memory."""
+    shape: int
+
+
+class BlockKeys:
+    """Gives numbers that are equal for what is alike, and differ for what is not."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._values = _Facts(self.number_of)
+        self._indices = _Facts(self._index)
+        self._iterators = _Facts(self._counted)
+        self._types = _Facts(self._stored)
+
+    def number_of(self, key: Hashable) -> int:
+        """Numbers a key: a number is found more quickly."""
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def value(self, attribute: Attribute | None) -> int:
+        """Numbers an attribute by what it says; -1 for none."""
+        return -1 if attribute is None else self._values.of(attribute)
+
+    def index(self, map_: AffineMapAttr) -> Index:
+        """Describes the indices of a map."""
+        return self._indices.of(map_)
+
+    def body(self, block: Block) -> int:
+        """Numbers bodies: equal for those that compute the same."""
+        of, value = dict[SSAValue, int](), self._values.of
+        for arg in block.args:
+            of[arg] = len(of)
+        key: list[object] = [value(arg.type) for arg in block.args]
+        for op in block.ops:
+            told = [op.properties["value"]] if type(op) is arith.ConstantOp else ()
+            key.append(op.name)
+            key += [of[operand] for operand in op.operands]
+            if told:
+                key += [value(each) for each in told]
+            else:
+                for name, each in op.properties.items():
+                    key += (name, value(each))
+            for result in op.results:
+                of[result] = len(of)
+                key += ("=", value(result.type))
+        return self.number_of(("body", *key))
+
+    def pattern(self, block: BlockOp) -> int:
+        """Numbers blocks by all that decides whether patterns match them, if their operands lie in
+        these memories.
+        """
+        maps, types, index = block.maps.data, self._types, self._indices
+        told = [index.of(each).number for each in maps]
+        told += [types.of(value.type).where for value in block.operands[: len(maps)]]
+        kinds = self._iterators.of(block.iterators).kinds
+        return self.number_of(("pattern", kinds, self.body(block.body.block), *told))
+
+    def block(self, block: BlockOp) -> int:
+        """Numbers blocks by all that decides which instruction does them: all but where their boxes
+        start.
+        """
+        types, extents = self._types, self._iterators.of(block.iterators).extents
+        values = () if block.in_value_form else block.operands[: len(block.maps.data)]
+        shapes = [types.of(value.type).shape for value in values]
+        return self.number_of(("block", extents, self.pattern(block), *shapes))
+
+    def _index(self, map_: AffineMapAttr) -> Index:
+        forms = [linear(expr) for expr in map_.data.results]
+        known = [form for form in forms if form is not None]
+        terms = tuple(form and form.terms for form in forms)
+        moves = tuple(form.variable for form in known)
+        starts = tuple(form.constant for form in known)
+        return Index(self.number_of(("terms", terms)), moves, starts)
+
+    def _counted(self, iterators: ArrayAttr[IteratorAttr]) -> _Iterators:
+        kinds = tuple(each.kind.data for each in iterators)
+        extents: Shape = tuple(each.extent.data for each in iterators)
+        return _Iterators(self.number_of(("kinds", kinds)), self.number_of(("extents", extents)))
+
+    def _stored(self, type_: TensorType[Attribute] | MemRefType[Attribute]) -> _Stored:
+        # arrays on tensors are taken to be in main memory
+        scope = "" if isinstance(type_, TensorType) else scope_of(type_)
+        where = element_type_of(type_), scope
+        return _Stored(self.number_of(("where", where)), self.number_of(("shape", shape_of(type_))))
