@@ -21,6 +21,7 @@ from byocir.patterns.scalars import (
     body_text,
     comparison,
     constant_number,
+    unary_text,
 )
 
 LONGEST = 80
@@ -121,7 +122,7 @@ def _op(op: Operation, operands: Sequence[str]) -> str:
     if type(op) in _BINARY:
         return binary_text(_BINARY[type(op)], *operands)
     if type(op) in _UNARY:
-        return f"{operands[0]}.{_UNARY[type(op)]}()"
+        return unary_text(_UNARY[type(op)], operands[0])
     if isinstance(op, arith.CmpiOp | arith.CmpfOp) and comparison(op):
         return f'{operands[0]}.compare("{comparison(op)}", {operands[1]})'
     if isinstance(op, arith.SelectOp):

@@ -155,7 +155,15 @@ def match_part(
 def binary_text(name: str, lhs: str, rhs: str) -> str:
     """Writes a binary operator as it is written in bodies."""
     symbol = {"add": "+", "sub": "-", "mul": "*", "div": "/", "shr": ">>"}.get(name)
-    return f"{lhs}.{name}({rhs})" if symbol is None else f"({lhs} {symbol} {rhs})"
+    if symbol is not None:
+        return f"({lhs} {symbol} {rhs})"
+    called = f"{name}(" if hasattr(Scalar, name) else f'binary("{name}", '
+    return f"{lhs}.{called}{rhs})"
+
+
+def unary_text(name: str, operand: str) -> str:
+    """Writes a function of one scalar as it is written in bodies."""
+    return f"{operand}.{name}()" if hasattr(Scalar, name) else f'{operand}.unary("{name}")'
 
 
 @lru_cache(maxsize=1024)
@@ -340,7 +348,7 @@ class _Unary(ScalarPattern):
     operand: ScalarPattern
 
     def __str__(self) -> str:
-        return f"{self.operand}.{self.name}()"
+        return unary_text(self.name, str(self.operand))
 
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
         op = value.owner

@@ -190,8 +190,8 @@ class GeluOp(UnaryOp):
     def body(self, x: Emitted) -> Emitted:
         if self.approximate.data == "tanh":
             inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
-            return x * 0.5 * (inner.unary("tanh") + 1)
-        return x * 0.5 * ((x * math.sqrt(0.5)).unary("erf") + 1)
+            return x * 0.5 * (inner.tanh() + 1)
+        return x * 0.5 * ((x * math.sqrt(0.5)).erf() + 1)
 
 
 @irdl_op_definition

@@ -184,7 +184,7 @@ class LpPoolOp(PoolOp):
         wide, p = accumulator_of(element), self.p.value.data
 
         def power(x: Emitted, acc: Emitted) -> Emitted:
-            size = x.to(wide).unary("abs")
+            size = x.to(wide).abs()
             return acc + (size if p == 1 else size * size if p == 2 else size.binary("pow", p))
 
         def root(x: Emitted) -> Emitted:

@@ -287,7 +287,7 @@ def _rnn(op: RnnOp) -> _Form:
         recurred = step.recur(state)
 
         def body(x: Emitted, h: Emitted) -> Emitted:
-            return _sum_with(x, h, wide=wide).unary("tanh").to(element_type_of(state.type))
+            return _sum_with(x, h, wide=wide).tanh().to(element_type_of(state.type))
 
         return [step.cell(lambda s: [step.product(s, 0), step.of(s, recurred)], body)]
 
@@ -313,7 +313,7 @@ def _lstm(op: LstmOp) -> _Form:
                 *(part.to(wide) for part in x[6:]),
             )
             kept = sigmoid(forget + peep_forget * old) * old
-            made = sigmoid(entry + peep_in * old) * inner.unary("tanh")
+            made = sigmoid(entry + peep_in * old) * inner.tanh()
             return (kept + made).to(element)
 
         next_c = step.cell(
@@ -328,7 +328,7 @@ def _lstm(op: LstmOp) -> _Form:
 
         def new_state(x: Emitted, r: Emitted, new: Emitted, peep: Emitted) -> Emitted:
             opened = sigmoid(_sum_with(x, r, wide=wide) + peep.to(wide) * new.to(wide))
-            return (opened * new.to(wide).unary("tanh")).to(element)
+            return (opened * new.to(wide).tanh()).to(element)
 
         next_h = step.cell(
             lambda s: [*gate(s, 1), step.of(s, next_c), step.parameter(s, peepholes, 1)], new_state
@@ -371,7 +371,7 @@ def _gru(op: GruOp) -> _Form:
             product = x[4].to(wide)
             if linear:
                 product = gate(x[5], x[6]) * (product + x[7].to(wide))
-            new = (x[3].to(wide) + product).unary("tanh")
+            new = (x[3].to(wide) + product).tanh()
             return ((update.constant(1) - update) * new + update * old).to(element)
 
         return [step.cell(reads, body)]

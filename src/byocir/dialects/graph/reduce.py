@@ -216,7 +216,7 @@ class ReduceLogSumOp(ReduceOp):
     name = "graph.reduce_log_sum"
 
     def define(self, emit: Emitter) -> SSAValue:
-        return _reduction(emit, self, finish=lambda x: x.unary("log"))
+        return _reduction(emit, self, finish=lambda x: x.log())
 
 
 @irdl_op_definition
@@ -245,7 +245,7 @@ class ReduceLogSumExpOp(ReduceOp):
         shift = emit.elementwise(rest, wide, [most], finite)
         total = _sum_of_powers(emit, self.input, shift, axes, wide)
         logs = emit.elementwise(
-            rest, element, [total, shift], lambda s, m: (s.unary("log") + m).to(element)
+            rest, element, [total, shift], lambda s, m: (s.log() + m).to(element)
         )
         return logs if shape == rest else _with_ones(emit, logs, shape, axes)
 
@@ -378,7 +378,7 @@ class LogSoftmaxOp(AlongOp):
         at = others(len(shape), [axis])
 
         def body(x: Emitted, m: Emitted, s: Emitted) -> Emitted:
-            return ((x.to(wide) - m) - s.unary("log")).to(element)
+            return ((x.to(wide) - m) - s.log()).to(element)
 
         return emit.elementwise(shape, element, [self.input, Read(most, at), Read(total, at)], body)
 
@@ -436,7 +436,7 @@ class LpNormOp(AlongOp):
 
         def add(x: Emitted, acc: Emitted) -> Emitted:
             value = x.to(wide)
-            return acc + (value.unary("abs") if p == 1 else value * value)
+            return acc + (value.abs() if p == 1 else value * value)
 
         total = reduced(emit, [self.input], shape, [axis], 0, wide, add)
 

@@ -97,7 +97,7 @@ class NegOp(Exact, SignedUnaryOp):
     name = "graph.neg"
 
     def body(self, x: Emitted) -> Emitted:
-        return x.unary("neg") if is_float(x.type) else x.constant(0) - x
+        return x.neg() if is_float(x.type) else x.constant(0) - x
 
 
 @irdl_op_definition
@@ -209,7 +209,7 @@ class LogOp(UnaryOp):
     name = "graph.log"
 
     def body(self, x: Emitted) -> Emitted:
-        return x.unary("log")
+        return x.log()
 
 
 @irdl_op_definition
@@ -221,7 +221,7 @@ class ErfOp(UnaryOp):
     name = "graph.erf"
 
     def body(self, x: Emitted) -> Emitted:
-        return x.unary("erf")
+        return x.erf()
 
 
 @irdl_op_definition
@@ -327,7 +327,7 @@ class TanhOp(UnaryOp):
     name = "graph.tanh"
 
     def body(self, x: Emitted) -> Emitted:
-        return x.unary("tanh")
+        return x.tanh()
 
 
 @irdl_op_definition
@@ -393,7 +393,7 @@ class SoftsignOp(UnaryOp):
     name = "graph.softsign"
 
     def body(self, x: Emitted) -> Emitted:
-        return x / (x.unary("abs") + 1)
+        return x / (x.abs() + 1)
 
 
 @irdl_op_definition
@@ -405,7 +405,7 @@ class MishOp(UnaryOp):
     name = "graph.mish"
 
     def body(self, x: Emitted) -> Emitted:
-        return x * _softplus(x).unary("tanh")
+        return x * _softplus(x).tanh()
 
 
 @irdl_op_definition
@@ -423,18 +423,18 @@ class HardSwishOp(UnaryOp):
 def absolute(x: Emitted) -> Emitted:
     """Computes `|x|`; the least integer stays as it is."""
     if is_float(x.type):
-        return x.unary("abs")
+        return x.abs()
     return x if is_unsigned(x.type) else x.max(x.constant(0) - x)
 
 
 def sigmoid(x: Emitted) -> Emitted:
     """Computes `1 / (1 + e^-x)`."""
-    return x.constant(1) / (x.unary("neg").exp() + 1)
+    return x.constant(1) / (x.neg().exp() + 1)
 
 
 def _softplus(x: Emitted) -> Emitted:
     """Computes `log(1 + e^x)` without overflow."""
-    return x.max(0) + x.unary("abs").unary("neg").exp().unary("log1p")
+    return x.max(0) + x.abs().neg().exp().unary("log1p")
 
 
 def hard_sigmoid(x: Emitted, slope: float, offset: float) -> Emitted:

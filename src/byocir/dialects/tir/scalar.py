@@ -91,14 +91,29 @@ class Scalar(ABC):
         """Takes the `max` with `low`, then the `min` with `high`."""
         return self.max(low).min(high)
 
+    def abs(self) -> Self:
+        return self.unary("abs")
+
+    def erf(self) -> Self:
+        return self.unary("erf")
+
     def exp(self) -> Self:
         return self.unary("exp")
+
+    def log(self) -> Self:
+        return self.unary("log")
+
+    def neg(self) -> Self:
+        return self.unary("neg")
 
     def roundeven(self) -> Self:
         return self.unary("roundeven")
 
     def sqrt(self) -> Self:
         return self.unary("sqrt")
+
+    def tanh(self) -> Self:
+        return self.unary("tanh")
 
 
 BINARY_INT: dict[str, type[IRDLOperation]] = {

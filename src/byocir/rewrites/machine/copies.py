@@ -94,6 +94,7 @@ class Copies:
         shape, reasons = [size.flat[0].item() for size in self.shape], list[str]()
         block = self.block(shape)
         plans_of(machine, block, block.extents, "memories", reasons)
-        told = f"expected an instruction of {machine.name} that copies {'x'.join(map(str, shape))} "
+        box = "x".join(map(str, shape)) or "one number"
+        told = f"expected an instruction of {machine.name} that copies {box} "
         told += f"of {self.element} from {self.source.called} to {self.into.called}, found none"
         return none_does(told, reasons)

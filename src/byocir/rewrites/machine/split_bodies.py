@@ -6,7 +6,8 @@ that take the fewest cycles together. Parts whose instruction overwrites what it
 the result of the part before, in the same buffer. Numbers that fit no instruction as they are
 become arrays, or products of constants where an instruction adds products. Where instructions
 compute in one type of integers, the body is restated in that. Windows of which the greatest, the
-least or the sum is taken become windows of wider numbers, where an instruction does those.
+least or the sum is taken become windows of wider numbers, where an instruction does those. What a
+block reduces is computed by one of its own, where an instruction reduces elements as they are.
 
 Requires: composites on tensors in functions of described machines, after `fuse-epilogues`.
 
@@ -36,6 +37,7 @@ from byocir.rewrites.machine.cover_bodies import Cover, is_done
 from byocir.rewrites.machine.idle_clamps import drop_idle_clamps
 from byocir.rewrites.machine.pieces import Made, Piece, Source, block_of, result_type
 from byocir.rewrites.machine.restate_bodies import Integer, is_signed, restated
+from byocir.rewrites.machine.split_reductions import split_reductions
 from byocir.rewrites.machine.widen_windows import widen_windows
 from byocir.rewrites.ranges_of_arguments import ranges_of_arguments
 
@@ -57,6 +59,8 @@ def split_bodies(machine: Machine, body: Block, given: Known = NOTHING) -> None:
     do. `given` bounds arrays that are made elsewhere.
     """
     widen_windows(machine, body, given)
+    split_reductions(machine, body)
+    _put_numbers(machine, body)
     for op in list(body.ops):
         if isinstance(op, BlockOp) and _may_be_split(machine, op):
             ways = _Ways(machine, op, given)
@@ -67,6 +71,21 @@ def split_bodies(machine: Machine, body: Block, given: Known = NOTHING) -> None:
     for op in list(body.ops):
         if isinstance(op, EmptyOp) and not op.result.uses:
             erase(op)
+
+
+def _put_numbers(machine: Machine, body: Block) -> None:
+    """Puts constants of one element into the bodies of blocks, where instructions do the whole of
+    those: as an operand, the number would be loaded first.
+    """
+    for op in list(body.ops):
+        if isinstance(op, BlockOp) and op.in_value_form and is_map(op):
+            trial = op.clone()
+            Block([trial])
+            numbered = with_numbers(trial)
+            is_better = len(numbered.ins) < len(op.ins) and is_done(machine, numbered)
+            erase(numbered)
+            if is_better:
+                with_numbers(op)
 
 
 def why_whole(machine: Machine, op: BlockOp) -> list[str]:

@@ -239,6 +239,19 @@ class Chain:
             self._known[key] = self._depends(s, used, i)
         return self._known[key]
 
+    def is_read_apart(self, i: int) -> bool:
+        """Tells whether blocks would read different parts of what another one makes in a tile of an
+        iterator of the last block: one the part that belongs to the tile, one all of it.
+        """
+        found: dict[tuple[int, int], set[bool]] = {}
+        for s, user in enumerate(self.stages):
+            for operand, maker in enumerate(user.made):
+                for d, form in enumerate(user.forms[operand] if maker is not None else ()):
+                    assert maker is not None
+                    used = {t for t, _ in form.terms}
+                    found.setdefault((maker, d), set()).add(self.depends(s, used, i))
+        return any(len(each) > 1 for each in found.values())
+
     def _depends(self, s: int, used: AbstractSet[int], i: int) -> bool:
         if s == len(self.stages) - 1:
             return i in used

@@ -59,7 +59,7 @@ class TileSizes:
     def sizes_of(self, stage: int, i: int) -> list[int]:
         """Lists the tile sizes of an iterator to try, the largest first: parts of equal size, and
         multiples of what one instruction does. Tiles of sums, and of blocks that have sums, divide
-        the extent.
+        the extent. Where blocks would read different parts of a result, there is one tile.
         """
         block, unit = self.stages[stage].block, self.stages[stage].plan.sizes[i]
         extent, step = block.extents[i], self._step(stage, i)
@@ -68,6 +68,8 @@ class TileSizes:
                 return [extent]  # no call can continue a sum, so tiles hold whole sums
             sizes = [n for n in range(extent, 0, -step) if extent % n == 0]
             return _spread(sizes, [n for n in sizes if n % unit == 0])
+        if self.chain.is_read_apart(i):
+            return [extent]
         if reads_old(block):  # an update in place cannot be repeated, so tiles must not overlap
             sizes = [n for n in range(extent, 0, -1) if extent % n == 0 and n % step == 0]
             return _spread(sizes or [extent], [n for n in sizes if n % unit == 0])

@@ -241,8 +241,10 @@ class PaddedBox:
 
     @property
     def kept(self) -> list[int]:
-        """Lists the iterators that the box's block will have: those with several points."""
-        return [i for i, (low, high) in enumerate(self.sides) if high - low > 1] or [0]
+        """Lists the iterators that the box's block will have: those with several points, or one
+        if there is any."""
+        several = [i for i, (low, high) in enumerate(self.sides) if high - low > 1]
+        return several or [*range(len(self.sides))][:1]
 
     def made(self, values: Sequence[SSAValue]) -> BlockOp:
         """Makes the block, on these arrays."""

@@ -1,0 +1,144 @@
+"""A described machine for transformers, in f32: a unit that multiplies matrices, and a vector unit
+that does one operation at a time, on one scratchpad.
+
+Softmax, norms and GELU are patterns of what the model computes; no instruction does as much.
+byocir splits them into instructions of the vector unit, and keeps what passes between these, and
+between them and the products, on the chip. Only reshapes and transposes are left to the host.
+"""
+
+from collections.abc import Callable
+from math import inf
+
+import byocir
+from byocir.dialects.types import f32
+from byocir.machine import MAIN, Interlocked, Machine, up_to
+from byocir.patterns import Pattern, block, composite, constant, number, optional, wildcard
+from byocir.patterns import ScalarPattern as Scalar
+
+LANES, ROWS = 32, 256
+
+npu = Machine("tnpu")
+dma, products, vectors = (npu.unit(name, queue=8) for name in ("dma", "products", "vectors"))
+near = npu.memory("near", f32, row=(LANES,), rows=8192)
+npu.order(Interlocked((near,)))
+
+runs = dict(unit=dma, rows=up_to(ROWS), lanes=up_to(LANES))
+npu.copy("load", MAIN, near, cycles=lambda s: 30 + 4 * s["rows"], **runs)
+npu.copy("store", near, MAIN, cycles=lambda s: 30 + 4 * s["rows"], **runs)
+
+
+def multiply_add(total: Scalar, x: Scalar, w: Scalar) -> Scalar:
+    return total + x * w
+
+
+@npu.instruction(
+    products, into=near, m=up_to(128), n=up_to(LANES), k=up_to(LANES), strided=("a", "out"),
+    cycles=lambda s: LANES + s["m"],
+)  # fmt: skip
+def product() -> Pattern:
+    a, w = near("a")["m k"], near("w")["k n"]
+    begun = block("m n | k", a, w, multiply_add)
+    return begun | block("m n | k", a, w, multiply_add, init=near("c"))
+
+
+# The vector unit: an instruction for each operation, a vector of up to 32 lanes a cycle.
+
+box = dict(into=near, i=up_to(ROWS), j=up_to(LANES), cycles=lambda s: 4 + s["i"])
+
+
+def function(name: str) -> None:
+    def apply() -> Pattern:
+        return block("i j", near("x")["i j"], lambda _, x: x.unary(name))
+
+    apply.__name__ = name
+    npu.instruction(vectors, strided=("x", "out"), **box)(apply)
+
+
+def operator(name: str) -> None:
+    """An operation of two vectors, of vectors with one or with a number for each, or with one
+    number for all."""
+
+    def with_vectors() -> Pattern:
+        x, others = near("x")["i j"], (near("y")[index] for index in ("i j", "j", "i"))
+        own, one, each = (block("i j", x, y, lambda _, x, y: x.binary(name, y)) for y in others)
+        return own | one | each
+
+    def with_number() -> Pattern:
+        return block("i j", near("x")["i j"], lambda _, x: x.binary(name, number("imm")))
+
+    with_vectors.__name__, with_number.__name__ = name, f"{name}_number"
+    npu.instruction(vectors, strided=("x", "y", "out"), **box)(with_vectors)
+    npu.instruction(vectors, strided=("x", "out"), **box)(with_number)
+
+
+def reduction(name: str, first: float) -> None:
+    """The sum, or the greatest, of the lanes of each vector, and of a number that was there."""
+
+    def reduce() -> Pattern:
+        x, body = near("x")["i j"], lambda old, x: old.binary(name, x)
+        return block("i | j", x, body, init=near("old")) | block("i | j", x, body, init=first)
+
+    reduce.__name__ = f"reduce_{name}"
+    npu.instruction(vectors, strided=("x",), **(box | dict(i=up_to(LANES))))(reduce)
+
+
+for each in ("exp", "erf", "sqrt"):
+    function(each)
+for each in ("add", "sub", "mul", "div", "max"):
+    operator(each)
+reduction("add", 0.0)
+reduction("max", -inf)
+
+
+# What it takes.
+
+
+def each(y: Pattern, body: Callable[[Scalar], Scalar]) -> Pattern:
+    return block("*i", y["*i"], lambda _, x: body(x))
+
+
+@composite("tnpu.matmul")
+def matmul() -> Pattern:
+    """Products of matrices, with a bias, scaled, behind GELU or rectified."""
+    a, b = wildcard("a", dtype=f32)["*b m k"], wildcard("b", dtype=f32)["~b k n"]
+    y = block("*b m n | k", a, b, multiply_add)
+    bias, scale = wildcard("bias", dtype=f32)["n"], constant("scale", dtype=f32)[""]
+    y = optional(y, lambda v: block("*i n", v["*i n"], bias, lambda _, x, b: x + b))
+    y = optional(y, lambda v: block("*i", v["*i"], scale, lambda _, x, s: x / s))
+    y = optional(y, lambda v: each(v, lambda x: x * 0.5 * ((x * number("half_root")).erf() + 1.0)))
+    return optional(y, lambda v: each(v, lambda x: x.max(0.0)))
+
+
+@composite("tnpu.softmax")
+def softmax() -> Pattern:
+    """Powers of e, over their sum."""
+    x = wildcard("x", dtype=f32)["*i k"]
+    most = block("*i | k", x, lambda old, x: old.max(x), init=-inf)
+    powers = block("*i k", x, most["*i"], lambda _, x, m: (x - m).exp())
+    total = block("*i | k", powers["*i k"], lambda old, x: old + x)
+    return block("*i k", powers["*i k"], total["*i"], lambda _, x, s: x / s)
+
+
+@composite("tnpu.layer_norm")
+def layer_norm() -> Pattern:
+    """Vectors with mean 0 and variance 1, scaled and moved."""
+    x, rows = wildcard("x", dtype=f32)["*i c"], "*i"
+    gain, offset = constant("gain", dtype=f32)["c"], constant("offset", dtype=f32)["c"]
+    mean = each(block("*i | c", x, lambda old, x: old + x), lambda x: x / number("size"))
+    squares = block("*i | c", x, mean[rows], lambda old, x, m: old + (x - m) * (x - m))
+    variance = each(squares, lambda x: x / number("size"))
+    return block(
+        "*i c", x, mean[rows], variance[rows], gain, offset,
+        lambda _, x, m, v, g, o: (x - m) / (v + number("epsilon")).sqrt() * g + o,
+    )  # fmt: skip
+
+
+@composite("tnpu.add")
+def add() -> Pattern:
+    """A residual sum."""
+    x, y = wildcard("x", dtype=f32), wildcard("y", dtype=f32)
+    return block("*i", x["*i"], y["*i"], lambda _, x, y: x + y)
+
+
+class TransformerNpu(byocir.Target):
+    name, machine, patterns = "tnpu", npu, (matmul, softmax, layer_norm, add)
