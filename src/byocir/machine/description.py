@@ -37,8 +37,7 @@ class Machine:
     NAME_finish(void)`, which waits until all have ended. Entries are tuples of integers, all as
     long; arrays are numbered as `Place.array` says."""
     _answers: dict[Any, Any] = field(default_factory=dict[Any, Any])
-    keys: BlockKeys = field(default_factory=BlockKeys, repr=False)
-    """Tells blocks apart in questions about them: see `answer`."""
+    _keys: BlockKeys = field(default_factory=BlockKeys, repr=False)
 
     def unit(self, name: str, *, queue: int = 1) -> Unit:
         """Declares a unit, in front of which up to `queue` instructions may wait."""
@@ -202,6 +201,11 @@ class Machine:
             self._answers[key] = found()
         return self._answers[key]
 
+    @property
+    def keys(self) -> BlockKeys:
+        """Gives what tells blocks apart in such keys, by numbers."""
+        return self._keys
+
     def number_of(self, key: Hashable) -> int:
         """Numbers a long part of such keys: a number is found more quickly."""
-        return self.keys.number_of(key)
+        return self._keys.number_of(key)
