@@ -132,6 +132,17 @@ def test_a_contraction_of_several_reductions_reads_both_operands_in_one_order():
     assert not attempt(Spec(sizes, sums, crossed, at(*"mn"), product), pattern).fits
 
 
+def test_a_broadcast_iterator_of_one_point_may_be_anywhere():
+    """A number for each channel of images that are 1 wide, channels last: [c, 1, w]."""
+    sizes = {"n": 2, "h": 3, "w": 1, "c": 4}
+    numbers = [*at("c", "0"), ({"w": 1}, 0)]
+    spec = sum_of(sizes, "nhwc", "", "nhwc")
+    spec.reads = [spec.reads[0], Read(numbers, i32)]
+    assert attempt(spec, minus()).fits
+    spec.parallel = {**sizes, "w": 2}
+    assert not attempt(spec, minus()).fits
+
+
 def test_batched_product_matches_and_a_batch_of_both_does_not():
     sizes = {"b": 2, "m": 3, "n": 4}
     reads = [Read(at("b", "m", "k")), Read(at("n", "k"))]

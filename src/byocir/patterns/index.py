@@ -291,12 +291,12 @@ def _is_member(live: Mapping[int, int], groups: Sequence[Group], space: NamedIte
 
 def _is_complete(group: Group, members: Sequence[int], space: NamedIterators) -> bool:
     """Tells if the iterators of a group are all among `members`, each once and in order; of a group
-    that broadcasts some may be missing.
+    that broadcasts some may be missing. Those of extent 1 may be anywhere.
     """
-    wanted = space.groups[group.name]
+    wanted = [i for i in space.groups[group.name] if not space.units[i]]
     found = [i for i in members if i in wanted]
-    needed = {i for i in wanted if not (space.units[i] or group.broadcast)}
-    return found == [i for i in wanted if i in found] and needed <= set(found)
+    in_order = found == [i for i in wanted if i in found]
+    return in_order and (group.broadcast or len(found) == len(wanted))
 
 
 def _live(form: Linear[int], space: NamedIterators) -> dict[int, int]:
