@@ -121,8 +121,9 @@ class Target(Loader, ArgSpecConvertible):
 
     channels_last: ClassVar[bool] = False
     """Asks that convolutions are offered to its patterns at the tensor level with channels last:
-    images [n, h, w, c], weights [r, s, c, o], and zeros around images in memory. What computes
-    images and what reads them follows, in the whole module."""
+    images [n, h, w, c], weights [r, s, c, o], those of depthwise convolutions [r, s, c], and zeros
+    around images in memory. What computes images and what reads them follows, in the whole
+    module."""
 
     dialects: ClassVar[tuple[Dialect, ...]] = ()
     """The dialects of its own. Modules that have their ops are read, checked and run where the

@@ -34,6 +34,17 @@ def test_passes_keep_what_nets_compute(net, cpu):
         assert not op.name.startswith("tir.") or names(op.location)
 
 
+@pytest.mark.hypothesis
+@settings(max_examples=8 * FEW, deadline=None)
+@given(conv_nets())
+def test_ordered_weights_keep_what_nets_compute(net):
+    module, x = net
+    run_on(module, "convert-graph-to-tir,assign-layouts{frames=copied least=1}")
+    expected = evaluate_function(module, "main", [x])
+    run_on(module, "order-weights")
+    same(evaluate_function(module, "main", [x]), expected)
+
+
 def flagged(text):
     module = run_on(parse_module(text), "convert-graph-to-tir,relax-contractions")
     return [op.fastmath for op in module.walk() if isinstance(op, arith.AddfOp)]
