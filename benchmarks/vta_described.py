@@ -5,8 +5,9 @@
 A row for each convolution of ResNet-18 of 224 pixels, quantised by ONNX Runtime without zero points
 and with a scale for each channel, or powers of two: cycles of `vta`, of examples/vta_machine.py,
 and how many times as many these are; then what keeps the described machine's units busy. Rows of
-residual sums are blocks: a convolution, and another to which the first is added. Channels are
-divided by `--divisor`. Both are simulated by the same costs, but for fetching instructions.
+residual sums are blocks: a convolution, and another to which the first is added. The last rows are
+depthwise convolutions of MobileNetV2. Channels are divided by `--divisor`. Both are simulated by
+the same costs, but for fetching instructions.
 """
 
 from __future__ import annotations
@@ -37,11 +38,12 @@ class Layer:
     stride: int
     is_added: bool = False
     """Another one follows, to the result of which that of this one is added."""
+    is_depthwise: bool = False
 
     def __str__(self) -> str:
         window = f"{self.kernel}x{self.kernel}/{self.stride}"
-        added = " and sum" if self.is_added else ""
-        return f"{self.side:>3} px {self.inputs:>3} to {self.outputs:>3} {window}{added}"
+        kind = " and sum" if self.is_added else " depthwise" if self.is_depthwise else ""
+        return f"{self.side:>3} px {self.inputs:>3} to {self.outputs:>3} {window}{kind}"
 
     def model(self, divisor: int, *, powers: bool) -> bytes:
         """The layer as an int8 net."""
@@ -63,10 +65,11 @@ class Layer:
     def _convolve(
         self, net: Net, rng: np.random.Generator, inputs: int, outputs: int, stride: int
     ) -> None:
-        weight = net.normal(outputs, inputs, self.kernel, self.kernel)
+        groups = inputs if self.is_depthwise else 1
+        weight = net.normal(outputs, inputs // groups, self.kernel, self.kernel)
         bias = net.weight(rng.normal(0, 0.1, outputs).astype(np.float32))
         window = {"kernel_shape": [self.kernel] * 2, "strides": [stride] * 2}
-        net.add("Conv", weight, bias, pads=[self.kernel // 2] * 4, **window)
+        net.add("Conv", weight, bias, pads=[self.kernel // 2] * 4, group=groups, **window)
 
 
 LAYERS = (
@@ -85,6 +88,10 @@ LAYERS = (
     Layer(28, 128, 128, 3, 1, is_added=True),
     Layer(14, 256, 256, 3, 1, is_added=True),
     Layer(7, 512, 512, 3, 1, is_added=True),
+    Layer(112, 32, 32, 3, 1, is_depthwise=True),
+    Layer(56, 144, 144, 3, 2, is_depthwise=True),
+    Layer(14, 384, 384, 3, 1, is_depthwise=True),
+    Layer(7, 960, 960, 3, 1, is_depthwise=True),
 )
 
 

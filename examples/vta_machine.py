@@ -16,14 +16,14 @@ from byocir.machine import MAIN, Machine, Tokens, exactly, multiples_of, up_to
 from byocir.patterns import Match, Pattern, block, composite, constant, number, optional, wildcard
 from byocir.patterns import ScalarPattern as Scalar
 
-LANES, MOST = 16, 1 << 14
+LANES, MOST, DIAGONALS = 16, 1 << 14, 64
 FILL, REQUEST, BUS, BURST = 7, 24, 8, 7
 
 vta = Machine("vta16")
 load, compute, store = (vta.unit(name, queue=512) for name in ("load", "compute", "store"))
 inp = vta.memory("inp", i8, row=(LANES,), rows=2048)
-wgt = vta.memory("wgt", i8, row=(LANES, LANES), rows=1024 - 4)
-diagonals = vta.memory("diagonals", i8, row=(LANES,), rows=4)
+wgt = vta.memory("wgt", i8, row=(LANES, LANES), rows=1024 - DIAGONALS)
+diagonals = vta.memory("diagonals", i8, row=(LANES,), rows=DIAGONALS)
 acc = vta.memory("acc", i32, row=(LANES,), rows=2048)
 vta.order(Tokens(((load, compute), (compute, load), (compute, store), (store, compute)), 255))
 
@@ -57,7 +57,7 @@ def load_wgt() -> Pattern:
 
 
 @vta.instruction(
-    load, into=diagonals, rows=up_to(4), lanes=exactly(LANES),
+    load, into=diagonals, rows=up_to(DIAGONALS), lanes=exactly(LANES),
     cycles=lambda s: REQUEST + s["rows"] * LANES * LANES // BUS,
 )  # fmt: skip
 def load_diagonals() -> Pattern:
@@ -92,13 +92,16 @@ def gemm() -> Pattern:
 
 
 @vta.instruction(
-    compute, into=acc, **boxes, lanes=exactly(LANES), strided=("x", "out"),
-    cycles=lambda s: FILL + steps(s),
+    compute, into=acc, **boxes, lanes=exactly(LANES), r=up_to(64), s=up_to(64),
+    strided=("x", "w", "out"), cycles=lambda s: FILL + steps(s),
 )  # fmt: skip
 def gemm_diagonal() -> Pattern:
-    """Products with a block of weights that is 0 but on its diagonal: each lane times a number."""
-    each, factors = inp("x")["i j lanes"], diagonals("w")["lanes"]
-    return block("i j lanes", each, factors, multiply_add, init=acc("c"))
+    """Products with blocks of weights that are 0 but on their diagonals: each lane times a number,
+    the same for all vectors or one for each point of a window."""
+    one, factors = inp("x")["i j lanes"], diagonals("w")["lanes"]
+    own, of_windows = inp("x")["(i*sh + r*dh) (j*sw + s*dw) lanes"], diagonals("w")["r s lanes"]
+    each = block("i j lanes", one, factors, multiply_add, init=acc("c"))
+    return each | block("i j lanes | r s", own, of_windows, multiply_add, init=acc("c"))
 
 
 @vta.instruction(
@@ -196,6 +199,14 @@ def conv_add() -> Pattern:
     return added(conv.patterns[0], byte("other"))
 
 
+@composite("vta16.depthwise")
+def depthwise() -> Pattern:
+    """A convolution of bytes, channels last, each of which is summed by itself, requantised."""
+    window = byte("x")["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
+    weights = constant("weights", dtype=i8)["r s c"]
+    return requantised(block("n h w c | r s", window, weights, multiply_add))
+
+
 @composite("vta16.matmul")
 def matmul() -> Pattern:
     """Products of matrices of bytes, each with one of its own or all with one, requantised."""
@@ -224,7 +235,8 @@ def average_pool() -> Pattern:
 
 
 class Vta16(byocir.Target):
-    name, machine, patterns = "vta16", vta, (conv_add, conv, matmul, add, max_pool, average_pool)
+    name, machine = "vta16", vta
+    patterns = (conv_add, conv, depthwise, matmul, add, max_pool, average_pool)
     channels_last = signed_bytes = True
     channel_multiple = LANES
     fixed_point = "floor"

@@ -166,6 +166,34 @@ def test_pools_of_all_windows_are_equal(op_type, channels, side, window, ceil, c
     expect_equal(pooled(op_type, channels, side, {**given_, "ceil_mode": int(ceil)}, zero), None)
 
 
+@pytest.mark.parametrize(
+    ("side", "channels", "kernel", "stride", "pads"),
+    [(6, 32, 3, 1, [1, 1, 1, 1]), (5, 20, 2, 2, [1, 0, 0, 1]), (1, 16, 3, 1, [1, 1, 1, 1])],
+)
+def test_a_depthwise_convolution_has_its_weights_on_diagonals(
+    side: int, channels: int, kernel: int, stride: int, pads: list[int]
+) -> None:
+    """Also one of channels that fill no block, with an even kernel, and of one pixel."""
+    net = Net((1, channels, side, side), per_channel=True)
+    both = (channels, channels)
+    value = net.conv(net.value, both, kernel, stride, group=channels, pads=pads)
+    after = -(-side // stride)
+    package = expect_equal(byocir.import_onnx(net.of(value, (1, channels, after, after))), 1)
+    ((found,),) = [region.composites for region in package.report.regions]
+    assert found.pattern == "vta16.depthwise"
+    assert "gemm_diagonal" in found.schedule
+    assert package.report.macs["host"] == 0
+
+
+def test_a_depthwise_convolution_of_several_results_a_channel_stays_on_the_host() -> None:
+    net = Net((1, 16, 6, 6), per_channel=True)
+    model = net.of(net.conv(net.value, (16, 32), 3, group=16), (1, 32, 6, 6))
+    report = byocir.partition(byocir.import_onnx(model), [EXAMPLE])
+    (conv,) = [node.name for node in report.nodes if node.op_type == "Conv"]
+    told = "found [n, h + r, w + s, g], [r, s, g, o] for [n, h, w, 2 * g + o]"
+    assert any(told in each.reason for each in report.reasons[conv])
+
+
 def test_layers_whose_bytes_pass_through_main_memory_are_regions_of_their_own() -> None:
     """No tokens lead from stores to loads: one program cannot wait for what it stored."""
     net = Net((1, 16, 4, 4), per_channel=False)
@@ -239,7 +267,7 @@ def test_a_report_with_code_counts_the_programs_products_and_cycles() -> None:
 
 
 def narrow_net() -> onnx.ModelProto:
-    """A convolution of 3 to 20 channels and a depthwise one, which the target does not take."""
+    """A convolution of 3 to 20 channels and a depthwise one."""
     net = Net((1, 3, 6, 6), per_channel=False)
     value = net.conv(net.conv(net.value, (3, 20), 3), (20, 20), 3, group=20)
     return net.of(value, (1, 20, 6, 6))
@@ -248,7 +276,10 @@ def narrow_net() -> onnx.ModelProto:
 def test_a_report_says_which_layers_got_channels_and_what_that_costs() -> None:
     """What the host computes of them is counted, too: a layer that the target declines is padded
     with the others."""
-    report = byocir.partition(byocir.import_onnx(narrow_net()), [EXAMPLE])
+    base = import_file(Path(EXAMPLE), "B217").Vta16
+    own = tuple(each for each in base.patterns if each.name != "vta16.depthwise")
+    target = type("Own", (base,), {"patterns": own})()
+    report = byocir.partition(byocir.import_onnx(narrow_net()), [target])
     wide, deep = [node for node in report.nodes if node.op_type == "Conv"]
     assert report.padded == {
         wide.name: Padded([3, 16], [20, 32], [wide.macs, wide.macs * 16 * 32 // (3 * 20)]),
