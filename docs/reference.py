@@ -49,6 +49,7 @@ DECLARED = (
     "signed_bytes",
     "unsigned_bytes",
     "channels_last",
+    "reassociates",
     "channel_multiple",
     "gathers_windows",
     "non_finite",

@@ -36,6 +36,7 @@ from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import Shape, element_type_of, nbytes, shape_of, tensor
 from byocir.dialects.uses import erase, replace_op, set_operand
 from byocir.rewrites.host.contraction import is_contraction
+from byocir.rewrites.schedule.reductions import is_unordered
 
 Chooser = Callable[["NarrowRead"], "NarrowRead | None"]
 """Chooses a form in which a device gains by windows that the host gathers; None for none."""
@@ -136,14 +137,12 @@ class NarrowRead:
 
     @property
     def is_narrow(self) -> bool:
-        """Tells if it sums products of integers over windows, all outputs over the same ones:
-        weights of 0 then add nothing, and sums may be taken in any order.
-        """
+        """Tells if it sums products over windows, in any order, all outputs over the same ones."""
         op, weights = self.op, self._of_weights
         others = [i for i in op.parallels if i not in weights]
         return (
             is_contraction(op)
-            and isinstance(element_type_of(self.image.type), IntegerType)
+            and is_unordered(op)
             and len(op.reductions) > 1
             and self._is_in_order
             and op.pad_values[1] is None
@@ -151,6 +150,11 @@ class NarrowRead:
             and {*op.reductions} < {*weights}
             and sorted(self._walked, key=lambda i: -2 if i is None else i) == [None, *others]
         )
+
+    @property
+    def may_add_zeros(self) -> bool:
+        """Tells if products with weights of 0 add nothing: those of floats may be no number."""
+        return isinstance(element_type_of(self.image.type), IntegerType)
 
     @property
     def _is_in_order(self) -> bool:
@@ -302,6 +306,8 @@ class _Crossing:
 
     def of_used_channels(self, read: NarrowRead, calls: Sequence[CallOp]) -> NarrowRead:
         """Restricts a read to channels that have weights other than 0 in some call."""
+        if not read.may_add_zeros:
+            return read
         owners = [read.weights.owner]
         if self.weights is not None:
             owners = [call.inputs[self.weights].owner for call in calls]

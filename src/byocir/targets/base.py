@@ -125,6 +125,12 @@ class Target(Loader, ArgSpecConvertible):
     around images in memory. What computes images and what reads them follows, in the whole
     module."""
 
+    reassociates: ClassVar[bool] = False
+    """Says that it may add products of f32 in any order, as most hardware does: contractions are
+    then offered to patterns at the tensor level with the flag `reassoc`, in the whole module. With
+    `channels_last` those of convolutions sum over channels inside of windows, and tiles of sums may
+    have any size."""
+
     dialects: ClassVar[tuple[Dialect, ...]] = ()
     """The dialects of its own. Modules that have their ops are read, checked and run where the
     target is installed or given; `define` says what a graph op of a dialect computes, `@evaluates`

@@ -210,7 +210,9 @@ def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) 
     if not tensor:
         return [*parse_pipeline(LOWERING), *check]
     layouts = LAYOUTS if any(ask(target, "channels_last") for target in targets) else ""
-    before = f"{LOWERING}{{bodies=true}},{layouts}{place}match-composites{{level=tensor}}"
+    relaxed = "relax-contractions," if any(ask(t, "reassociates") for t in targets) else ""
+    lowered = f"{LOWERING}{{bodies=true}},{relaxed}{layouts}"
+    before = f"{lowered}{place}match-composites{{level=tensor}}"
     after = [*passes_at(targets, "after-match"), *parse_pipeline(HAND_OFF)]
     return [*parse_pipeline(before), *after, *check]
 

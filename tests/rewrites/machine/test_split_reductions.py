@@ -18,7 +18,7 @@ from byocir.evaluate.module import evaluate
 from byocir.rewrites.machine.split_reductions import split_reductions
 from byocir.vendor.user_code import import_file
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "transformer_npu.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "float_npu.py"
 MACHINE = import_file(EXAMPLE, "B217").npu
 SIZES = {"a": 2, "i": 3, "k": 5}
 COMBINE = {"addf": "0.0", "maximumf": "0xff800000"}

@@ -63,7 +63,8 @@ def _choose(machine: Machine, read: NarrowRead) -> NarrowRead | None:
     lanes = {memory.row[-1] for memory in machine.memories if not memory.is_main}
     if all(read.used_channels % each == 0 for each in lanes):
         return None  # no lane is idle
-    forms = [replace(read, multiple=each) for each in sorted({1, *lanes})]
+    multiples = sorted({1, *lanes}) if read.may_add_zeros else [1]
+    forms = [replace(read, multiple=each) for each in multiples]
     cycles = [_cycles(machine, form) for form in forms]
     before = scheduled_cycles(machine, read.composite.body.block.ops)
     return forms[cycles.index(min(cycles))] if min(cycles) < GAIN * before else None

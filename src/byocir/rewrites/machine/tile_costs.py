@@ -20,6 +20,7 @@ from byocir.machine import MAIN, Memory
 from byocir.machine.call_cycles import cycles_of_calls
 from byocir.rewrites.machine.copies import Copies
 from byocir.rewrites.machine.stages import Chain, Stage, Staged
+from byocir.rewrites.schedule.reductions import is_unordered
 from byocir.rewrites.tiles import Bools, Floats, Ints, at, fills, product, shape_over, sides
 
 HINDRANCE = 1 / 16
@@ -98,7 +99,8 @@ class TileCosts:
 
     def fits(self, whole: Whole) -> Bools:
         """Marks the sizes that instructions and memories allow."""
-        checks = [self.in_calls, self._splits(whole), self.has_room(whole, doubled=False)]
+        checks = [self.in_calls, self._keeps_order, self._splits(whole)]
+        checks.append(self.has_room(whole, doubled=False))
         checks += [self.in_order(memory, whole) for memory in self.chain.machine.memories]
         done = [np.isfinite(sum(self._cycles(*key).values(), _NONE)) for key in self._moves(whole)]
         return reduce(np.logical_and, [*checks, *done])
@@ -111,6 +113,17 @@ class TileCosts:
             for _, i, limit in stage.limits:
                 legal = legal & (extents[i] % limit.step == 0)
         return legal
+
+    @cached_property
+    def _keeps_order(self) -> Bools:
+        """Marks where tiles of sums that depend on their order are taken in it: those of an
+        iterator hold one point of all around it.
+        """
+        kept = np.ones((), np.bool_)
+        for s, stage in enumerate(self.chain.stages):
+            for outer, inner in pairwise([] if is_unordered(stage.block) else stage.reductions):
+                kept = kept & ((self.sizes[s, outer] == 1) | (self.count(s, inner) == 1))
+        return kept
 
     def _splits(self, whole: Whole) -> Bools:
         """Marks where each tile of sums begins at the start of a row of the operands that are

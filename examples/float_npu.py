@@ -1,12 +1,12 @@
-"""A described machine for transformers, in f32: a unit that multiplies matrices, and a vector unit
-that does one operation at a time, on one scratchpad.
+"""A described machine for nets of f32, transformers and convolutions: a unit that multiplies
+matrices, and a vector unit that does one operation at a time, on one scratchpad.
 
 Softmax, norms and GELU are patterns of what the model computes; no instruction does as much.
 byocir splits them into instructions of the vector unit, and keeps what passes between these, and
-between them and the products, on the chip. Only reshapes and transposes are left to the host.
+between them and the products, on the chip.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 
 import byocir
@@ -14,10 +14,11 @@ from byocir.dialects.types import f32
 from byocir.machine import MAIN, Interlocked, Machine, up_to
 from byocir.patterns import Pattern, block, composite, constant, number, optional, wildcard
 from byocir.patterns import ScalarPattern as Scalar
+from byocir.targets.base import Point
 
 LANES, ROWS = 32, 256
 
-npu = Machine("tnpu")
+npu = Machine("fnpu")
 dma, products, vectors = (npu.unit(name, queue=8) for name in ("dma", "products", "vectors"))
 near = npu.memory("near", f32, row=(LANES,), rows=8192)
 npu.order(Interlocked((near,)))
@@ -97,19 +98,34 @@ def each(y: Pattern, body: Callable[[Scalar], Scalar]) -> Pattern:
     return block("*i", y["*i"], lambda _, x: body(x))
 
 
-@composite("tnpu.matmul")
-def matmul() -> Pattern:
-    """Products of matrices, with a bias, scaled, behind GELU or rectified."""
-    a, b = wildcard("a", dtype=f32)["*b m k"], wildcard("b", dtype=f32)["~b k n"]
-    y = block("*b m n | k", a, b, multiply_add)
-    bias, scale = wildcard("bias", dtype=f32)["n"], constant("scale", dtype=f32)[""]
-    y = optional(y, lambda v: block("*i n", v["*i n"], bias, lambda _, x, b: x + b))
-    y = optional(y, lambda v: block("*i", v["*i"], scale, lambda _, x, s: x / s))
-    y = optional(y, lambda v: each(v, lambda x: x * 0.5 * ((x * number("half_root")).erf() + 1.0)))
+def with_bias(y: Pattern) -> Pattern:
+    bias = wildcard("bias", dtype=f32)["n"]
+    return optional(y, lambda v: block("*i n", v["*i n"], bias, lambda _, x, b: x + b))
+
+
+def rectified(y: Pattern) -> Pattern:
     return optional(y, lambda v: each(v, lambda x: x.max(0.0)))
 
 
-@composite("tnpu.softmax")
+@composite("fnpu.matmul")
+def matmul() -> Pattern:
+    """Products of matrices, with a bias, scaled, behind GELU or rectified."""
+    a, b = wildcard("a", dtype=f32)["*b m k"], wildcard("b", dtype=f32)["~b k n"]
+    y, scale = with_bias(block("*b m n | k", a, b, multiply_add)), constant("scale", dtype=f32)[""]
+    y = optional(y, lambda v: block("*i", v["*i"], scale, lambda _, x, s: x / s))
+    y = optional(y, lambda v: each(v, lambda x: x * 0.5 * ((x * number("half_root")).erf() + 1.0)))
+    return rectified(y)
+
+
+@composite("fnpu.conv")
+def conv() -> Pattern:
+    """A convolution, channels last, with a bias, rectified."""
+    x = wildcard("x", dtype=f32)["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
+    weights = wildcard("weights", dtype=f32)["r s c o"]
+    return rectified(with_bias(block("n h w o | r s c", x, weights, multiply_add)))
+
+
+@composite("fnpu.softmax")
 def softmax() -> Pattern:
     """Powers of e, over their sum."""
     x = wildcard("x", dtype=f32)["*i k"]
@@ -119,7 +135,7 @@ def softmax() -> Pattern:
     return block("*i k", powers["*i k"], total["*i"], lambda _, x, s: x / s)
 
 
-@composite("tnpu.layer_norm")
+@composite("fnpu.layer_norm")
 def layer_norm() -> Pattern:
     """Vectors with mean 0 and variance 1, scaled and moved."""
     x, rows = wildcard("x", dtype=f32)["*i c"], "*i"
@@ -133,12 +149,17 @@ def layer_norm() -> Pattern:
     )  # fmt: skip
 
 
-@composite("tnpu.add")
+@composite("fnpu.add")
 def add() -> Pattern:
-    """A residual sum."""
+    """A residual sum, rectified."""
     x, y = wildcard("x", dtype=f32), wildcard("y", dtype=f32)
-    return block("*i", x["*i"], y["*i"], lambda _, x, y: x + y)
+    return rectified(block("*i", x["*i"], y["*i"], lambda _, x, y: x + y))
 
 
-class TransformerNpu(byocir.Target):
-    name, machine, patterns = "tnpu", npu, (matmul, softmax, layer_norm, add)
+class FloatNpu(byocir.Target):
+    name, machine, patterns = "fnpu", npu, (matmul, conv, softmax, layer_norm, add)
+    channels_last = reassociates = True  # it adds products in the order that suits its tiles
+
+    def passes(self, point: Point) -> Sequence[str]:
+        """Normalisations become part of the convolutions in front of them."""
+        return ["fold-batch-norm"] if point == "before-match" else []
