@@ -220,11 +220,21 @@ def add() -> Pattern:
     return added(byte("x"), byte("other"))
 
 
+def greatest(y: Pattern) -> Pattern:
+    window = y["n (h*down + r*apart - top) (w*right + s*aside - left) c"].padded(-128)
+    return block("n h w c | r s", window, lambda y, x: y.max(x), init=-128)
+
+
+@composite("vta16.conv_pool")
+def conv_pool() -> Pattern:
+    """The greatest bytes in windows of a convolution's result, channels last."""
+    return greatest(conv.patterns[0])
+
+
 @composite("vta16.max_pool")
 def max_pool() -> Pattern:
     """The greatest bytes in windows of an image, channels last."""
-    window = byte("x")["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(-128)
-    return block("n h w c | r s", window, lambda y, x: y.max(x), init=-128)
+    return greatest(byte("x"))
 
 
 @composite("vta16.average_pool")
@@ -236,7 +246,7 @@ def average_pool() -> Pattern:
 
 class Vta16(byocir.Target):
     name, machine = "vta16", vta
-    patterns = (conv_add, conv, depthwise, matmul, add, max_pool, average_pool)
+    patterns = (conv_pool, conv_add, conv, depthwise, matmul, add, max_pool, average_pool)
     channels_last = signed_bytes = True
     channel_multiple = LANES
     fixed_point = "floor"
