@@ -7,10 +7,13 @@ machine-independent passes need to know of it. Costs are those of the published 
 """
 
 from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import or_
 
 from xdsl.ir import Attribute
 
 import byocir
+from byocir.dialects.tir.bodies import round_even
 from byocir.dialects.types import i8, i32, i64, width_of
 from byocir.machine import MAIN, Machine, Tokens, exactly, multiples_of, up_to
 from byocir.patterns import Match, Pattern, block, composite, constant, number, optional, wildcard
@@ -159,14 +162,19 @@ def scaled(y: Pattern, name: str, body: Callable[[Scalar], Scalar], to: Attribut
 
 
 def requantised(y: Pattern, name: str = "sums") -> Pattern:
-    """Sums with a bias, rectified, as bytes, rectified; rounded down, or up from a half, which
-    joins the zero point."""
+    """Sums with a bias, rectified, as bytes, rectified. They are rounded down, half up, with what
+    a zero point adds, or half to even."""
     bias = constant(f"{name}_bias", dtype=i32)["~i"]
     y = optional(y, lambda v: block("*i", v["*i"], bias, lambda _, x, b: x + b))
     y = optional(y, lambda v: each(v, lambda x: x.max(0)))
-    shift, half = number(f"{name}_shift"), number(f"{name}_half")
-    down = scaled(y, f"{name}_factor", lambda x: x >> shift, i8)
-    y = down | scaled(y, f"{name}_factor", lambda x: (x + half) >> shift, i8)
+    shift, half, zero = (number(f"{name}_{of}") for of in ("shift", "half", "zero"))
+    ways = (
+        lambda x: x >> shift,
+        lambda x: (x + half) >> shift,
+        lambda x: round_even(x, half, shift),
+        lambda x: round_even(x, half, shift) + zero,
+    )
+    y = reduce(or_, (scaled(y, f"{name}_factor", way, i8) for way in ways))
     return optional(y, lambda v: each(v, lambda x: x.max(0)))
 
 

@@ -63,7 +63,7 @@ def test_a_convolution_leaves_requantised(per_channel: bool) -> None:
 
 
 @pytest.mark.parametrize("zero", [np.int8(0), np.int8(-7), np.uint8(121)])
-@pytest.mark.parametrize("rounding", ["floor", "half_up"])
+@pytest.mark.parametrize("rounding", ["floor", "half_up", "half_even"])
 def test_arrays_with_zero_points_leave_rounded(rounding: str, zero: np.int8 | np.uint8) -> None:
     """An image with a border of its zero point, a sum of terms with theirs, unsigned bytes."""
     net = Net((1, 16, 6, 6), per_channel=True, zero=zero)

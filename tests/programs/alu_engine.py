@@ -57,6 +57,13 @@ def alu(name: str) -> None:
 
 for operation in ("add", "mul", "max", "min", "shr"):
     alu(operation)
+
+
+@engine.instruction(core, into=vectors, cycles=lambda s: 3 + s["rows"], **sizes)
+def move() -> Pattern:
+    return block("rows lanes", vectors("x")["rows lanes"], lambda _, x: x)
+
+
 boxes = {"rows": up_to(16), "lanes": up_to(64)}
 engine.copy("load_bytes", MAIN, bytes_, unit=dma, cycles=lambda s: 6 + s["rows"], **boxes)
 

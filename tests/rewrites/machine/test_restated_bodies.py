@@ -1,10 +1,14 @@
-"""Bodies that are restated in i32 compute what they did in i64, in each way to clamp."""
+"""Bodies that are restated in i32 compute what they did in i64, in each way to clamp, also where
+they round half to even.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from xdsl.dialects import arith
 
 from byocir.dialects.text import parse_module
 from byocir.dialects.tir import BlockOp
@@ -12,6 +16,7 @@ from byocir.dialects.types import i32
 from byocir.dialects.uses import replace_op
 from byocir.dialects.verify import verify_module
 from byocir.evaluate.module import evaluate
+from byocir.patterns.scalars import constant_number
 from byocir.rewrites.machine.restate_bodies import restated
 
 TYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32}
@@ -30,6 +35,9 @@ OF_CHANNELS = {
     "shrsi": st.integers(0, 31),
 }
 """The numbers that steps of a body have for each channel."""
+EVEN = "round to even"
+SHIFTS = st.sampled_from([1, 2, 8, 9, 15, 20, 29])
+"""The bits by which bodies shift that round half to even."""
 
 
 class Body:
@@ -52,12 +60,27 @@ class Body:
         self.put("minsi", self.number(data.draw(st.sampled_from([low, 60, 127]))))
 
     def step(self) -> None:
-        kind = self.data.draw(st.sampled_from([*NUMBERS, "muli", "muli", "shrsi"]))
+        kind = self.data.draw(st.sampled_from([*NUMBERS, "muli", "muli", "shrsi", EVEN]))
+        if kind == EVEN:
+            self.round_to_even(self.data.draw(SHIFTS))
+            return
         if kind in OF_CHANNELS and self.data.draw(st.booleans()):
             other = self.array([self.data.draw(OF_CHANNELS[kind]) for _ in range(self.count)])
         else:
             other = self.number(self.data.draw(NUMBERS[kind]))
         self.put(kind, other, turned=kind in ("addi", "muli") and self.data.draw(st.booleans()))
+
+    def round_to_even(self, shift: int) -> None:
+        bits, rounded = self.number(shift), self.value
+        self.put("shrsi", bits)
+        quotient = self.value
+        self.put("shrsi", self.number(1))
+        self.put("muli", self.number(2))
+        self.put("subi", quotient, turned=True)
+        odd, self.value = self.value, rounded
+        self.put("addi", self.number((1 << shift - 1) - 1))
+        self.put("addi", odd)
+        self.put("shrsi", bits)
 
     def put(self, kind: str, other: str, *, turned: bool = False) -> None:
         operands = (other, self.value) if turned else (self.value, other)
@@ -120,9 +143,9 @@ def restates(text: str, shape: tuple[int, ...], element: str) -> int:
     (block,) = [op for op in module.walk() if isinstance(op, BlockOp)]
     ends, rng = np.iinfo(TYPES[element]), np.random.default_rng(len(text))
     feeds = [np.full(shape, end, TYPES[element]) for end in (ends.min, ends.max, 0)]
-    for most in (9, 300, 10**5, 2**31 - 1):
-        numbers = np.clip(rng.integers(-most, most + 1, shape), ends.min, ends.max)
-        feeds.append(np.asarray(numbers, TYPES[element]))
+    drawn = [rng.integers(-most, most + 1, shape) for most in (9, 300, 10**5, 2**31 - 1)]
+    drawn.append(rng.integers(-9, 10, shape) << rng.integers(0, 29, shape))  # half-way, often
+    feeds += [np.asarray(np.clip(each, ends.min, ends.max), TYPES[element]) for each in drawn]
     expected = [evaluate(module, {"arg0": feed})["res0"] for feed in feeds]
     before = len(list(block.ins[0].uses))
     ways = restated(block, i32)
@@ -241,3 +264,51 @@ def test_a_number_that_can_be_one_only_is_no_step() -> None:
         func.return %y : tensor<4xi8>
       }"""
     assert restates(text, (4,), "i8") == 0
+
+
+@pytest.mark.parametrize(
+    ("factor", "element", "ties"),
+    [
+        (257, "i32", False),  # 128.5 is beyond the clamp, and 0.5 is no multiple
+        (251, "i32", True),  # 256 * 251 is 125.5 * 512
+        (4, "i8", True),
+        (1, "i8", False),  # bytes do not reach 256
+    ],
+)
+def test_ties_take_steps_only_where_numbers_may_be_half_way(
+    factor: int, element: str, ties: bool
+) -> None:
+    text = f"""
+      func.func @main(%x: tensor<4x{element}>) -> tensor<4xi8> {{
+        %e = tir.empty : tensor<4xi8>
+        %y = tir.block [j: 4] ins(%x[j] : tensor<4x{element}>) outs(%e[j] : tensor<4xi8>) {{
+        ^bb0(%a: {element}, %old: i8):
+          %w = arith.extsi %a : {element} to i64
+          %f = arith.constant {factor} : i64
+          %p = arith.muli %w, %f : i64
+          %s = arith.constant 9 : i64
+          %q = arith.shrsi %p, %s : i64
+          %one = arith.constant 1 : i64
+          %h = arith.shrsi %q, %one : i64
+          %two = arith.constant 2 : i64
+          %d = arith.muli %h, %two : i64
+          %o = arith.subi %q, %d : i64
+          %b = arith.constant 255 : i64
+          %u = arith.addi %p, %b : i64
+          %t = arith.addi %u, %o : i64
+          %v = arith.shrsi %t, %s : i64
+          %lo = arith.constant 0 : i64
+          %c = arith.maxsi %v, %lo : i64
+          %hi = arith.constant 127 : i64
+          %g = arith.minsi %c, %hi : i64
+          %r = arith.trunci %g : i64 to i8
+          tir.yield %r : i8
+        }}
+        func.return %y : tensor<4xi8>
+      }}"""
+    assert restates(text, (4,), element) > 0
+    (block,) = [op for op in parse_module(text).walk() if isinstance(op, BlockOp)]
+    for way in restated(block, i32):
+        assert not isinstance(way, str)
+        products = [op for op in way[-1].walk() if isinstance(op, arith.MuliOp)]
+        assert any(constant_number(op.rhs) == -1 for op in products) == ties

@@ -17,7 +17,7 @@ from byocir.dialects.context import load_context
 from byocir.dialects.intervals import Interval
 from byocir.dialects.text import parse_module
 from byocir.dialects.tir import BlockOp, ConstantOp
-from byocir.dialects.types import i32
+from byocir.dialects.types import i8, i32
 from byocir.dialects.uses import replace_uses
 from byocir.dialects.verify import verify_module
 from byocir.errors import ByocirError
@@ -84,6 +84,29 @@ def brought_down(module: ModuleOp) -> int:
 
 
 STEPS = ("add", "mul", "max", "min", "shr")
+TO_EVEN = (
+    "%s{at} = arith.constant 3 : i64",
+    "%q{at} = arith.shrsi {value}, %s{at} : i64",
+    "%one{at} = arith.constant 1 : i64",
+    "%h{at} = arith.shrsi %q{at}, %one{at} : i64",
+    "%two{at} = arith.constant 2 : i64",
+    "%d{at} = arith.muli %h{at}, %two{at} : i64",
+    "%o{at} = arith.subi %q{at}, %d{at} : i64",
+    "%b{at} = arith.constant 3 : i64",
+    "%u{at} = arith.addi {value}, %b{at} : i64",
+    "%t{at} = arith.addi %u{at}, %o{at} : i64",
+    "%v{at} = arith.shrsi %t{at}, %s{at} : i64",
+)
+"""Rounds half to even, which reads a number three times."""
+SLOPES = (
+    "%z{at} = arith.constant 0 : i64",
+    "%p{at} = arith.maxsi {value}, %z{at} : i64",
+    "%g{at} = arith.minsi {value}, %z{at} : i64",
+    "%k{at} = arith.constant 3 : i64",
+    "%t{at} = arith.muli %p{at}, %k{at} : i64",
+    "%v{at} = arith.addi %g{at}, %t{at} : i64",
+)
+"""Has another slope above 0 than below, each of a number in place."""
 
 
 @st.composite
@@ -103,7 +126,11 @@ def bodies(draw: st.DrawFn) -> tuple[str, str]:
         ]
         value = "%s"
     for at in range(draw(st.integers(1, 5))):
-        step = draw(st.sampled_from(STEPS))
+        step = draw(st.sampled_from([*STEPS, TO_EVEN, SLOPES]))
+        if not isinstance(step, str):
+            lines += [line.format(at=at, value=value) for line in step]
+            value = f"%v{at}"
+            continue
         most = 20 if step == "shr" else draw(st.sampled_from([3, 127, 3000, 60000]))
         number = draw(st.integers(0 if step in ("shr", "mul") else -most, most))
         lines.append(f"%n{at} = arith.constant {number} : i64")
@@ -230,6 +257,50 @@ def test_shifts_by_more_bits_than_the_type_has_are_by_one_less() -> None:
     assert not isinstance(made, str)
     (shift,) = [op for op in made[-1].walk() if isinstance(op, arith.ShRSIOp)]
     assert constant_number(shift.rhs) == 31
+
+
+def test_clamps_to_numbers_beyond_a_type_do_not_fit_it() -> None:
+    body = """
+      %w = arith.extsi %a : i8 to i64
+      %n = arith.constant -129 : i64
+      %m = arith.minsi %w, %n : i64
+      %s = arith.constant 1 : i64
+      %v = arith.shrsi %m, %s : i64
+      %r = arith.trunci %v : i64 to i8
+      tir.yield %r : i8"""
+    (block,) = [op for op in module_of(body, "a: i8 [i, j]").walk() if isinstance(op, BlockOp)]
+    assert (
+        restated(block, i8)
+        == "expected arithmetic that fits i8, found arith.minsi with values from -129 to -129"
+    )
+
+
+def identities_in(module: ModuleOp) -> int:
+    """Counts the blocks that only move numbers of i32."""
+    blocks = [op for op in module.walk() if isinstance(op, BlockOp)]
+    moved = [b for b in blocks if b.yielded[0] is b.body.block.args[0]]
+    return sum(block.body.block.args[0].type == i32 for block in moved)
+
+
+@pytest.mark.parametrize(("steps", "copies"), [(0, 0), (4, 1)])
+def test_numbers_that_two_steps_overwrite_are_made_again_or_copied(steps: int, copies: int) -> None:
+    """Bytes are loaded twice; what takes several steps is made once."""
+    lines = ["%w = arith.extsi %a : i8 to i32", "%f = arith.constant 3 : i32"]
+    value = "%w"
+    for at in range(steps):
+        name = "muli" if at % 2 else "addi"
+        lines.append(f"%m{at} = arith.{name} {value}, %f : i32")
+        value = f"%m{at}"
+    lines += [line.format(at="", value=value).replace("i64", "i32") for line in SLOPES]
+    lines += [
+        "%s = arith.constant 4 : i32",
+        "%d = arith.shrsi %v, %s : i32",
+        "%r = arith.trunci %d : i32 to i8",
+        "tir.yield %r : i8",
+    ]
+    module = module_of("\n".join(lines), "a: i8 [i, j]")
+    brought_down(module)
+    assert identities_in(module) == copies
 
 
 def test_what_a_guard_leaves_out_has_no_known_ends() -> None:

@@ -38,16 +38,18 @@ def scale_floor(x: S, multiplier: S, shift: S | Number) -> S:
     return x.to(i64) * multiplier.to(i64) >> shift
 
 
-def scale_round_even(
-    x: S, multiplier: S, below_half: S | Number, shift: S | Number, one: S | Number = 1
-) -> S:
-    """Scales as `scale_round`, but ties go to the even value: with a = x * multiplier, a tie
-    is rounded up only when `a >> shift` is odd. `below_half` is 2^(shift-1) - 1; shift is at least
-    1."""
-    product = x.to(i64) * multiplier.to(i64)
-    quotient = product >> shift
-    odd = quotient - (quotient >> one) * 2
-    return (product + below_half + odd) >> shift
+def round_even(x: S, below_half: S | Number, shift: S | Number) -> S:
+    """Computes `x / 2^shift`, rounded half to even: a tie is rounded up only when `x >> shift` is
+    odd. `below_half` is 2^(shift-1) - 1; shift is at least 1.
+    """
+    quotient = x >> shift
+    odd = quotient - (quotient >> 1) * 2
+    return (x + below_half + odd) >> shift
+
+
+def scale_round_even(x: S, multiplier: S, below_half: S | Number, shift: S | Number) -> S:
+    """Scales as `scale_round`, but ties go to the even value."""
+    return round_even(x.to(i64) * multiplier.to(i64), below_half, shift)
 
 
 def saturate(x: S, low: S | Number, high: S | Number, *, to: Attribute = i8) -> S:

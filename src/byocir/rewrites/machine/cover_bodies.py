@@ -23,7 +23,7 @@ from xdsl.ir.affine import AffineDimExpr
 from byocir.dialects.intervals import integer_range
 from byocir.dialects.tir import BlockOp, ConstantOp, FillOp, buffer
 from byocir.dialects.tir.bodies import multiply_accumulate
-from byocir.dialects.tir.scalar import Emitted, number_attr
+from byocir.dialects.tir.scalar import Emitted, number_attr, number_op
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.evaluate.scalar import number, sources
 from byocir.machine import MAIN, Machine, Memory
@@ -42,6 +42,7 @@ from byocir.rewrites.machine.pieces import (
     Source,
     block_of,
     each_element,
+    made_again,
     result_type,
     type_of,
 )
@@ -60,10 +61,13 @@ class Cover:
         used = sources(op.body.block, op.yielded)
         self._uses = Counter(value for inner in used for value in inner.operands)
         self._uses.update(op.yielded)
+        self._readers = {value: inner.results[0] for inner in used for value in inner.operands}
         self._inputs: dict[SSAValue, int] = {}
         self._inputs |= {arg: i for i, arg in enumerate(op.body.block.args[: len(op.ins)])}
         self._values = [*(inner.results[0] for inner in used)]
         self._known: dict[tuple[SSAValue, Memory], Piece | None] = {}
+        self._sums_with_zero: dict[tuple[SSAValue, SSAValue], arith.AddiOp] = {}
+        self._zeros = set[SSAValue]()
         self._homes: dict[SSAValue, Memory] = {}
         self._result = op.out_maps[0].results
         kinds = [it.kind.data for it in op.iterators]
@@ -75,12 +79,13 @@ class Cover:
         """
         (root,) = self.op.yielded
         found = [piece for memory in memories if (piece := self._best(root, memory)) is not None]
-        if found:
-            return min(found, key=lambda piece: piece.cycles)
-        lost = next((v for v in self._values if self._is_lost(v)), root)
-        if isinstance(lost.owner, Operation):
-            self.reasons.insert(0, f"none does {_described(lost.owner)}")
-        return None
+        if not found:
+            lost = next((v for v in self._values if self._is_lost(v)), root)
+            if isinstance(lost.owner, Operation):
+                self.reasons.insert(0, f"none does {_described(lost.owner)}")
+        for total in self._sums_with_zero.values():
+            total.drop_all_references()
+        return min(found, key=lambda piece: piece.cycles, default=None)
 
     @property
     def _memories(self) -> list[Memory]:
@@ -111,19 +116,21 @@ class Cover:
                         yield instruction, form
 
     def _pieces(
-        self, value: SSAValue, instruction: Instruction, form: BlockPattern
+        self, value: SSAValue, instruction: Instruction, form: BlockPattern, *, copies: bool = False
     ) -> Iterator[Piece]:
+        """Yields the ways in which an instruction computes a value of others, or only copies it."""
         if form.iterators.reduction or form.iterators.reduction_groups:
             return
         for part in match_part(value, form.body, len(form.reads)):
             begun = init_of(form) is not None
             if (part.old is not None) != begun or None in part.inputs:
                 continue
-            if value in (part.old, *part.inputs) and value not in self._inputs:
+            is_itself = value in (part.old, *part.inputs) and value not in self._inputs
+            if is_itself != copies or (copies and begun):
                 continue
-            for sources_ in product(*self._sources(instruction, form, part)):
+            for sources_ in product(*self._sources(value, instruction, form, part)):
                 old, inputs = (sources_[0], sources_[1:]) if begun else (None, sources_)
-                piece = Piece(value, partial(_body_of, form, part), old, inputs)
+                piece = Piece(value, partial(_body_of, value, form, part), old, inputs)
                 timed = self._timed(instruction, piece, (form, repr(part.numbers)))
                 if isinstance(timed, Piece):
                     yield timed
@@ -144,7 +151,7 @@ class Cover:
             numbers = self._numbers_of(y)
             if numbers is None:
                 continue
-            for old in self._in_place(x, instruction.into):
+            for old in self._in_place(x, instruction.into, value):
                 factors = factors_of(self.op, numbers, instruction, form)
                 pieces = (Piece(value, body, old, inputs, count) for inputs, count in factors)
                 timed = (self._timed(instruction, piece, None) for piece in pieces)
@@ -163,31 +170,64 @@ class Cover:
         return source.value.data.values() if in_lanes and plain else None
 
     def _sources(
-        self, instruction: Instruction, form: BlockPattern, part: Part
+        self, result: SSAValue, instruction: Instruction, form: BlockPattern, part: Part
     ) -> list[list[Source]]:
         """Lists, for what the result begins with, if it does, and for each input, where it may come
         from.
         """
         found: list[list[Source]] = []
         if part.old is not None:
-            found.append(list(self._in_place(part.old, instruction.into)))
+            found.append(list(self._in_place(part.old, instruction.into, result)))
         for read, value in zip(form.reads, part.inputs, strict=True):
             assert value is not None
             memory = read.pattern.memory if isinstance(read.pattern, Operand) else MAIN
             found.append(list(self._read(value, memory)))
         return found
 
-    def _in_place(self, value: SSAValue, into: Memory) -> Iterator[Source]:
-        """Yields the sources of a value that an instruction overwrites."""
+    def _in_place(self, value: SSAValue, into: Memory, result: SSAValue) -> Iterator[Source]:
+        """Yields the sources of a value that the instruction which computes a result overwrites."""
         position = self._inputs.get(value)
-        if position is not None:
-            if self._is_free(value, position) and self.home(self.op.ins[position]) == into:
-                yield Given(position)
-        elif self._uses[value] > 1 or isinstance(value.owner, arith.ConstantOp):
+        is_free = position is not None and self._is_free(value, position)
+        if position is not None and is_free and self.home(self.op.ins[position]) == into:
+            yield Given(position)
+        if isinstance(value.owner, arith.ConstantOp) and value not in self._zeros:
             return
-        piece = self._best(value, into)
-        if piece is not None:
+        if not self._leads_only_to(value, result):
+            yield from self._own(value, into, result)
+        elif (piece := self._best(value, into)) is not None:
             yield piece
+
+    def _leads_only_to(self, value: SSAValue, result: SSAValue) -> bool:
+        """Tells whether a value is read once, on the way to a result."""
+        while value is not result:
+            if self._uses[value] != 1:
+                return False
+            value = self._readers[value]
+        return True
+
+    def _own(self, value: SSAValue, into: Memory, result: SSAValue) -> Iterator[Piece]:
+        """Yields the ways in which a result gets a value that others read, too, in a place of its
+        own: it is made again, copied, or added to zeros.
+        """
+        sums = self._sums_with_zero
+        if result.owner in sums.values():
+            return
+        made = self._best(value, into)
+        again = None if made is None else made_again(made)
+        if again is not None:
+            yield again
+        for form in self._forms(value, into):
+            for piece in self._pieces(value, *form, copies=True):
+                yield replace(piece, is_copy=True)
+        if is_signed(value.type):
+            if (value, result) not in sums:
+                zero = number_op(0, value.type)
+                sums[value, result] = total = arith.AddiOp(zero.result, value)
+                self._uses[zero.result], self._readers[zero.result] = 1, total.result
+                self._zeros.add(zero.result)
+            added = self._best(sums[value, result].result, into)
+            if added is not None:
+                yield replace(added, is_copy=True)
 
     def _is_free(self, value: SSAValue, position: int) -> bool:
         """Tells whether a block before makes an input, element for element, that nothing else
@@ -298,11 +338,11 @@ class Cover:
         return block
 
     def _brought(self, source: Source, memory: Memory) -> float:
-        """Counts the cycles of the pieces that lead to a source, or of bringing an array once to
-        the memory in which it is read.
+        """Counts the cycles of the pieces that lead to a source, which all that read it share, or
+        of bringing an array once to the memory in which it is read.
         """
         if isinstance(source, Piece):
-            return source.cycles
+            return source.cycles / max(self._uses[source.value], 1)
         home = self.home(self.op.ins[source.position]) if isinstance(source, Given) else MAIN
         type_ = type_of(self.op, source)
         key = "brought", type_, home, memory
@@ -328,7 +368,10 @@ def _fit(numbers: np.ndarray, type_: Attribute, element: Attribute) -> bool:
     return bool((least <= numbers).all() and (numbers <= most).all())
 
 
-def _body_of(form: BlockPattern, part: Part, *arguments: Emitted) -> Emitted:
+def _body_of(value: SSAValue, form: BlockPattern, part: Part, *arguments: Emitted) -> Emitted:
+    known = constant_number(value)
+    if known is not None:
+        return arguments[-1].constant(known)
     return emit_pattern(form.body, arguments, part.numbers.__getitem__)
 
 

@@ -4,8 +4,9 @@ blocks of them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType
@@ -49,9 +50,34 @@ class Piece:
     sums: int = 0
     """The extent of one more iterator, behind those of the block, that it sums over; 0 for none."""
     cycles: float = 0
+    is_copy: bool = False
+    """Tells whether it only gives its input a place of its own."""
 
 
 Source = Given | Made | Piece
+
+
+def made_again(piece: Piece) -> Piece | None:
+    """Makes a piece whose result has a place of its own, with those whose places it takes; None
+    where that is the place of an array which is made once.
+    """
+    if piece.old is None:
+        return replace(piece)
+    old = made_again(piece.old) if isinstance(piece.old, Piece) else None
+    return None if old is None else replace(piece, old=old)
+
+
+def count_reads(piece: Piece) -> Counter[Source]:
+    """Counts the pieces that read, or overwrite, each source of those that lead to a piece."""
+    found, seen, left = Counter[Source](), {piece}, [piece]
+    while left:
+        reader = left.pop()
+        sources = [*reader.inputs, *([] if reader.old is None else [reader.old])]
+        found.update(sources)
+        new = [each for each in sources if isinstance(each, Piece) and each not in seen]
+        seen.update(new)
+        left += dict.fromkeys(new)
+    return found
 
 
 def result_type(op: BlockOp, piece: Piece) -> TensorType[Attribute]:

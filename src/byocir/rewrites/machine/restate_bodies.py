@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, TypeGuard, cast
+from typing import Any, NamedTuple, TypeGuard, cast
 
 import numpy as np
 from xdsl.dialects import arith
@@ -33,8 +33,22 @@ from byocir.dialects.tir import BlockOp, ConstantOp, YieldOp
 from byocir.dialects.tir.scalar import BINARY_INT, Emitted, number_op
 from byocir.dialects.types import dtype_of, is_unsigned, width_of
 from byocir.patterns.scalars import constant_number
-from byocir.rewrites.block_ends import EXACT, NOTHING, Ends, Known, exact_ends, scalar_ends
+from byocir.rewrites.block_ends import (
+    EXACT,
+    NOTHING,
+    Ends,
+    Known,
+    Operator,
+    exact_ends,
+    scalar_ends,
+)
 from byocir.rewrites.machine.clamp_chains import CLAMPS, CONVERSIONS, clamped
+from byocir.rewrites.machine.round_to_even import (
+    emit_half_even,
+    even_rounding,
+    half_even,
+    has_ties,
+)
 
 Integer = IntegerType[Any, Any]
 NAMES: Mapping[type[Operation], str] = {op: n for n, op in BINARY_INT.items() if op in EXACT}
@@ -60,13 +74,13 @@ def restated(
     they read. Says which number does not fit where there are none. `given` bounds arrays that are
     made elsewhere.
     """
-    ends, bounds = scalar_ends(op, given), dict[tuple[SSAValue, int], Ends]()
+    facts = _Facts.of(op, given)
     found: dict[tuple[int, int], _Restating] = {}
     reasons = list[str]()
     after = latest = 0
     while after <= latest:
         for low, high in product((True, False), repeat=2):
-            restating = _Restating(op, type_, ends, bounds, Clamping(after, low, high))
+            restating = _Restating(op, type_, facts, Clamping(after, low, high))
             try:
                 restating.emit_body()
                 found.setdefault(restating.size, restating)
@@ -99,23 +113,48 @@ class _Unfit(Exception):
         self.reason = reason
 
 
-_Step = tuple[type[Operation], SSAValue]
-"""An operation with a known number as its second operand, which is monotone and never falls."""
+class _Step(NamedTuple):
+    """Describes an operation with a known number, which is monotone and never falls; without a
+    kind it shifts and rounds half to even.
+    """
+
+    kind: type[Operation] | None
+    operand: SSAValue
+    result: SSAValue
+
+    @property
+    def exact(self) -> Operator:
+        """Gives the function that it computes, without wrapping."""
+        return half_even if self.kind is None else EXACT[self.kind]
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """Holds what is known of a body in whatever way it is restated."""
+
+    ends: Mapping[SSAValue, Ends]
+    rounded: Mapping[SSAValue, tuple[SSAValue, SSAValue]]
+    """What values round half to even, and by how many bits they shift."""
+    bounds: dict[tuple[SSAValue, int], Ends]
+    """Between which numbers is clamped behind so many of the steps that lead to a value."""
+    ties: dict[SSAValue, bool]
+    """Whether a number may be half-way that a value rounds half to even."""
+
+    @staticmethod
+    def of(op: BlockOp, given: Known) -> _Facts:
+        rounded = dict[SSAValue, tuple[SSAValue, SSAValue]]()
+        for inner in op.body.block.ops:
+            if inner.results and (found := even_rounding(inner.results[0])) is not None:
+                rounded[inner.results[0]] = found
+        return _Facts(scalar_ends(op, given), rounded, {}, {})
 
 
 class _Restating:
-    def __init__(
-        self,
-        op: BlockOp,
-        type_: Integer,
-        ends: Mapping[SSAValue, Ends],
-        bounds: dict[tuple[SSAValue, int], Ends],
-        clamping: Clamping,
-    ) -> None:
+    def __init__(self, op: BlockOp, type_: Integer, facts: _Facts, clamping: Clamping) -> None:
         self._op, self._type, self._range = op, type_, integer_range(type_)
         self._block = Block(arg_types=[arg.type for arg in op.body.block.args])
-        self._rank, self._ends = len(op.extents), ends
-        self._clamping, self._bounds = clamping, bounds
+        self._rank, self._ends, self._rounded = len(op.extents), facts.ends, facts.rounded
+        self._clamping, self._bounds, self._ties = clamping, facts.bounds, facts.ties
         self._made: dict[SSAValue, Emitted] = {}
         self._added: list[tuple[ConstantOp, AffineMap]] = []
         """Constants that the block reads behind its inputs, each with its index."""
@@ -158,12 +197,15 @@ class _Restating:
             return self._argument(value)
         assert isinstance(owner, Operation)
         if isinstance(owner, arith.ConstantOp):
-            number = constant_number(value)
-            if not isinstance(number, int) or not self._range.holds(number):
-                raise self._unfit(owner)
-            return Emitted(emit(number_op(number, self._type)).result)
+            return self._number(owner)
         if isinstance(owner, CLAMPS) and (found := clamped(value, self._ends, self._rank)):
+            if not self._ends[value].within(self._range):
+                raise self._unfit(owner)
+            self._look_for_ties(value, *found)
             return self._clamp(*found)
+        if value in self._rounded:
+            x, shift = self._rounded[value]
+            return self._stepped(self.emit(x), self._ends[x], _Step(None, shift, value))[0]
         exact = exact_ends(owner, self._ends, self._rank)
         if exact is None:
             raise self._unfit(owner)
@@ -188,6 +230,12 @@ class _Restating:
             by = self.emit(operand).min(widest) if number is None else min(int(number), widest)
             return x.binary(NAMES[kind], by)
         return x.binary(NAMES[kind], self.emit(operand))
+
+    def _number(self, op: arith.ConstantOp) -> Emitted:
+        number = constant_number(op.result)
+        if not isinstance(number, int) or not self._range.holds(number):
+            raise self._unfit(op)
+        return Emitted(emit(number_op(number, self._type)).result)
 
     def _argument(self, value: BlockArgument) -> Emitted:
         if not is_signed(value.type) or width_of(value.type) > width_of(self._type):
@@ -233,11 +281,38 @@ class _Restating:
 
     def _stepped(self, x: Emitted, ends: Ends, step: _Step) -> tuple[Emitted, Ends]:
         """Emits a step on a number that has these ends; gives its result with its ends."""
-        kind, operand = step
-        found = ends.corners(self._ends[operand], EXACT[kind])
-        if not found.within(self._range):
-            raise self._unfit_step(kind, found)
-        return self._applied(kind, x, operand), found
+        kind, operand, result = step
+        found = ends.corners(self._ends[operand], step.exact)
+        if kind is not None:
+            if not found.within(self._range):
+                raise self._unfit_step(kind, found)
+            return self._applied(kind, x, operand), found
+        width, shift = width_of(self._type), self._ends[operand].interval.low
+        half = Ends.of(Interval.at(1 << shift - 1), self._rank)
+        raised = ends.corners(half, np.add)
+        if shift > width - 2 or not raised.within(self._range) or not ends.within(self._range):
+            raise self._unfit_step(arith.AddiOp, raised)
+        if result not in self._ties:
+            rounded = self._rounded[result][0]
+            self._note_ties(result, self._ends[rounded])
+        return emit_half_even(x, shift, width, ties=self._ties[result]), found
+
+    def _look_for_ties(self, clamp: SSAValue, value: SSAValue, bounds: Interval) -> None:
+        """Notes whether numbers that lead to a value are half-way where they are rounded half to
+        even. Those beyond the bounds of its clamp do not matter, if that is all that reads them.
+        """
+        steps = self._steps(value)[0] if self._rounded else []
+        for at, step in enumerate(steps):
+            if step.kind is None and _leads_only_to(step.result, clamp):
+                x = self._rounded[step.result][0]
+                within = _preimage(self._function(steps[at:]), self._ends[x].interval, bounds)
+                self._note_ties(step.result, within)
+
+    def _note_ties(self, value: SSAValue, within: Ends) -> None:
+        x, bits = self._rounded[value]
+        shift = self._ends[bits].interval.low
+        if value not in self._ties:
+            self._ties[value] = has_ties(x, shift, within, self._ends, self._rank)
 
     def _between(self, value: Emitted, ends: Ends, bounds: Ends) -> Emitted:
         """Emits a number clamped between two numbers, or arrays of them, without clamps that cannot
@@ -276,13 +351,18 @@ class _Restating:
             if isinstance(owner, CONVERSIONS):
                 value = owner.operands[0]
                 continue
+            if value in self._rounded:
+                before, shift = self._rounded[value]
+                found.append(_Step(None, shift, value))
+                value = before
+                continue
             operands = list(owner.operands)
             commutes = isinstance(owner, arith.MuliOp | arith.AddiOp)
             if commutes and not self._is_known(operands[1]):
                 operands.reverse()
             if len(operands) != 2 or not self._rises(owner, operands[1]):
                 break
-            found.append((type(owner), operands[1]))
+            found.append(_Step(type(owner), operands[1], value))
             value = operands[0]
         return found[::-1], value
 
@@ -303,11 +383,21 @@ class _Restating:
         def apply(numbers: np.ndarray) -> np.ndarray:
             found = np.asarray(numbers, object)  # numpy gives integers where there is no dimension
             found = found.reshape((1,) * (self._rank - found.ndim) + found.shape)
-            for kind, operand in steps:
-                found = np.asarray(EXACT[kind](found, self._ends[operand].low.astype(object)))
+            for step in steps:
+                number = self._ends[step.operand].low.astype(object)
+                found = np.asarray(step.exact(found, number))
             return found
 
         return apply
+
+
+def _leads_only_to(value: SSAValue, result: SSAValue) -> bool:
+    """Tells whether nothing but what leads to a result reads a value."""
+    while value is not result:
+        if not value.has_one_use():
+            return False
+        value = next(iter(value.uses)).operation.results[0]
+    return True
 
 
 def _within(value: Emitted, ends: Ends, bounds: Interval) -> Emitted:

@@ -37,7 +37,14 @@ from byocir.rewrites.host.fuse_blocks import is_map, with_numbers
 from byocir.rewrites.machine import searched_composites
 from byocir.rewrites.machine.cover_bodies import Cover, is_done
 from byocir.rewrites.machine.idle_clamps import drop_idle_clamps
-from byocir.rewrites.machine.pieces import Made, Piece, Source, block_of, result_type
+from byocir.rewrites.machine.pieces import (
+    Made,
+    Piece,
+    Source,
+    block_of,
+    count_reads,
+    result_type,
+)
 from byocir.rewrites.machine.restate_bodies import Integer, is_signed, restated
 from byocir.rewrites.machine.split_reductions import split_reductions
 from byocir.rewrites.machine.widen_windows import widen_windows
@@ -190,6 +197,7 @@ class _Emitter:
     def __init__(self, cover: Cover, piece: Piece, before: BlockOp) -> None:
         self._op, self._before, self._last = cover.op, before, piece
         self._known: dict[Source, SSAValue] = {}
+        self._left = count_reads(piece)
         self.result = self._of(piece)
 
     def _of(self, source: Source) -> SSAValue:
@@ -209,13 +217,17 @@ class _Emitter:
         return value
 
     def _piece(self, piece: Piece) -> SSAValue:
+        if piece.is_copy and self._left[piece.inputs[0]] == 1:
+            return self._of(piece.inputs[0])  # which nothing else reads any more
         if piece.old is not None:
             out = self._of(piece.old)
         elif piece is self._last:
             out = self._before.outs[0]
         else:
             out = self._put(EmptyOp.of(result_type(self._op, piece)))
-        return self._put(block_of(self._op, piece, [self._of(each) for each in piece.inputs], out))
+        ins = [self._of(each) for each in piece.inputs]
+        self._left.subtract([*piece.inputs, *([] if piece.old is None else [piece.old])])
+        return self._put(block_of(self._op, piece, ins, out))
 
     def _put(self, op: Operation) -> SSAValue:
         home = self._before.parent
