@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from xdsl.dialects import arith, test
-from xdsl.dialects.builtin import UNKNOWN_LOC, StringAttr, f32, i1
+from xdsl.dialects.builtin import UNKNOWN_LOC, ModuleOp, StringAttr, f32, i1
 from xdsl.dialects.cf import BranchOp
 from xdsl.ir import Block, Operation, Region
 from xdsl.irdl import IRDLOperation, attr_def
@@ -13,7 +13,9 @@ from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.graph import ReluOp, SoftmaxOp
 from byocir.dialects.locations import named
-from byocir.dialects.new_ops import fill_block, new_block, new_op
+from byocir.dialects.new_ops import clone_op, clone_region, fill_block, new_block, new_op
+from byocir.dialects.text import parse_module, print_module
+from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import tensor
 
 TYPE = tensor(f32, (4,))
@@ -107,3 +109,35 @@ def test_a_class_that_is_made_in_its_own_way_is_refused():
     for kind in (MadeOp, NotedOp):
         with pytest.raises(TypeError, match=f"found {kind.__name__}"):
             irdl_op_definition(kind)
+
+
+PROGRAM = """
+func.func @f(%x: memref<4xf32> loc("x")) {
+  tir.intrinsic "npu.twice" (step = 2) cut [2] {
+    tir.block [i: 4] outs(%x[i] : memref<4xf32>) {
+    ^bb0(%old: f32):
+      %sum = arith.addf %old, %old : f32 loc("node")
+      %sum_1 = arith.addf %sum, %old : f32
+      tir.yield %sum_1 : f32
+    }
+  }
+  func.return
+}
+"""
+
+
+def test_a_clone_is_the_one_that_xdsl_makes():
+    module = parse_module(PROGRAM)
+    (function,) = module.ops
+    made, expected = (ModuleOp([each]) for each in (clone_op(function), function.clone()))
+    assert print_module(made) == print_module(expected) == print_module(module)
+    (block,) = (op for op in module.walk() if isinstance(op, BlockOp))
+    values = {}
+    made, expected = clone_op(block, values), block.clone()
+    x, uses = block.outs[0], [made, expected]
+    assert {use.operation for use in x.uses} == {block, *uses}
+    assert values[block.body.block.args[0]] is made.body.block.args[0]
+    assert values[block.yielded[0]] is made.yielded[0]
+    for each in uses:
+        each.erase()
+    assert len(clone_region(Region([Block(), Block()])).blocks) == 2

@@ -101,3 +101,46 @@ def fill_block(block: Block, ops: Iterable[Operation]) -> None:
             last._next_op = op
         last = op
     block._last_op = last
+
+
+def clone_op(op: OpT, values: dict[SSAValue, SSAValue] | None = None) -> OpT:
+    """Makes the op that `op.clone(values)` makes; `values` gets what its values have become."""
+    values = {} if values is None else values
+    if op.successors:
+        return op.clone(values)
+    made = new_op(
+        type(op),
+        operands=[values.get(operand, operand) for operand in op._operands],
+        result_types=[result.type for result in op.results],
+        properties=op.properties,
+        attributes=op.attributes,
+        location=op.location,
+    )
+    _follow(op.results, made.results, values)
+    for region in op.regions:
+        made.add_region(clone_region(region, values))
+    return made
+
+
+def clone_region(region: Region, values: dict[SSAValue, SSAValue] | None = None) -> Region:
+    """Makes the region that `region.clone()` makes."""
+    values, blocks = {} if values is None else values, region.blocks
+    if len(blocks) != 1:
+        made = Region()
+        region.clone_into(made, value_mapper=values)
+        return made
+    block = new_block([arg.type for arg in region.block.args])
+    for old, new in zip(region.block.args, block.args, strict=True):
+        new.location = old.location
+    _follow(region.block.args, block.args, values)
+    fill_block(block, [clone_op(op, values) for op in region.block.ops])
+    return Region(block)
+
+
+def _follow(
+    old: Sequence[SSAValue], new: Sequence[SSAValue], values: dict[SSAValue, SSAValue]
+) -> None:
+    for one, other in zip(old, new, strict=True):
+        if one._name is not None:
+            other.name_hint = one._name
+        values[one] = other

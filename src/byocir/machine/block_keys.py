@@ -8,6 +8,7 @@ these are told apart by identity first: comparing what they say takes longer.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from itertools import count
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from xdsl.dialects import arith
@@ -18,9 +19,11 @@ from byocir.dialects.tir import BlockOp, IteratorAttr, scope_of
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.machine.memos import Memo
 
 MOST = 1 << 14
-"""The attributes that are known by identity, of each kind."""
+"""The keys, and attributes of each kind, that have numbers, before those are dropped that were not
+asked for lately. A key gets another number then: what was found for the first is not found."""
 
 Fact = TypeVar("Fact")
 
@@ -30,16 +33,11 @@ class _Facts(Generic[Fact]):
 
     def __init__(self, find: Callable[[Any], Fact]) -> None:
         self._find = find
-        self._known: dict[int, tuple[Any, Fact]] = {}
+        # attributes are kept with their facts: no other object gets their number
+        self._known = Memo[int, tuple[Any, Fact]](MOST)
 
     def of(self, attribute: Attribute) -> Fact:
-        known = self._known.get(id(attribute))
-        if known is None:
-            if len(self._known) >= MOST:
-                self._known.clear()
-            # the attribute is kept with the fact: no other object gets its number
-            known = self._known[id(attribute)] = attribute, self._find(attribute)
-        return known[1]
+        return self._known.of(id(attribute), lambda: (attribute, self._find(attribute)))[1]
 
 
 class Index(NamedTuple):
@@ -66,7 +64,7 @@ class BlockKeys:
     """Gives numbers that are equal for what is alike, and differ for what is not."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Hashable, int] = {}
+        self._numbers, self._next = Memo[Hashable, int](MOST), count()
         self._values = _Facts(self.number_of)
         self._indices = _Facts(self._index)
         self._iterators = _Facts(self._counted)
@@ -74,7 +72,7 @@ class BlockKeys:
 
     def number_of(self, key: Hashable) -> int:
         """Numbers a key: a number is found more quickly."""
-        return self._numbers.setdefault(key, len(self._numbers))
+        return self._numbers.of(key, self._next.__next__)
 
     def value(self, attribute: Attribute | None) -> int:
         """Numbers an attribute by what it says; -1 for none."""

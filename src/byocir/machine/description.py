@@ -12,6 +12,7 @@ from byocir.dialects.types import Shape
 from byocir.errors import ByocirError
 from byocir.machine.block_keys import BlockKeys
 from byocir.machine.instructions import WORK, Call, Cycles, Encode, Instruction, Register, init_of
+from byocir.machine.memos import Memo
 from byocir.machine.parts import MAIN, InOrder, Interlocked, Limit, Memory, Order, Tokens, Unit
 from byocir.patterns import Composite, Pattern, block
 from byocir.patterns.blocks import BlockPattern
@@ -19,6 +20,9 @@ from byocir.patterns.composite import composite
 from byocir.vendor.places import place_of
 
 Answer = TypeVar("Answer")
+
+MOST_ANSWERS = 4096
+"""A ResNet-18 asks for about twice as many."""
 
 
 @dataclass(eq=False)
@@ -36,7 +40,9 @@ class Machine:
     void *const *arrays)` for the machine's name, which issues an entry of code, and `static void
     NAME_finish(void)`, which waits until all have ended. Entries are tuples of integers, all as
     long; arrays are numbered as `Place.array` says."""
-    _answers: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    _answers: Memo[Any, Any] = field(
+        default_factory=lambda: Memo[Any, Any](MOST_ANSWERS), repr=False
+    )
     _keys: BlockKeys = field(default_factory=BlockKeys, repr=False)
 
     def unit(self, name: str, *, queue: int = 1) -> Unit:
@@ -195,11 +201,14 @@ class Machine:
     def answer(self, key: tuple[Hashable, ...], found: Callable[[], Answer]) -> Answer:
         """Remembers the answer to a question about blocks, which is found once: the same is asked
         for each tile. The first part of the key says what is asked, the rest all that decides the
-        answer.
+        answer. Answers that nobody asked for lately are forgotten.
         """
-        if key not in self._answers:
-            self._answers[key] = found()
-        return self._answers[key]
+        return self._answers.of(key, found)
+
+    @property
+    def turns(self) -> int:
+        """Counts how often answers were forgotten: what answers share is to be begun anew then."""
+        return self._answers.turns
 
     @property
     def keys(self) -> BlockKeys:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from xdsl.ir import Attribute, Block
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from byocir.dialects.new_ops import clone_region
 from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind, buffer, scope_of
 from byocir.dialects.tir.affine import expression, linear
 from byocir.dialects.tir.linear import Linear, spans
@@ -149,8 +150,9 @@ class _Seen:
         root = self._roots[ranks]
         if root is None:
             return None
-        key, alike = ("tried", instruction, root), self._machine.answer(("alike",), Alike)
-        return self._machine.answer(key, lambda: _Tried.of(instruction, root, alike))
+        key, machine = ("tried", instruction, root), self._machine
+        alike = machine.answer(("alike", machine.turns), Alike)
+        return machine.answer(key, lambda: _Tried.of(instruction, root, alike))
 
     def _root(self, ranks: tuple[Rank, ...]) -> BlockOp | None:
         local = _local(self.block, self.extents, ranks)
@@ -257,7 +259,7 @@ def on_its_own(
     if start is not None:
         outside.add_op(FillOp.of(start, outside.args[count], block.location))
     ins, outs = outside.args[:count], outside.args[count:]
-    made = BlockOp(iterators, ins, outs, maps, block.body.clone(), location=block.location)
+    made = BlockOp(iterators, ins, outs, maps, clone_region(block.body), location=block.location)
     outside.add_op(made)
     return made
 

@@ -18,6 +18,7 @@ from xdsl.dialects.func import FuncOp
 
 from byocir.dialects.context import load_context
 from byocir.dialects.locations import names
+from byocir.dialects.new_ops import clone_op
 from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.tir import IntrinsicOp
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
@@ -38,7 +39,7 @@ def programs_of(machine: Machine, module: ModuleOp, symbols: Sequence[str]) -> M
     where its instructions are encoded, their code, as bytes or as JSON.
     """
     functions = [f for f in module.ops if isinstance(f, FuncOp) and f.sym_name.data in symbols]
-    program = ModuleOp([function.clone() for function in functions])
+    program = ModuleOp([clone_op(function) for function in functions])
     text, weights = print_module(program).encode(), dump_weights(program)
     kept = _keep((text, weights), program)
     codes = [_code(symbol, _encoded(machine, function)) for symbol, function in kept.items()]

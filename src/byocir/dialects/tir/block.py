@@ -48,7 +48,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
-from byocir.dialects.new_ops import begin_op
+from byocir.dialects.new_ops import begin_op, clone_region
 from byocir.dialects.tir.affine import bounds, canonical_map, format_expr
 from byocir.dialects.tir.block_text import (
     Access,
@@ -111,6 +111,11 @@ _INSIDE = UnitAttr()
 def _segment_sizes(*sizes: int) -> DenseArrayBase:
     """Gives the lengths of an op's lists of operands as the property that tells them apart."""
     return DenseArrayBase.from_list(i32, sizes)
+
+
+def maps_attribute(maps: Iterable[AffineMap]) -> ArrayAttr[AffineMapAttr]:
+    """Gives index maps in canonical form, as the property of a block."""
+    return ArrayAttr([AffineMapAttr(canonical_map(each)) for each in maps])
 
 
 class AccessEffects(MemoryEffect):
@@ -182,7 +187,7 @@ class BlockOp(IRDLOperation):
         iterators: Iterable[IteratorAttr],
         ins: Sequence[SSAValue],
         outs: Sequence[SSAValue],
-        maps: Sequence[AffineMap],
+        maps: Sequence[AffineMap] | ArrayAttr[AffineMapAttr],
         body: Region,
         *,
         pads: Sequence[Attribute | None] | None = None,
@@ -191,12 +196,13 @@ class BlockOp(IRDLOperation):
         location: LocationAttr | None = None,
     ) -> None:
         """Makes a block. Its results follow from `outs`: tensors give results, memrefs none. `pads`
-        has one entry per input, None where all reads are inside.
+        has one entry per input, None where all reads are inside. Maps that come as an attribute are
+        canonical, as those of another block.
         """
         pads = [None] * len(ins) if pads is None else pads
         properties: dict[str, Attribute] = {
             "iterators": iterators if isinstance(iterators, ArrayAttr) else ArrayAttr(iterators),
-            "maps": ArrayAttr([AffineMapAttr(canonical_map(m)) for m in maps]),
+            "maps": maps if isinstance(maps, ArrayAttr) else maps_attribute(maps),
             "pads": ArrayAttr([_INSIDE if pad is None else pad for pad in pads]),
         }
         if where is not None:
@@ -222,8 +228,8 @@ class BlockOp(IRDLOperation):
             self.iterators if iterators is None else iterators,
             self.ins if ins is None else ins,
             self.outs if outs is None else outs,
-            [attr.data for attr in self.maps] if maps is None else maps,
-            self.body.clone() if body is None else body,
+            self.maps if maps is None else maps,
+            clone_region(self.body) if body is None else body,
             pads=self.pad_values if pads is None else pads,
             bases=self.bases if bases is None else bases,
             where=None if self.where is None else self.where.data,

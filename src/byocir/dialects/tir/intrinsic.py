@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 
 from xdsl.dialects.builtin import (
@@ -85,17 +86,10 @@ class IntrinsicOp(IRDLOperation):
         order: Sequence[int] | None = None,
     ) -> IntrinsicOp:
         """Makes the instruction `callee`, which does what these ops do."""
-        properties: dict[str, Attribute] = {"callee": StringAttr(callee)}
-        properties["numbers"] = _dictionary(numbers or {})
-        if cut is not None:
-            properties["cut"] = DenseArrayBase.from_list(i64, cut)
-        if order is not None:
-            properties["order"] = DenseArrayBase.from_list(i64, order)
-        return IntrinsicOp.create(
-            properties=properties,
-            regions=[Region(Block(body))],
-            location=location,
-        )
+        given = [None if each is None else tuple(each) for each in (cut, order)]
+        properties = _properties(callee, tuple((numbers or {}).items()), *given)
+        regions = [Region(Block(body))]
+        return IntrinsicOp.create(properties=properties, regions=regions, location=location)
 
     @property
     def fields(self) -> dict[str, int]:
@@ -131,9 +125,9 @@ class IntrinsicOp(IRDLOperation):
         """Sets what keeps the instruction in order with those of other units: the instructions that
         it waits for, and the tokens that it pops and pushes.
         """
-        self.waits = _dictionary(waits) if waits else None
-        self.pops = ArrayAttr(map(StringAttr, pops)) if pops else None
-        self.pushes = ArrayAttr(map(StringAttr, pushes)) if pushes else None
+        self.waits = _dictionary(tuple(waits.items())) if waits else None
+        self.pops = _names(tuple(pops)) if pops else None
+        self.pushes = _names(tuple(pushes)) if pushes else None
 
     def verify_(self) -> None:
         expect(self.callee.data != "", "expected the name of an instruction, found none")
@@ -189,7 +183,7 @@ class IntrinsicOp(IRDLOperation):
             op.beside = UnitAttr()
         if parser.parse_optional_keyword("waits") is not None:
             most = parser.parse_comma_separated_list(parser.Delimiter.PAREN, number)
-            op.waits = _dictionary(dict(most))
+            op.waits = _dictionary(tuple(most))
         for word in ("pops", "pushes"):
             if parser.parse_optional_keyword(word) is not None:
                 units = parser.parse_comma_separated_list(
@@ -220,8 +214,29 @@ def _numbers(dictionary: DictionaryAttr | None) -> dict[str, int]:
     return {name: n.value.data for name, n in found if isinstance(n, IntegerAttr)}
 
 
-def _dictionary(numbers: Mapping[str, int]) -> DictionaryAttr:
-    return DictionaryAttr({name: IntegerAttr(n, i64) for name, n in numbers.items()})
+# Programs have thousands of instructions, and few that say different things: they share attributes.
+
+
+@lru_cache(maxsize=1024)
+def _properties(
+    callee: str, numbers: tuple[tuple[str, int], ...], cut: Shape | None, order: Shape | None
+) -> dict[str, Attribute]:
+    found: dict[str, Attribute] = {"callee": StringAttr(callee), "numbers": _dictionary(numbers)}
+    if cut is not None:
+        found["cut"] = DenseArrayBase.from_list(i64, cut)
+    if order is not None:
+        found["order"] = DenseArrayBase.from_list(i64, order)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _dictionary(numbers: tuple[tuple[str, int], ...]) -> DictionaryAttr:
+    return DictionaryAttr({name: IntegerAttr(n, i64) for name, n in numbers})
+
+
+@lru_cache(maxsize=1024)
+def _names(units: tuple[str, ...]) -> ArrayAttr[StringAttr]:
+    return ArrayAttr(map(StringAttr, units))
 
 
 def _text(numbers: Mapping[str, int]) -> str:

@@ -25,6 +25,7 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.array import Array
 from byocir.dialects.locations import place
+from byocir.dialects.new_ops import clone_region
 from byocir.dialects.tir import (
     BlockOp,
     ConstantOp,
@@ -41,7 +42,7 @@ from byocir.machine import Machine
 from byocir.machine.cut_plans import none_does
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.cut_blocks import Part, Undone, expect_parts, parts_of
-from byocir.rewrites.schedule.access import BoxAccess, accesses_of
+from byocir.rewrites.schedule.access import BoxAccess, accesses_of, accesses_to
 from byocir.rewrites.schedule.blocks import reads_old
 from byocir.rewrites.schedule.write_out import PaddedBox
 
@@ -112,7 +113,7 @@ def beginning(writer: BlockOp, fill: BlockOp) -> BlockOp:
     iterators = [writer.iterators.data[i] for i in writer.parallels]
     iterators = iterators or [IteratorAttr.of("i", IteratorKind.PARALLEL, 1)]
     map_ = AffineMap(len(kept), 0, tuple(exprs))
-    body, outs = fill.body.clone(), [writer.outs[0]]
+    body, outs = clone_region(fill.body), [writer.outs[0]]
     return BlockOp(iterators, [], outs, [map_], body, location=fill.location)
 
 
@@ -122,17 +123,18 @@ class _Numbers:
     def __init__(self, machine: Machine, body: Block) -> None:
         self.machine = machine
         self.body = body
-        self.accesses: dict[SSAValue, list[BoxAccess]] = {}
+        self.fills = [op for op in body.ops if isinstance(op, BlockOp) and _is_fill(op)]
+        self.accesses: dict[SSAValue, list[BoxAccess]] = {op.outs[0]: [] for op in self.fills}
         self.order: dict[Operation, int] = {}
         for i, op in enumerate(body.ops):
             self.order[op] = i
-            for access in accesses_of(op):
-                self.accesses.setdefault(access.buffer, []).append(access)
+            known = isinstance(op, BlockOp)
+            for access in accesses_to(op, self.accesses) if known else accesses_of(op):
+                if access.buffer in self.accesses:
+                    self.accesses[access.buffer].append(access)
 
     def settle(self) -> None:
-        for op in list(self.body.ops):
-            if not isinstance(op, BlockOp) or op.ins or reads_old(op):
-                continue
+        for op in self.fills:
             writers = self.beginning(op)
             if writers is None:
                 self._set(op)
@@ -206,6 +208,10 @@ class _Numbers:
         home.insert_op_before(made, fill)
         erase(fill)
         return made
+
+
+def _is_fill(op: BlockOp) -> bool:
+    return not op.ins and not reads_old(op)
 
 
 _Intervals = tuple[tuple[int, int], ...]

@@ -56,7 +56,7 @@ def accesses_in(block: Block) -> list[BoxAccess]:
 def accesses_of(op: Operation) -> Iterator[BoxAccess]:
     """Yields the accesses of an op and of the ops inside it."""
     if isinstance(op, BlockOp):
-        yield from _of_block(op)
+        yield from accesses_to(op)
     elif isinstance(op, CopyOp):
         yield _of_copy(op, 0, op.source_bases, writes=False)
         yield _of_copy(op, 1, op.destination_bases, writes=True)
@@ -85,10 +85,13 @@ def _of_copy(op: CopyOp, operand: int, bases: Sequence[SSAValue], *, writes: boo
     return BoxAccess(op, operand, op.operands[operand], box, not writes, writes)
 
 
-def _of_block(op: BlockOp) -> Iterator[BoxAccess]:
+def accesses_to(op: BlockOp, buffers: Collection[SSAValue] | None = None) -> Iterator[BoxAccess]:
+    """Yields the accesses of a block, to these buffers alone if some are given."""
     points, ins, outs = _Points.of(op), op.ins, op.outs
     old, whole = reads_old(op) or not points.all_reached, op.whole
     for i, value in enumerate([*ins, *outs]):
+        if buffers is not None and value not in buffers:
+            continue
         if i in whole:  # the body reads this array at computed indices
             yield _whole(op, i, writes=False)
             continue

@@ -15,19 +15,20 @@ part of a block that has the pad in its place. Iterators of one point are gone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IndexType, IntegerAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.intervals import Interval
-from byocir.dialects.tir import BlockOp, ForOp, IntrinsicOp
+from byocir.dialects.new_ops import clone_region
+from byocir.dialects.tir import BlockOp, ForOp, IntrinsicOp, IteratorAttr, maps_attribute
 from byocir.dialects.tir.affine import expression, linear
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.traits import is_terminator
-from byocir.dialects.types import shape_of
+from byocir.dialects.types import Shape, shape_of
 from byocir.dialects.uses import replace_uses
 from byocir.rewrites.schedule.index import INDEX_ARITHMETIC, is_index_arithmetic
 from byocir.rewrites.schedule.requests import check_loop, refused
@@ -132,6 +133,11 @@ class PaddedBox:
     pads: tuple[Attribute | None, ...]
     outside: frozenset[int] = frozenset()
     """The inputs of which only the pad is read."""
+    alike: dict[tuple[Shape, frozenset[int]], _Alike] = field(
+        default_factory=dict[tuple[Shape, frozenset[int]], "_Alike"], compare=False, repr=False
+    )
+    """What blocks of boxes of the same op have in common, by the sizes of the box and the inputs of
+    which only the pad is read."""
 
     @staticmethod
     def of(op: BlockOp) -> PaddedBox:
@@ -248,33 +254,30 @@ class PaddedBox:
 
     def made(self, values: Sequence[SSAValue]) -> BlockOp:
         """Makes the block, on these arrays."""
-        op, count = self.op, len(self.op.ins)
-        kept = self.kept
-        places = {i: n for n, i in enumerate(kept)}
-        read = [i for i in range(len(values)) if i not in self.outside]
-        maps: list[AffineMap] = []
-        for i in read:
-            exprs = tuple(self._index(form, places) for form in self.forms[i])
-            maps.append(AffineMap(len(kept), 0, exprs))
-        iterators = [
-            op.iterators.data[i].resized(self.sides[i][1] - self.sides[i][0]) for i in kept
-        ]
+        sizes = tuple([high - low for low, high in self.sides])
+        key = sizes, self.outside
+        alike = self.alike.get(key)
+        if alike is None:
+            alike = self.alike[key] = _Alike.of(self)
+        count, forms = len(self.op.ins), self.forms
+        starts = tuple([self._starts(forms[i]) for i in alike.read])
         return BlockOp(
-            iterators,
-            [values[i] for i in read if i < count],
-            [values[i] for i in read if i >= count],
-            maps,
-            self._body(),
-            location=op.location,
+            alike.iterators,
+            [values[i] for i in alike.read if i < count],
+            [values[i] for i in alike.read if i >= count],
+            alike.maps(forms, starts),
+            clone_region(alike.body),
+            location=self.op.location,
         )
 
-    def _index(self, form: Linear[int], places: Mapping[int, int]) -> AffineExpr:
-        start = form.value(lambda i: self.sides[i][0])
-        terms = tuple((places[i], step) for i, step in form.terms if i in places)
-        return expression(Linear(terms, start))
+    def _starts(self, forms: Sequence[Linear[int]]) -> Shape:
+        """Gives the indices where the box begins."""
+        sides = self.sides
+        return tuple([f.constant + sum([c * sides[i][0] for i, c in f.terms]) for f in forms])
 
-    def _body(self) -> Region:
-        region = self.op.body.clone()
+    def body(self) -> Region:
+        """Makes the body of the block, with numbers in place of what is read outside."""
+        region = clone_region(self.op.body)
         block = region.block
         for i in sorted(self.outside, reverse=True):
             pad = self.pads[i]
@@ -288,6 +291,47 @@ class PaddedBox:
             replace_uses(block.args[i], number.result)
             block.erase_arg(block.args[i])
         return region
+
+
+@dataclass(frozen=True)
+class _Alike:
+    """Holds what blocks have in common that differ in nothing but the arrays and where their boxes
+    begin: the operands that they read, iterators, and the body. `places` are those of the iterators
+    that are left."""
+
+    read: Sequence[int]
+    iterators: ArrayAttr[IteratorAttr]
+    places: Mapping[int, int]
+    body: Region
+    known: dict[tuple[Shape, ...], ArrayAttr[AffineMapAttr]]
+
+    @staticmethod
+    def of(box: PaddedBox) -> _Alike:
+        kept, op = box.kept, box.op
+        iterators = [op.iterators.data[i].resized(box.sides[i][1] - box.sides[i][0]) for i in kept]
+        read = [i for i in range(len(box.forms)) if i not in box.outside]
+        places = {i: n for n, i in enumerate(kept)}
+        body = box.body() if box.outside else op.body
+        return _Alike(read, ArrayAttr(iterators), places, body, {})
+
+    def maps(
+        self, forms: Sequence[Sequence[Linear[int]]], starts: tuple[Shape, ...]
+    ) -> ArrayAttr[AffineMapAttr]:
+        """Gives the index maps of boxes that begin at these indices."""
+        found = self.known.get(starts)
+        if found is None:
+            exprs = (
+                tuple(self._index(*each) for each in zip(forms[i], own, strict=True))
+                for i, own in zip(self.read, starts, strict=True)
+            )
+            made = [AffineMap(len(self.places), 0, each) for each in exprs]
+            found = self.known[starts] = maps_attribute(made)
+        return found
+
+    def _index(self, form: Linear[int], start: int) -> AffineExpr:
+        places = self.places
+        terms = tuple((places[i], step) for i, step in form.terms if i in places)
+        return expression(Linear(terms, start))
 
 
 def _linear(expr: AffineExpr, op: BlockOp) -> Linear[int]:
