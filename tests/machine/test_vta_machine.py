@@ -106,7 +106,7 @@ def test_a_convolution_and_its_max_pool_stay_in_the_accumulators(relu: bool) -> 
     assert [each.pattern for each in found] == ["vta16.conv_pool", "vta16.max_pool"]
     assert re.search("gemm, .*max_vectors, .*mul_number, .*store_out", found[0].schedule)
     start = "" if relu else "add_number, "  # of bytes that are not negative, zero is one
-    assert f"load_acc8, {start}max_vectors, store_out" in found[1].schedule
+    assert f"load_acc8, {start}max_vectors, " in found[1].schedule
 
 
 def test_products_of_any_number_of_dimensions_are_taken() -> None:
@@ -135,12 +135,12 @@ def pooled(
 @pytest.mark.parametrize(
     ("op_type", "window", "steps"),
     [
-        ("GlobalAveragePool", {}, "load_acc8, add_vectors, mul_vectors"),
+        ("GlobalAveragePool", {}, "load_acc8, add_vectors, add_vectors0, mul_vectors"),
         ("AveragePool", {"kernel_shape": [2, 2], "strides": [2, 2]}, "add_vectors, mul_number"),
         (
             "AveragePool",
             {"kernel_shape": [3, 3], "pads": [1] * 4},  # means of four, six or nine
-            "load_acc8, add_vectors, mul_vectors",
+            "load_acc8, add_vectors, add_vectors0, mul_vectors",
         ),
     ],
 )

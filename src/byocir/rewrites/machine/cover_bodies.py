@@ -346,10 +346,10 @@ class Cover:
         home = self.home(self.op.ins[source.position]) if isinstance(source, Given) else MAIN
         type_ = type_of(self.op, source)
         key = "brought", type_, home, memory
-        return self.machine.answer(key, lambda: _moving(self.machine, type_, home, memory))
+        return self.machine.answer(key, lambda: cycles_of_moving(self.machine, type_, home, memory))
 
 
-def _moving(machine: Machine, type_: Attribute, home: Memory, memory: Memory) -> float:
+def cycles_of_moving(machine: Machine, type_: Attribute, home: Memory, memory: Memory) -> float:
     """Counts the cycles of moving a whole array to a memory, or of one step where only tiles of it
     can be moved.
     """

@@ -27,8 +27,9 @@ from byocir.machine import Machine
 from byocir.rewrites.block_ends import Ends, Known, ends_of, exact_ends, scalar_ends
 from byocir.rewrites.host.fuse_blocks import is_map
 from byocir.rewrites.machine.clamp_chains import CLAMPS, CONVERSIONS
+from byocir.rewrites.machine.part_windows import windows_taken
 from byocir.rewrites.machine.restate_bodies import is_signed
-from byocir.rewrites.machine.windows import Window, beginning
+from byocir.rewrites.machine.windows import Window
 from byocir.rewrites.window_guards import guards_of, leaves_elements
 
 
@@ -41,8 +42,8 @@ def take_early(machine: Machine, window: Window, given: Known) -> bool:
     first = early and early.first()
     if early is None or plan is None or first is None:
         return False
-    type_ = tensor(element_type_of(early.source.type), shape_of(window.op.outs[0].type))
-    early.put(beginning(machine, plan.instruction.into, type_, [first]))
+    type_, into = element_type_of(early.source.type), plan.instruction.into
+    early.put(windows_taken(machine, window, into, type_, early.source, [first]))
     return True
 
 
@@ -129,19 +130,18 @@ class _Early:
         found = ends_of(self.map.results[0], given)
         return found if found is not None and found.are_known else None
 
-    def put(self, begun: Sequence[Operation]) -> None:
-        """Puts the map behind the windows, which begin with what the last of these ops makes."""
-        map_, op, start = self.map, self.window.op, begun[-1].results[0]
+    def put(self, taken: Sequence[Operation]) -> None:
+        """Puts the map behind the windows, which the last of these ops gives."""
+        map_, op, value = self.map, self.window.op, taken[-1].results[0]
         shape = shape_of(op.outs[0].type)
-        taken = self.window.made(element_type_of(start.type), self.source, start)
         empty = EmptyOp.of(tensor(element_type_of(op.outs[0].type), shape))
         places = (i for expr in map_.out_maps[0].results for i in expr.used_dims())
         sizes = dict(zip(places, shape, strict=True))
         iterators = [it.resized(sizes.get(i, 1)) for i, it in enumerate(map_.iterators)]
-        ins = [taken.results[0] if value is self.source else value for value in map_.ins]
+        ins = [value if n == self.position else each for n, each in enumerate(map_.ins)]
         made = map_.like(iterators=iterators, ins=ins, outs=[empty.results[0]])
         assert op.parent is not None
-        for each in [*begun, taken, empty, made]:
+        for each in [*taken, empty, made]:
             each.location = map_.location if each is made else op.location
             op.parent.insert_op_before(each, op)
         replace_op(op, [], made.results)

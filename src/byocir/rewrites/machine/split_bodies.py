@@ -6,10 +6,10 @@ that take the fewest cycles together. Parts whose instruction overwrites what it
 the result of the part before, in the same buffer. Numbers that fit no instruction as they are
 become arrays, or products of constants where an instruction adds products. Where instructions
 compute in one type of integers, the body is restated in that. Windows of which the greatest, the
-least or the sum is taken become windows of wider numbers, where an instruction does those; the
-greatest and the least come in front of what is computed of each element, where that keeps order.
-What a block reduces is computed by one of its own, where an instruction reduces elements as they
-are.
+least or the sum is taken become windows of wider numbers, where an instruction does those, along
+one dimension after the other if that takes fewer cycles; the greatest and the least come in front
+of what is computed of each element, where that keeps order. What a block reduces is computed by one
+of its own, where an instruction reduces elements as they are.
 
 Requires: composites on tensors in functions of described machines, after `fuse-epilogues`.
 

@@ -25,9 +25,10 @@ from byocir.rewrites.block_ends import NOTHING, Known, ends_of
 from byocir.rewrites.host.fuse_blocks import fuse_into
 from byocir.rewrites.machine.cover_bodies import plans_for
 from byocir.rewrites.machine.early_windows import take_early
+from byocir.rewrites.machine.part_windows import windows_taken
 from byocir.rewrites.machine.pieces import each_element
 from byocir.rewrites.machine.restate_bodies import Integer
-from byocir.rewrites.machine.windows import Window, beginning
+from byocir.rewrites.machine.windows import Window
 from byocir.rewrites.window_guards import guards_of, leaves_elements
 
 
@@ -61,12 +62,10 @@ class _Emitter:
         """Replaces the block."""
         result = element_type_of(self._op.outs[0].type)
         x = self._converted(self._op.ins[0], self._type)
-        type_ = tensor(self._type, shape_of(self._op.outs[0].type))
-        begun = [
-            self._put(op) for op in beginning(self._machine, self._into, type_, self._neutral())
-        ]
-        made = self._put(self._window.made(self._type, x, begun[-1]))
-        replace_op(self._op, [], [self._converted(made, result)])
+        numbers = [*self._neutral()]
+        taken = windows_taken(self._machine, self._window, self._into, self._type, x, numbers)
+        made = [self._put(op) for op in taken]
+        replace_op(self._op, [], [self._converted(made[-1], result)])
         if isinstance(x.owner, BlockOp):  # what makes the bytes may now make wide numbers
             fuse_into(x.owner)
 

@@ -12,7 +12,7 @@ from operator import add
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from byocir.dialects.tir import BlockOp, FillOp
 from byocir.dialects.tir.scalar import Emitted, emit_body, number_attr
@@ -83,10 +83,13 @@ class Window:
 
     def made(self, type_: Attribute, x: SSAValue, out: SSAValue) -> BlockOp:
         """Makes the block that does it in a type, without pads."""
-        op, maps = self.op, [attr.data for attr in self.op.maps]
-        body = emit_body([type_, type_], self._combine)
-        where = guards_of(op)
+        op, maps, where = self.op, [attr.data for attr in self.op.maps], guards_of(self.op)
+        body = self.body(type_)
         return BlockOp(op.iterators, [x], [out], maps, body, where=where, location=op.location)
+
+    def body(self, type_: Attribute) -> Region:
+        """Makes the body that does it in a type."""
+        return emit_body([type_, type_], self._combine)
 
     def _combine(self, x: Emitted, old: Emitted) -> Emitted:
         return old.binary(self.name, x)
