@@ -145,25 +145,22 @@ def _spread(name: str, shape: Shape | None, wanted: Shape) -> str:
     return f"expected {name} to broadcast to {list(wanted)}, found {list(shape)}"
 
 
-def _axis(default: int) -> Callable[[_Shapes, Mapping[str, Any]], str]:
-    """Makes the check of an operator that works along an axis of its input."""
+def _axis(default: int, beyond: int = 0) -> Callable[[_Shapes, Mapping[str, Any]], str]:
+    """Makes the check of an operator that works along an axis of its input, which may be so many
+    beyond the last.
+    """
 
     def check(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
         x, axis = shapes[0], attributes.get("axis", default)
-        if x is None or -len(x) <= axis < max(len(x), 1):
+        if x is None or -len(x) <= axis < max(len(x), 1) + beyond:
             return ""
         return f"expected an axis of {len(x)} dimensions, found {axis}"
 
     return check
 
 
-def _old_axis(shapes: _Shapes, attributes: Mapping[str, Any]) -> str:
-    """Checks an axis, which before opset 13 may equal the rank of the input."""
-    x, axis = shapes[0], attributes.get("axis", 1)
-    if x is None or -len(x) <= axis <= max(len(x), 1):
-        return ""
-    return f"expected an axis of {len(x)} dimensions, found {axis}"
-
+_OLD_AXIS = _axis(1, beyond=1)
+"""Checks an axis, which before opset 13 may equal the rank of the input."""
 
 _CHECKS: Mapping[str, Callable[[_Shapes, Mapping[str, Any]], str]] = {
     "BatchNormalization": _by_channel,
@@ -172,16 +169,16 @@ _CHECKS: Mapping[str, Callable[[_Shapes, Mapping[str, Any]], str]] = {
     "GRU": _recurrent(3),
     "Gemm": _gemm,
     "GroupNormalization": _grouped,
-    "Hardmax": _old_axis,
+    "Hardmax": _OLD_AXIS,
     "InstanceNormalization": _by_channel,
     "LSTM": _recurrent(4),
     "LayerNormalization": _normalised,
-    "LogSoftmax": _old_axis,
+    "LogSoftmax": _OLD_AXIS,
     "LpNormalization": _axis(-1),
     "PRelu": _prelu,
     "RMSNormalization": _normalised,
     "RNN": _recurrent(1),
-    "Softmax": _old_axis,
+    "Softmax": _OLD_AXIS,
 }
 """The check of each operator."""
 

@@ -11,7 +11,7 @@ from byocir.dialects import graph as g
 from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.graph.base import PropertyValue, broadcast, int_tuple
 from byocir.dialects.graph.movement import sliced
-from byocir.dialects.types import dtype_of
+from byocir.dialects.types import Shape, dtype_of
 from byocir.frontend.onnx import properties as p
 from byocir.frontend.onnx.reader import NodeReader, Value
 from byocir.frontend.onnx.tensors import Unsupported, array_of
@@ -45,19 +45,9 @@ def scalar(node: NodeReader, index: int) -> int:
 # -- copies
 
 
-def read_expand(node: NodeReader) -> Value:
-    wanted = broadcast(node.shape(0), tuple(required(node, 1)))
-    return node.emit(g.ExpandOp, node.operand(0), shape=wanted)
-
-
-def write_expand(op: g.GraphOp, graph: GraphWriter) -> str:
-    assert isinstance(op, g.ExpandOp)
-    shape = np.array(int_tuple(op.new_shape), np.int64)
-    return graph.node("Expand", [graph.name(op.input), graph.array(shape)])
-
-
-def read_tile(node: NodeReader) -> Value:
-    return node.emit(g.TileOp, node.operand(0), repeats=required(node, 1))
+def expanded(node: NodeReader) -> Shape:
+    """Reads the shape of an Expand's result."""
+    return broadcast(node.shape(0), tuple(required(node, 1)))
 
 
 def read_slice(node: NodeReader) -> Value:
@@ -122,25 +112,6 @@ def read_pad(node: NodeReader) -> Value:
     return node.emit(g.PadOp, node.operand(0), **properties)
 
 
-def write_pad(op: g.GraphOp, graph: GraphWriter) -> str:
-    assert isinstance(op, g.PadOp)
-    inputs = [graph.name(op.input), graph.array(np.array(int_tuple(op.pads), np.int64))]
-    if op.value is not None:
-        inputs.append(graph.array(op.value.data))
-    return graph.node("Pad", inputs, mode=op.mode.data)
-
-
-def read_trilu(node: NodeReader) -> Value:
-    k = 0 if node.source(1) is None else scalar(node, 1)
-    return node.emit(g.TriluOp, node.operand(0), k=k, upper=node.integer("upper", 1))
-
-
-def write_trilu(op: g.GraphOp, graph: GraphWriter) -> str:
-    assert isinstance(op, g.TriluOp)
-    k = graph.array(np.array(op.k.value.data, np.int64))
-    return graph.node("Trilu", [graph.name(op.input), k], upper=op.upper.value.data)
-
-
 # -- indices
 
 
@@ -162,12 +133,6 @@ def write_one_hot(op: g.GraphOp, graph: GraphWriter) -> str:
     return graph.node("OneHot", inputs, axis=op.axis.value.data)
 
 
-def read_top_k(node: NodeReader) -> list[Value]:
-    axis = p.from_front(node.integer("axis", -1), node.rank)
-    flags = {"largest": node.integer("largest", 1), "sorted": node.integer("sorted", 1)}
-    return list(node.emit_all(g.TopKOp, node.operand(0), axis=axis, k=scalar(node, 1), **flags))
-
-
 def write_top_k(op: g.GraphOp, graph: GraphWriter) -> list[str]:
     assert isinstance(op, g.TopKOp)
     inputs = [graph.name(op.input), graph.array(np.array([op.k.value.data], np.int64))]
@@ -178,21 +143,14 @@ def write_top_k(op: g.GraphOp, graph: GraphWriter) -> list[str]:
 # -- along dimensions
 
 
-def read_cum_sum(node: NodeReader) -> Value:
-    return node.emit(
-        g.CumSumOp,
-        node.operand(0),
-        axis=p.from_front(scalar(node, 1), node.rank),
-        exclusive=node.integer("exclusive", 0),
-        reverse=node.integer("reverse", 0),
-    )
+def diagonal(node: NodeReader) -> int:
+    """Reads the diagonal of a Trilu; it is the main one if none is given."""
+    return 0 if node.source(1) is None else scalar(node, 1)
 
 
-def write_cum_sum(op: g.GraphOp, graph: GraphWriter) -> str:
-    assert isinstance(op, g.CumSumOp)
-    axis = graph.array(np.array(op.axis.value.data, np.int64))
-    flags = {"exclusive": op.exclusive.value.data, "reverse": op.reverse.value.data}
-    return graph.node("CumSum", [graph.name(op.input), axis], **flags)
+def axis_given(node: NodeReader) -> int:
+    """Reads the axis of a CumSum, a constant input, counted from the front."""
+    return p.from_front(scalar(node, 1), node.rank)
 
 
 # -- constants

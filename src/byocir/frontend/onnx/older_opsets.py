@@ -206,13 +206,11 @@ def _binary(old: _Old) -> Adapted | None:
     return old.rebuilt(sources, broadcast=None, axis=None, consumed_inputs=None)
 
 
-def _without_consumed(old: _Old) -> Adapted | None:
-    return old.rebuilt(old.sources, consumed_inputs=None)
-
-
-def _gemm(old: _Old) -> Adapted | None:
-    """Adapts a Gemm, which before opset 7 broadcast its third operand only on request."""
-    return old.rebuilt(old.sources, broadcast=None)
+def _without(attribute: str) -> Rule:
+    """Makes a rule that leaves out an attribute: before opset 7 a Gemm broadcast its third operand
+    only on request.
+    """
+    return lambda old: old.rebuilt(old.sources, "", **{attribute: None})
 
 
 def _reshape(old: _Old) -> Adapted | None:
@@ -229,7 +227,7 @@ _RULES: dict[str, Rule] = {
     "Clip": _clip,
     "Div": _binary,
     "Dropout": _dropout,
-    "Gemm": _gemm,
+    "Gemm": _without("broadcast"),
     "Mul": _binary,
     "Pad": _pad,
     "Pow": _binary,
@@ -243,7 +241,7 @@ _RULES: dict[str, Rule] = {
     "ReduceProd": _AXES,
     "ReduceSum": _AXES,
     "ReduceSumSquare": _AXES,
-    "Relu": _without_consumed,
+    "Relu": _without("consumed_inputs"),
     "Reshape": _reshape,
     "Resize": _resize,
     "Scatter": _scatter,

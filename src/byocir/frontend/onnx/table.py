@@ -46,6 +46,11 @@ def _alpha(default: float) -> dict[str, Property]:
     return {"alpha": p.number("alpha", default)}
 
 
+def _alike(*ops: type[g.GraphOp], operands: int = 1) -> list[Entry]:
+    """Makes the entries of ops without properties that ONNX calls as we do."""
+    return [regular(op.__name__.removesuffix("Op"), op, operands=operands) for op in ops]
+
+
 _CONTRACTIONS = [
     regular("Conv", g.ConvOp, _CONV, operands=3, write=quantisation.write_conv),
     regular("MatMul", g.MatmulOp, operands=2, write=quantisation.write_matmul),
@@ -69,42 +74,16 @@ _WINDOWS = [
         {**_POOL, "count_include_pad": p.integer("count_include_pad", 0)},
     ),
     regular("LpPool", g.LpPoolOp, {**_POOL, "p": p.integer("p", 2)}),
-    regular("GlobalAveragePool", g.GlobalAveragePoolOp),
-    regular("GlobalMaxPool", g.GlobalMaxPoolOp),
+    *_alike(g.GlobalAveragePoolOp, g.GlobalMaxPoolOp),
     Entry("GlobalLpPool", irregular.read_global_lp_pool),
     Entry(op=g.SumPoolOp, write=quantisation.write_sum_pool),
 ]
 
 _UNARY = [
-    regular("Abs", g.AbsOp),
-    regular("Acos", g.AcosOp),
-    regular("Acosh", g.AcoshOp),
-    regular("Asin", g.AsinOp),
-    regular("Asinh", g.AsinhOp),
-    regular("Atan", g.AtanOp),
-    regular("Atanh", g.AtanhOp),
-    regular("Ceil", g.CeilOp),
-    regular("Cos", g.CosOp),
-    regular("Cosh", g.CoshOp),
-    regular("Erf", g.ErfOp),
-    regular("Exp", g.ExpOp),
-    regular("Floor", g.FloorOp),
-    regular("HardSwish", g.HardSwishOp),
-    regular("Log", g.LogOp),
-    regular("Mish", g.MishOp),
-    regular("Neg", g.NegOp),
-    regular("Reciprocal", g.ReciprocalOp),
-    regular("Relu", g.ReluOp),
-    regular("Round", g.RoundOp),
-    regular("Sigmoid", g.SigmoidOp),
-    regular("Sign", g.SignOp),
-    regular("Sin", g.SinOp),
-    regular("Sinh", g.SinhOp),
-    regular("Softplus", g.SoftplusOp),
-    regular("Softsign", g.SoftsignOp),
-    regular("Sqrt", g.SqrtOp),
-    regular("Tan", g.TanOp),
-    regular("Tanh", g.TanhOp),
+    *_alike(g.AbsOp, g.AcosOp, g.AcoshOp, g.AsinOp, g.AsinhOp, g.AtanOp, g.AtanhOp, g.CeilOp),
+    *_alike(g.CosOp, g.CoshOp, g.ErfOp, g.ExpOp, g.FloorOp, g.HardSwishOp, g.LogOp, g.MishOp),
+    *_alike(g.NegOp, g.ReciprocalOp, g.ReluOp, g.RoundOp, g.SigmoidOp, g.SignOp, g.SinOp, g.SinhOp),
+    *_alike(g.SoftplusOp, g.SoftsignOp, g.SqrtOp, g.TanOp, g.TanhOp),
 ]
 
 _ACTIVATIONS = [
@@ -135,12 +114,8 @@ _ACTIVATIONS = [
 ]
 
 _ARITHMETIC = [
-    regular("Add", g.AddOp, operands=2),
-    regular("Sub", g.SubOp, operands=2),
-    regular("Mul", g.MulOp, operands=2),
-    regular("Div", g.DivOp, operands=2),
+    *_alike(g.AddOp, g.SubOp, g.MulOp, g.DivOp, g.PowOp, operands=2),
     regular("Mod", g.ModOp, {"fmod": p.integer("fmod", 0)}, operands=2),
-    regular("Pow", g.PowOp, operands=2),
     regular("Max", g.MaxOp, read=irregular.chain(g.MaxOp)),
     regular("Min", g.MinOp, read=irregular.chain(g.MinOp)),
     Entry("Sum", irregular.chain(g.AddOp)),
@@ -151,25 +126,15 @@ _ARITHMETIC = [
 ]
 
 _LOGIC = [
-    regular("Equal", g.EqualOp, operands=2),
-    regular("Less", g.LessOp, operands=2),
-    regular("LessOrEqual", g.LessOrEqualOp, operands=2),
-    regular("Greater", g.GreaterOp, operands=2),
-    regular("GreaterOrEqual", g.GreaterOrEqualOp, operands=2),
+    *_alike(g.EqualOp, g.LessOp, g.LessOrEqualOp, g.GreaterOp, g.GreaterOrEqualOp, operands=2),
+    *_alike(g.AndOp, g.OrOp, g.XorOp, g.BitwiseAndOp, g.BitwiseOrOp, g.BitwiseXorOp, operands=2),
     regular("IsNaN", g.IsNanOp),
     regular(
         "IsInf",
         g.IsInfOp,
         {name: p.integer(name, 1) for name in ("detect_negative", "detect_positive")},
     ),
-    regular("And", g.AndOp, operands=2),
-    regular("Or", g.OrOp, operands=2),
-    regular("Xor", g.XorOp, operands=2),
-    regular("Not", g.NotOp),
-    regular("BitwiseAnd", g.BitwiseAndOp, operands=2),
-    regular("BitwiseOr", g.BitwiseOrOp, operands=2),
-    regular("BitwiseXor", g.BitwiseXorOp, operands=2),
-    regular("BitwiseNot", g.BitwiseNotOp),
+    *_alike(g.NotOp, g.BitwiseNotOp),
     regular("BitShift", g.BitShiftOp, {"direction": p.text("direction", "")}, operands=2),
 ]
 
@@ -200,7 +165,16 @@ _ALONG_DIMENSIONS = [
     regular("LogSoftmax", g.LogSoftmaxOp, {"axis": p.axis(-1)}),
     regular("Hardmax", g.HardmaxOp, {"axis": p.axis(-1)}),
     regular("LpNormalization", g.LpNormOp, {"axis": p.axis(-1), "p": p.integer("p", 2)}),
-    regular("CumSum", g.CumSumOp, read=movement.read_cum_sum, write=movement.write_cum_sum),
+    regular(
+        "CumSum",
+        g.CumSumOp,
+        {
+            "axis": movement.axis_given,
+            "exclusive": p.integer("exclusive", 0),
+            "reverse": p.integer("reverse", 0),
+        },
+        as_inputs=["axis"],
+    ),
 ]
 
 _EPSILON: dict[str, Property] = {"epsilon": p.number("epsilon", 1e-5)}
@@ -241,11 +215,13 @@ _SHAPES = [
     regular("Unsqueeze", g.UnsqueezeOp, as_inputs=["axes"], read=irregular.read_unsqueeze),
     regular("Transpose", g.TransposeOp, {"perm": p.permutation}),
     regular("Concat", g.ConcatOp, {"axis": p.axis(0)}, operands=None),
-    regular("Expand", g.ExpandOp, read=movement.read_expand, write=movement.write_expand),
-    regular("Tile", g.TileOp, as_inputs=["repeats"], read=movement.read_tile),
+    regular("Expand", g.ExpandOp, {"shape": movement.expanded}, as_inputs=["shape"]),
+    regular(
+        "Tile", g.TileOp, {"repeats": partial(movement.required, index=1)}, as_inputs=["repeats"]
+    ),
     regular("Slice", g.SliceOp, read=movement.read_slice, write=movement.write_slice),
     regular("Split", g.SplitOp, as_inputs=["split"], read=movement.read_split),
-    regular("Pad", g.PadOp, read=movement.read_pad, write=movement.write_pad),
+    regular("Pad", g.PadOp, as_inputs=["pads", "value"], read=movement.read_pad),
     regular(
         "DepthToSpace",
         g.DepthToSpaceOp,
@@ -253,7 +229,12 @@ _SHAPES = [
     ),
     regular("SpaceToDepth", g.SpaceToDepthOp, {"blocksize": p.integer("blocksize", 0)}),
     regular("Resize", g.ResizeOp, read=resize.read_resize, write=resize.write_resize),
-    regular("Trilu", g.TriluOp, read=movement.read_trilu, write=movement.write_trilu),
+    regular(
+        "Trilu",
+        g.TriluOp,
+        {"k": movement.diagonal, "upper": p.integer("upper", 1)},
+        as_inputs=["k"],
+    ),
     regular(
         "ReverseSequence",
         g.ReverseSequenceOp,
@@ -274,7 +255,17 @@ _INDICES = [
     ),
     regular("ScatterND", g.ScatterNdOp, {"reduction": p.text("reduction", "none")}, operands=3),
     regular("OneHot", g.OneHotOp, read=movement.read_one_hot, write=movement.write_one_hot),
-    regular("TopK", g.TopKOp, read=movement.read_top_k, write=movement.write_top_k),
+    regular(
+        "TopK",
+        g.TopKOp,
+        {
+            "axis": p.axis(-1),
+            "largest": p.integer("largest", 1),
+            "sorted": p.integer("sorted", 1),
+            "k": partial(movement.scalar, index=1),
+        },
+        write=movement.write_top_k,
+    ),
 ]
 
 
