@@ -91,52 +91,51 @@ class BinaryOp(GraphOp):
         return None if joined is None else [joined]
 
 
+class ArithmeticOp(Exact, BinaryOp):
+    """Defines what the ops share that are operators on two numbers of one type, of the same name;
+    integers keep the low bits."""
+
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        operator, wide = self.name.removeprefix("graph."), computed_in(x.type)
+        if x.type == ui64 and operator == "div":
+            return unsigned(x, operator, y)
+        return x.to(wide).binary(operator, y.to(wide)).to(x.type)
+
+
 @irdl_op_definition
-class AddOp(Exact, BinaryOp):
+class AddOp(ArithmeticOp):
     """Adds two elements, e.g. `graph.add %a, %b : (tensor<8x4xi32>, tensor<4xi32>) ->
     tensor<8x4xi32>`. Integers wrap around.
     """
 
     name = "graph.add"
 
-    def body(self, x: Emitted, y: Emitted) -> Emitted:
-        return _arithmetic("add", x, y)
-
 
 @irdl_op_definition
-class SubOp(Exact, BinaryOp):
+class SubOp(ArithmeticOp):
     """Subtracts the right element from the left one, e.g. `graph.sub %a, %b : (tensor<8x4xf32>,
     tensor<4xf32>) -> tensor<8x4xf32>`. Integers wrap around.
     """
 
     name = "graph.sub"
 
-    def body(self, x: Emitted, y: Emitted) -> Emitted:
-        return _arithmetic("sub", x, y)
-
 
 @irdl_op_definition
-class MulOp(Exact, BinaryOp):
+class MulOp(ArithmeticOp):
     """Multiplies two elements, e.g. `graph.mul %a, %b : (tensor<8x4xf32>, tensor<4xf32>) ->
     tensor<8x4xf32>`. Integers wrap around.
     """
 
     name = "graph.mul"
 
-    def body(self, x: Emitted, y: Emitted) -> Emitted:
-        return _arithmetic("mul", x, y)
-
 
 @irdl_op_definition
-class DivOp(Exact, BinaryOp):
+class DivOp(ArithmeticOp):
     """Divides the left element by the right one, e.g. `graph.div %a, %b : (tensor<8x4xf32>,
     tensor<4xf32>) -> tensor<8x4xf32>`. Integers round towards zero.
     """
 
     name = "graph.div"
-
-    def body(self, x: Emitted, y: Emitted) -> Emitted:
-        return _arithmetic("div", x, y)
 
 
 @irdl_op_definition
@@ -313,14 +312,6 @@ def unsigned(x: Emitted, name: str, y: Emitted | int) -> Emitted:
     """Applies an operator to 64-bit unsigned integers, whose bits bodies hold as signed ones."""
     other = y.signless() if isinstance(y, Emitted) else x.signless().constant(y)
     return x.signless().binary(f"{name}u", other).cast(ui64)
-
-
-def _arithmetic(name: str, x: Emitted, y: Emitted) -> Emitted:
-    """Applies an operator to two numbers of one type; integers keep the low bits."""
-    element, wide = x.type, computed_in(x.type)
-    if element == ui64 and name == "div":
-        return unsigned(x, name, y)
-    return x.to(wide).binary(name, y.to(wide)).to(element)
 
 
 def _integer_power(x: Emitted, exponent: Emitted, bits: int) -> Emitted:

@@ -162,7 +162,16 @@ class IsInfOp(ClassifyOp):
 # -- logic
 
 
-class LogicOp(Exact, BinaryOp):
+class BitsOp(Exact, BinaryOp):
+    """Defines what the ops share that combine the bits of two elements, as the last word of their
+    name says."""
+
+    def body(self, x: Emitted, y: Emitted) -> Emitted:
+        operator = self.name.removeprefix("graph.").removeprefix("bitwise_")
+        return x.signless().binary(operator, y.signless()).cast(x.type)
+
+
+class LogicOp(BitsOp):
     """Defines what the ops on two tensors of booleans share: the tensors broadcast."""
 
     def check(self, lhs: Attribute, rhs: Attribute) -> None:
@@ -176,9 +185,6 @@ class AndOp(LogicOp):
 
     name = "graph.and"
 
-    def body(self, x: Emitted, y: Emitted) -> Emitted:
-        return _bits("and", x, y)
-
 
 @irdl_op_definition
 class OrOp(LogicOp):
@@ -187,9 +193,6 @@ class OrOp(LogicOp):
 
     name = "graph.or"
 
-    def body(self, x: Emitted, y: Emitted) -> Emitted:
-        return _bits("or", x, y)
-
 
 @irdl_op_definition
 class XorOp(LogicOp):
@@ -197,9 +200,6 @@ class XorOp(LogicOp):
     -> tensor<8x4xi1>`."""
 
     name = "graph.xor"
-
-    def body(self, x: Emitted, y: Emitted) -> Emitted:
-        return _bits("xor", x, y)
 
 
 @irdl_op_definition
@@ -218,7 +218,7 @@ class NotOp(Exact, UnaryOp):
 # -- bits
 
 
-class BitwiseOp(Exact, BinaryOp):
+class BitwiseOp(BitsOp):
     """Defines what the ops on the bits of two tensors of integers share: the tensors broadcast."""
 
     def check(self, lhs: Attribute, rhs: Attribute) -> None:
@@ -234,9 +234,6 @@ class BitwiseAndOp(BitwiseOp):
 
     name = "graph.bitwise_and"
 
-    def body(self, x: Emitted, y: Emitted) -> Emitted:
-        return _bits("and", x, y)
-
 
 @irdl_op_definition
 class BitwiseOrOp(BitwiseOp):
@@ -246,9 +243,6 @@ class BitwiseOrOp(BitwiseOp):
 
     name = "graph.bitwise_or"
 
-    def body(self, x: Emitted, y: Emitted) -> Emitted:
-        return _bits("or", x, y)
-
 
 @irdl_op_definition
 class BitwiseXorOp(BitwiseOp):
@@ -257,9 +251,6 @@ class BitwiseXorOp(BitwiseOp):
     """
 
     name = "graph.bitwise_xor"
-
-    def body(self, x: Emitted, y: Emitted) -> Emitted:
-        return _bits("xor", x, y)
 
 
 @irdl_op_definition
@@ -305,7 +296,3 @@ class BitShiftOp(Exact, BinaryOp):
         wide, far = x.to(i64), y.to(i64)
         shifted = wide.binary("shl" if left else "shr", far.min(width - 1))
         return far.compare("lt", width).select(shifted, 0).to(element)
-
-
-def _bits(name: str, x: Emitted, y: Emitted) -> Emitted:
-    return x.signless().binary(name, y.signless()).cast(x.type)

@@ -94,8 +94,18 @@ class BatchNormOp(ByBatch, GraphOp):
         return emit.elementwise(shape, element, reads, body)
 
 
+class ChannelNormOp(ByBatch, GraphOp):
+    """Defines what normalisations by channel share, with a scale and a bias for each channel."""
+
+    input = operand_def(TensorType)
+    scale = operand_def(TensorType)
+    bias = operand_def(TensorType)
+    epsilon = prop_def(FLOAT)
+    result = result_def(TensorType)
+
+
 @irdl_op_definition
-class InstanceNormOp(ByBatch, GraphOp):
+class InstanceNormOp(ChannelNormOp):
     """Brings each channel of each instance of `[N,C,spatial…]` to mean 0 and variance 1, then
     applies a scale and a bias for each channel, e.g. `graph.instance_norm %x, %scale, %bias
     {epsilon = 1.0e-05 : f32} : (tensor<1x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>) ->
@@ -103,12 +113,6 @@ class InstanceNormOp(ByBatch, GraphOp):
     """
 
     name = "graph.instance_norm"
-
-    input = operand_def(TensorType)
-    scale = operand_def(TensorType)
-    bias = operand_def(TensorType)
-    epsilon = prop_def(FLOAT)
-    result = result_def(TensorType)
 
     def infer(self) -> Sequence[TensorType]:
         type_ = _expect_channels(self.input, scale=self.scale, bias=self.bias)
@@ -123,19 +127,14 @@ class InstanceNormOp(ByBatch, GraphOp):
 
 
 @irdl_op_definition
-class GroupNormOp(ByBatch, GraphOp):
+class GroupNormOp(ChannelNormOp):
     """Normalises as instance_norm does, over groups of `C / num_groups` neighbouring channels, e.g.
     `graph.group_norm %x, %scale, %bias {epsilon = 1.0e-05 : f32, num_groups = 2 : i64} :
     (tensor<1x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4x8x8xf32>`."""
 
     name = "graph.group_norm"
 
-    input = operand_def(TensorType)
-    scale = operand_def(TensorType)
-    bias = operand_def(TensorType)
-    epsilon = prop_def(FLOAT)
     num_groups = prop_def(INT)
-    result = result_def(TensorType)
 
     def infer(self) -> Sequence[TensorType]:
         type_ = _expect_channels(self.input, scale=self.scale, bias=self.bias)
@@ -151,17 +150,36 @@ class GroupNormOp(ByBatch, GraphOp):
         return _group_norm(emit, self, self.num_groups.value.data)
 
 
-def _expect_tail(x: Shape, axis: int, name: str, value: SSAValue) -> None:
-    """Raises VerifyException unless a parameter broadcasts to the dimensions from `axis` on."""
-    tail, found = x[axis:], shape_of(value.type)
-    expect(
-        broadcast(tail, found) == tail,
-        f"expected {name} that broadcasts to {dims(tail)}, found {dims(found)}",
-    )
+class TailNormOp(GraphOp):
+    """Defines what normalisations over the dimensions from `axis` on share."""
+
+    axis = prop_def(INT)
+    epsilon = prop_def(FLOAT)
+    result = result_def(TensorType)
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        return None if is_open(dims[0][self.axis.value.data :]) else [dims[0]]
+
+
+def _expect_tail(axis: int, x: SSAValue, **parameters: SSAValue) -> TensorType:
+    """Gives the type of `x`; raises VerifyException unless each parameter has its element type and
+    broadcasts to its dimensions from `axis` on.
+    """
+    element, shape = expect_float(x), shape_of(x.type)
+    expect_axis(axis, len(shape))
+    tail = shape[axis:]
+    for name, value in parameters.items():
+        found, given = expect_float(value), shape_of(value.type)
+        expect(found == element, f"expected {name} of {element}, found {found}")
+        expect(
+            broadcast(tail, given) == tail,
+            f"expected {name} that broadcasts to {dims(tail)}, found {dims(given)}",
+        )
+    return tensor(element, shape)
 
 
 @irdl_op_definition
-class LayerNormOp(GraphOp):
+class LayerNormOp(TailNormOp):
     """Brings the elements of the dimensions from `axis` on to mean 0 and variance 1, in f32, then
     multiplies by scale and adds an optional bias, e.g. `graph.layer_norm %x, %scale, %bias {axis =
     1 : i64, epsilon = 1.0e-05 : f32} : (tensor<8x16xf32>, tensor<16xf32>, tensor<16xf32>) ->
@@ -173,19 +191,10 @@ class LayerNormOp(GraphOp):
     input = operand_def(TensorType)
     scale = operand_def(TensorType)
     bias = opt_operand_def(TensorType)
-    axis = prop_def(INT)
-    epsilon = prop_def(FLOAT)
-    result = result_def(TensorType)
 
     def infer(self) -> Sequence[TensorType]:
-        element, x, axis = expect_float(self.input), shape_of(self.input.type), self.axis.value.data
-        expect_axis(axis, len(x))
-        parameters = {"scale": self.scale} | ({"bias": self.bias} if self.bias else {})
-        for name, value in parameters.items():
-            found = expect_float(value)
-            expect(found == element, f"expected {name} of {element}, found {found}")
-            _expect_tail(x, axis, name, value)
-        return [tensor(element, x)]
+        bias = {"bias": self.bias} if self.bias else {}
+        return [_expect_tail(self.axis.value.data, self.input, scale=self.scale, **bias)]
 
     def define(self, emit: Emitter) -> SSAValue:
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
@@ -198,17 +207,13 @@ class LayerNormOp(GraphOp):
         )
         index = [rows[f"i{i}" if i < axis else f"r{i}"] for i in range(len(shape))]
         moments = _moments(emit, self.input, rows, index, shape[:axis], wide)
-        values = [self.scale, *([self.bias] if self.bias is not None else [])]
+        values = [self.scale, *([self.bias] if self.bias else [])]
         at = Space.over(shape).parallel[:axis]
         return _normalised(emit, self, moments, at, _tail_reads(shape, values), wide)
 
-    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
-        inside = not is_open(dims[0][self.axis.value.data :])
-        return [dims[0]] if inside and len(self.results) == 1 else None
-
 
 @irdl_op_definition
-class RmsNormOp(GraphOp):
+class RmsNormOp(TailNormOp):
     """Computes `x / sqrt(mean(x^2) + epsilon) * scale`, in f32, over the dimensions from `axis` on,
     e.g. `graph.rms_norm %x, %scale {axis = 1 : i64, epsilon = 1.0e-05 : f32} : (tensor<8x16xf32>,
     tensor<16xf32>) -> tensor<8x16xf32>`.
@@ -218,17 +223,9 @@ class RmsNormOp(GraphOp):
 
     input = operand_def(TensorType)
     scale = operand_def(TensorType)
-    axis = prop_def(INT)
-    epsilon = prop_def(FLOAT)
-    result = result_def(TensorType)
 
     def infer(self) -> Sequence[TensorType]:
-        element, x, axis = expect_float(self.input), shape_of(self.input.type), self.axis.value.data
-        expect_axis(axis, len(x))
-        found = expect_float(self.scale)
-        expect(found == element, f"expected scale of {element}, found {found}")
-        _expect_tail(x, axis, "scale", self.scale)
-        return [tensor(element, x)]
+        return [_expect_tail(self.axis.value.data, self.input, scale=self.scale)]
 
     def define(self, emit: Emitter) -> SSAValue:
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
@@ -247,10 +244,6 @@ class RmsNormOp(GraphOp):
         return emit.elementwise(
             shape, element, [self.input, at, *_tail_reads(shape, [self.scale])], body
         )
-
-    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
-        inside = not is_open(dims[0][self.axis.value.data :])
-        return [dims[0]] if inside and len(self.results) == 1 else None
 
 
 @irdl_op_definition

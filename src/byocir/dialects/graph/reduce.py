@@ -44,6 +44,16 @@ from byocir.dialects.types import (
 )
 
 
+class FromLowest:
+    """Marks ops that the least number of their input's type changes nothing of. Put before a class
+    with `neutral`.
+    """
+
+    def neutral(self) -> Number:
+        assert isinstance(self, OneInputOp)
+        return lowest(element_type_of(self.input.type))
+
+
 class ReduceOp(OneInputOp):
     """Defines what reductions along `axes` share: these axes stay with size 1 if `keepdims` is 1;
     elements are floats, unless a subclass says otherwise."""
@@ -127,7 +137,7 @@ class ReduceMeanOp(ReduceOp):
 
 
 @irdl_op_definition
-class ReduceMaxOp(ExtremeReduceOp):
+class ReduceMaxOp(FromLowest, ExtremeReduceOp):
     """Gives the greatest element along `axes`, e.g. `graph.reduce_max %x {axes = array<i64: 2, 3>,
     keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`.
     """
@@ -136,9 +146,6 @@ class ReduceMaxOp(ExtremeReduceOp):
 
     def define(self, emit: Emitter) -> SSAValue:
         return _extreme(emit, self, "max")
-
-    def neutral(self) -> Number:
-        return lowest(element_type_of(self.input.type))
 
 
 @irdl_op_definition
@@ -220,7 +227,7 @@ class ReduceLogSumOp(ReduceOp):
 
 
 @irdl_op_definition
-class ReduceLogSumExpOp(ReduceOp):
+class ReduceLogSumExpOp(FromLowest, ReduceOp):
     """Computes the logarithm of the sum of `e^x` along `axes`, e.g. `graph.reduce_log_sum_exp %x
     {axes = array<i64: 2, 3>, keepdims = 0 : i64} : (tensor<1x4x8x8xf32>) -> tensor<1x4xf32>`.
     """
@@ -248,9 +255,6 @@ class ReduceLogSumExpOp(ReduceOp):
             rest, element, [total, shift], lambda s, m: (s.log() + m).to(element)
         )
         return logs if shape == rest else _with_ones(emit, logs, shape, axes)
-
-    def neutral(self) -> Number:
-        return lowest(element_type_of(self.input.type))
 
 
 class ArgOp(Exact, OneInputOp):
@@ -289,7 +293,7 @@ class ArgOp(Exact, OneInputOp):
 
 
 @irdl_op_definition
-class ArgMaxOp(ArgOp):
+class ArgMaxOp(FromLowest, ArgOp):
     """Gives the index of the greatest element along `axis`, e.g. `graph.arg_max %x {axis = 1 : i64,
     keepdims = 0 : i64, select_last_index = 0 : i64} : (tensor<8x10xf32>) -> tensor<8xi64>`.
     """
@@ -298,9 +302,6 @@ class ArgMaxOp(ArgOp):
 
     def define(self, emit: Emitter) -> SSAValue:
         return _arg(emit, self, "max")
-
-    def neutral(self) -> Number:
-        return lowest(element_type_of(self.input.type))
 
 
 @irdl_op_definition
@@ -337,7 +338,7 @@ class AlongOp(KeepsShape, OneInputOp):
 
 
 @irdl_op_definition
-class SoftmaxOp(AlongOp):
+class SoftmaxOp(FromLowest, AlongOp):
     """Computes `exp(x) / sum(exp(x))` along one axis, e.g. `graph.softmax %x {axis = 1 : i64} :
     (tensor<8x10xf32>) -> tensor<8x10xf32>`.
     """
@@ -358,12 +359,9 @@ class SoftmaxOp(AlongOp):
             shape, element, [powers, Read(total, at)], lambda x, s: (x / s).to(element)
         )
 
-    def neutral(self) -> Number:
-        return lowest(element_type_of(self.input.type))
-
 
 @irdl_op_definition
-class LogSoftmaxOp(AlongOp):
+class LogSoftmaxOp(FromLowest, AlongOp):
     """Computes `log(exp(x) / sum(exp(x)))` along one axis, e.g. `graph.log_softmax %x {axis = 1 :
     i64} : (tensor<8x10xf32>) -> tensor<8x10xf32>`.
     """
@@ -382,12 +380,9 @@ class LogSoftmaxOp(AlongOp):
 
         return emit.elementwise(shape, element, [self.input, Read(most, at), Read(total, at)], body)
 
-    def neutral(self) -> Number:
-        return lowest(element_type_of(self.input.type))
-
 
 @irdl_op_definition
-class HardmaxOp(Exact, AlongOp):
+class HardmaxOp(FromLowest, Exact, AlongOp):
     """Gives 1 at the first greatest element, else 0, along one axis, e.g. `graph.hardmax %x {axis =
     1 : i64} : (tensor<8x10xf32>) -> tensor<8x10xf32>`.
     """
@@ -410,9 +405,6 @@ class HardmaxOp(Exact, AlongOp):
         return emit.elementwise(
             shape, element, reads, lambda place, i: place.compare("eq", i).to(element)
         )
-
-    def neutral(self) -> Number:
-        return lowest(element_type_of(self.input.type))
 
 
 @irdl_op_definition

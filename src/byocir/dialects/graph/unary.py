@@ -59,6 +59,13 @@ class UnaryOp(KeepsShape, OneInputOp):
         )
 
 
+class MathOp(UnaryOp):
+    """Defines what the ops share that are functions of the dialect `math`, of the same name."""
+
+    def body(self, x: Emitted) -> Emitted:
+        return x.unary(self.name.removeprefix("graph."))
+
+
 class SignedUnaryOp(UnaryOp):
     """Defines what the unary ops on signed numbers share."""
 
@@ -130,27 +137,21 @@ class ReluOp(Exact, SignedUnaryOp):
 
 
 @irdl_op_definition
-class FloorOp(Exact, UnaryOp):
+class FloorOp(Exact, MathOp):
     """Gives the greatest integer that is not greater, e.g. `graph.floor %x : (tensor<8x4xf32>) ->
     tensor<8x4xf32>`.
     """
 
     name = "graph.floor"
 
-    def body(self, x: Emitted) -> Emitted:
-        return x.unary("floor")
-
 
 @irdl_op_definition
-class CeilOp(Exact, UnaryOp):
+class CeilOp(Exact, MathOp):
     """Gives the least integer that is not less, e.g. `graph.ceil %x : (tensor<8x4xf32>) ->
     tensor<8x4xf32>`.
     """
 
     name = "graph.ceil"
-
-    def body(self, x: Emitted) -> Emitted:
-        return x.unary("ceil")
 
 
 @irdl_op_definition
@@ -166,15 +167,12 @@ class RoundOp(Exact, UnaryOp):
 
 
 @irdl_op_definition
-class SqrtOp(Exact, UnaryOp):
+class SqrtOp(Exact, MathOp):
     """Computes the square root, NaN for numbers below 0, e.g. `graph.sqrt %x : (tensor<8x4xf32>) ->
     tensor<8x4xf32>`.
     """
 
     name = "graph.sqrt"
-
-    def body(self, x: Emitted) -> Emitted:
-        return x.sqrt()
 
 
 @irdl_op_definition
@@ -201,169 +199,127 @@ class ExpOp(UnaryOp):
 
 
 @irdl_op_definition
-class LogOp(UnaryOp):
+class LogOp(MathOp):
     """Computes the natural logarithm, e.g. `graph.log %x : (tensor<8x4xf32>) ->
     tensor<8x4xf32>`.
     """
 
     name = "graph.log"
 
-    def body(self, x: Emitted) -> Emitted:
-        return x.log()
-
 
 @irdl_op_definition
-class ErfOp(UnaryOp):
+class ErfOp(MathOp):
     """Computes the error function, `2 / sqrt(pi)` times the integral of `e^(-t^2)` from 0 to x,
     e.g. `graph.erf %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`.
     """
 
     name = "graph.erf"
 
-    def body(self, x: Emitted) -> Emitted:
-        return x.erf()
-
 
 @irdl_op_definition
-class SinOp(UnaryOp):
+class SinOp(MathOp):
     """Computes the sine of an angle (in radians), e.g. `graph.sin %x : (tensor<8x4xf32>) ->
     tensor<8x4xf32>`.
     """
 
     name = "graph.sin"
 
-    def body(self, x: Emitted) -> Emitted:
-        return x.unary("sin")
-
 
 @irdl_op_definition
-class CosOp(UnaryOp):
+class CosOp(MathOp):
     """Computes the cosine of an angle in radians, e.g. `graph.cos %x : (tensor<8x4xf32>) ->
     tensor<8x4xf32>`.
     """
 
     name = "graph.cos"
 
-    def body(self, x: Emitted) -> Emitted:
-        return x.unary("cos")
-
 
 @irdl_op_definition
-class TanOp(UnaryOp):
+class TanOp(MathOp):
     """Computes the tangent of an angle in radians, e.g. `graph.tan %x : (tensor<8x4xf32>) ->
     tensor<8x4xf32>`.
     """
 
     name = "graph.tan"
 
-    def body(self, x: Emitted) -> Emitted:
-        return x.unary("tan")
-
 
 @irdl_op_definition
-class AsinOp(UnaryOp):
+class AsinOp(MathOp):
     """Computes the arcsine, in radians, e.g. `graph.asin %x : (tensor<8x4xf32>) ->
     tensor<8x4xf32>`.
     """
 
     name = "graph.asin"
 
-    def body(self, x: Emitted) -> Emitted:
-        return x.unary("asin")
-
 
 @irdl_op_definition
-class AcosOp(UnaryOp):
+class AcosOp(MathOp):
     """Computes the arccosine, in radians, e.g. `graph.acos %x : (tensor<8x4xf32>) ->
     tensor<8x4xf32>`.
     """
 
     name = "graph.acos"
 
-    def body(self, x: Emitted) -> Emitted:
-        return x.unary("acos")
-
 
 @irdl_op_definition
-class AtanOp(UnaryOp):
+class AtanOp(MathOp):
     """Computes the arctangent, in radians, e.g. `graph.atan %x : (tensor<8x4xf32>) ->
     tensor<8x4xf32>`.
     """
 
     name = "graph.atan"
 
-    def body(self, x: Emitted) -> Emitted:
-        return x.unary("atan")
-
 
 @irdl_op_definition
-class SinhOp(UnaryOp):
+class SinhOp(MathOp):
     """Computes the hyperbolic sine, e.g. `graph.sinh %x : (tensor<8x4xf32>) -> tensor<8x4xf32>`."""
 
     name = "graph.sinh"
 
-    def body(self, x: Emitted) -> Emitted:
-        return x.unary("sinh")
-
 
 @irdl_op_definition
-class CoshOp(UnaryOp):
+class CoshOp(MathOp):
     """Computes the hyperbolic cosine, e.g. `graph.cosh %x : (tensor<8x4xf32>) ->
     tensor<8x4xf32>`.
     """
 
     name = "graph.cosh"
 
-    def body(self, x: Emitted) -> Emitted:
-        return x.unary("cosh")
-
 
 @irdl_op_definition
-class TanhOp(UnaryOp):
+class TanhOp(MathOp):
     """Computes the hyperbolic tangent, e.g. `graph.tanh %x : (tensor<8x4xf32>) ->
     tensor<8x4xf32>`.
     """
 
     name = "graph.tanh"
 
-    def body(self, x: Emitted) -> Emitted:
-        return x.tanh()
-
 
 @irdl_op_definition
-class AsinhOp(UnaryOp):
+class AsinhOp(MathOp):
     """Computes the inverse of the hyperbolic sine, e.g. `graph.asinh %x : (tensor<8x4xf32>) ->
     tensor<8x4xf32>`.
     """
 
     name = "graph.asinh"
 
-    def body(self, x: Emitted) -> Emitted:
-        return x.unary("asinh")
-
 
 @irdl_op_definition
-class AcoshOp(UnaryOp):
+class AcoshOp(MathOp):
     """Computes the inverse of the hyperbolic cosine, e.g. `graph.acosh %x : (tensor<8x4xf32>) ->
     tensor<8x4xf32>`.
     """
 
     name = "graph.acosh"
 
-    def body(self, x: Emitted) -> Emitted:
-        return x.unary("acosh")
-
 
 @irdl_op_definition
-class AtanhOp(UnaryOp):
+class AtanhOp(MathOp):
     """Computes the inverse of the hyperbolic tangent, e.g. `graph.atanh %x : (tensor<8x4xf32>) ->
     tensor<8x4xf32>`.
     """
 
     name = "graph.atanh"
-
-    def body(self, x: Emitted) -> Emitted:
-        return x.unary("atanh")
 
 
 @irdl_op_definition
