@@ -21,7 +21,7 @@ from typing import cast
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, TensorType
-from xdsl.ir import Attribute, Data
+from xdsl.ir import Attribute, Data, Operation, SSAValue
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -120,6 +120,34 @@ class Array:
                 help="pass the file that holds them: --weights FILE.safetensors",
             )
         return self.maybe_values
+
+
+def constant_array(value: SSAValue | None) -> Array | None:
+    """Gives the array of a constant op, of the graph or of functions in memory; None for other
+    values.
+    """
+    owner = None if value is None else value.owner
+    if not isinstance(owner, Operation) or owner.name not in ("graph.constant", "tir.constant"):
+        return None
+    attribute = owner.properties["value"]
+    assert isinstance(attribute, ArrayAttr)
+    return attribute.data
+
+
+def constant_values(value: SSAValue | None) -> np.ndarray | None:
+    """Gives the values of a constant op, read-only; None for other values. Raises ByocirError B107
+    when they were not supplied.
+    """
+    array = constant_array(value)
+    return None if array is None else array.values()
+
+
+def known_values(value: SSAValue | None) -> np.ndarray | None:
+    """Gives the values of a constant op, read-only; None for other values, and where they were not
+    supplied.
+    """
+    array = constant_array(value)
+    return None if array is None else array.maybe_values
 
 
 def _differ_at_ends(one: Array, other: Array) -> bool:

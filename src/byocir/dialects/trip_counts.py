@@ -9,7 +9,7 @@ from typing import cast
 from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from byocir.dialects.array import ArrayAttr
+from byocir.dialects.array import known_values
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.tir import ForOp
@@ -68,8 +68,5 @@ def _looped(op: ForeignOp) -> int | None:
 
 def _number(value: SSAValue | None) -> int | None:
     """Gives the one element of a constant, at either level."""
-    data = getattr(value.owner, "value", None) if value is not None else None
-    array = data.data if isinstance(data, ArrayAttr) else None
-    if array is None or array.maybe_values is None or array.size != 1:
-        return None
-    return int(array.maybe_values.reshape(-1)[0])
+    values = known_values(value)
+    return None if values is None or values.size != 1 else int(values.reshape(-1)[0])

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from byocir.dialects.array import Array, ArrayAttr
+from byocir.dialects.array import Array, ArrayAttr, constant_array
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
@@ -164,16 +164,6 @@ class BoundBlock(Bound):
         """
         values = [self.block.pad_values[operand] for operand in self.operands]
         return tuple(None if value is None else python_value(value) for value in values)
-
-
-def constant_array(value: SSAValue) -> Array | None:
-    """Gives the array of a constant of either level, or None."""
-    owner = value.owner
-    if not isinstance(owner, Operation) or owner.name not in ("graph.constant", "tir.constant"):
-        return None
-    attribute = owner.properties["value"]
-    assert isinstance(attribute, ArrayAttr)
-    return attribute.data
 
 
 class State(NamedTuple):

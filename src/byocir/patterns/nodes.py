@@ -12,10 +12,11 @@ from typing import Any, Self, cast
 from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue, Use
 
+from byocir.dialects.array import constant_array
 from byocir.dialects.types import element_type_of
 from byocir.errors import FAILURES, ByocirError
 from byocir.patterns.dataflow import Producer, producer
-from byocir.patterns.match import Bound, Progress, State, constant_array, python_value
+from byocir.patterns.match import Bound, Progress, State, python_value
 from byocir.patterns.mistakes import check_dtype, check_op, check_uses
 from byocir.patterns.value_tests import ValueTest, Where, refusal
 from byocir.vendor.places import failed

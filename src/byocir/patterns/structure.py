@@ -8,8 +8,9 @@ from typing import cast
 
 from xdsl.ir import Operation, OpResult, SSAValue
 
+from byocir.dialects.array import constant_array
 from byocir.patterns.dataflow import Producer, producer_of, uses
-from byocir.patterns.match import Bound, Progress, State, constant_array
+from byocir.patterns.match import Bound, Progress, State
 from byocir.patterns.nodes import AlternativesPattern, Pattern
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from xdsl.ir import SSAValue
 
+from byocir.dialects.array import constant_array, known_values
 from byocir.dialects.types import shape_of
 from byocir.errors import FAILURES, ByocirError
-from byocir.patterns.match import constant_array
 from byocir.vendor.places import failed
 
 
@@ -115,8 +115,7 @@ def satisfies(sentence: str, holds: Callable[[np.ndarray], Any]) -> ValueTest:
 
 
 def _present(value: SSAValue) -> tuple[bool, str]:
-    array = constant_array(value)
-    return array is not None and array.present, "none"
+    return known_values(value) is not None, "none"
 
 
 PRESENT = ValueTest("numbers that were supplied", _present, numbers=True)

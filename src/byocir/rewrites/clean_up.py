@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import LocationAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from byocir.dialects.array import known_values
 from byocir.dialects.graph import (
     CastOp,
     ClipOp,
@@ -58,7 +59,6 @@ from byocir.rewrites.driver import (
     is_dead,
     rewrite_blocks,
 )
-from byocir.rewrites.grid import constant_array
 from byocir.rewrites.matching import rewrites
 
 _RESHAPES = (ReshapeOp, FlattenOp, SqueezeOp, UnsqueezeOp)
@@ -225,10 +225,10 @@ def added_by(op: RequantizeOp) -> int | None:
     """Gives the number that a requantize adds, if it does nothing else but saturate; None where it
     multiplies, too.
     """
-    scale = constant_array(op.scales[0])
+    scale = known_values(op.scales[0])
     if not isinstance(op.rounding, FixedAttr) or op.rounding.shift.data:
         return None
-    one = scale is not None and scale.present and bool(np.all(scale.values() == 1))
+    one = scale is not None and bool(np.all(scale == 1))
     return op.zero_point.value.data if one else None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from byocir.dialects.array import known_values
 from byocir.dialects.graph import (
     AddOp,
     ConvOp,
@@ -22,7 +23,6 @@ from byocir.dialects.intervals import integer_range
 from byocir.dialects.types import shape_of
 from byocir.rewrites.activation import clipped
 from byocir.rewrites.driver import NewOps
-from byocir.rewrites.grid import constant_array
 
 NEAR = 2.0**-8
 """The part of a step by which the half may be off on the mean of all channels: for as large a part
@@ -77,11 +77,10 @@ def _with_bias(sums: SSAValue, added: np.ndarray, new: NewOps) -> SSAValue | Non
     if _only_user(sums) is None:
         return None
     if isinstance(owner, ConvOp):
-        bias = None if owner.bias is None else constant_array(owner.bias)
-        if owner.bias is not None and (bias is None or not bias.present):
-            return None
         channels = shape_of(sums.type)[1]
-        own = np.zeros(channels, np.int32) if bias is None else bias.values()
+        own = known_values(owner.bias) if owner.bias else np.zeros(channels, np.int32)
+        if own is None:
+            return None
         total = own + np.broadcast_to(added.reshape(-1), channels)
         made = ConvOp.make(
             owner.input,
@@ -94,10 +93,10 @@ def _with_bias(sums: SSAValue, added: np.ndarray, new: NewOps) -> SSAValue | Non
         )
         return new.add(made).result
     if isinstance(owner, AddOp):
-        bias = constant_array(owner.rhs)
-        if bias is None or not bias.present:
+        bias = known_values(owner.rhs)
+        if bias is None:
             return None
-        return new.add(AddOp.make(owner.lhs, new.constant(bias.values() + added))).result
+        return new.add(AddOp.make(owner.lhs, new.constant(bias + added))).result
     if isinstance(owner, MatmulOp):
         return new.add(AddOp.make(sums, new.constant(added))).result
     return None

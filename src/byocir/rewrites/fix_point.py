@@ -43,6 +43,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from byocir.dialects.array import constant_array
 from byocir.dialects.graph import FixedAttr, FloatHalfEvenAttr, RequantizeOp
 from byocir.dialects.graph.fixed_point import (
     FLOAT_SCALE,
@@ -56,7 +57,7 @@ from byocir.rewrites import wide_products
 from byocir.rewrites.average_pools import average_pool_to_integer, global_average_pool_to_integer
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.early_half import with_early_half
-from byocir.rewrites.grid import constant_array, integer_range
+from byocir.rewrites.grid import integer_range
 from byocir.rewrites.leaky_relus import leaky_relu_to_sum
 from byocir.rewrites.left_in_float import tell_left_in_float
 from byocir.rewrites.products_of_elements import product_of_elements, quotient_by_constant

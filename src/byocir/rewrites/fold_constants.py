@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from byocir.dialects.array import known_values
 from byocir.dialects.context import dialects_of_targets
 from byocir.dialects.graph import ConstantOp, Graph, GraphOp
 from byocir.dialects.traits import is_constant_value
@@ -31,7 +32,6 @@ from byocir.dialects.types import dtype_of, element_type_of, nbytes, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.graph_ops import evaluate_graph_op
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
-from byocir.rewrites.grid import constant_array
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class EvaluateConstantOp(OfOperators):
         assert isinstance(op, GraphOp)
         if not all(map(is_constant_value, op.operands)) or not op.is_exact():
             return None
-        arrays = [constant_array(value) for value in op.operands]
-        operands = [array.values() for array in arrays if array is not None and array.present]
-        if len(operands) < len(arrays):
+        known = [known_values(value) for value in op.operands]
+        operands = [values for values in known if values is not None]
+        if len(operands) < len(known):
             return None
         made = sum(nbytes(result.type) for result in op.results)
         if made - sum(value.nbytes for value in operands) > self.max_growth:

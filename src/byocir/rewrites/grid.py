@@ -9,18 +9,13 @@ from functools import cached_property, lru_cache
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
-from byocir.dialects.array import Array
-from byocir.dialects.graph import ConstantOp, DequantizeOp, QuantizeOp
+from byocir.dialects.array import Array, constant_array
+from byocir.dialects.graph import DequantizeOp, QuantizeOp
 from byocir.dialects.intervals import Interval, integer_range
 from byocir.dialects.types import element_of, i8, ui8
 from byocir.patterns import Bound, Pattern, constant, op, wildcard
 
 LEAST_SCALE, _GREATEST = np.float32(2.0**-100), np.float32(2.0**100)
-
-
-def constant_array(value: SSAValue) -> Array | None:
-    """Gives the array of a value defined by a constant op."""
-    return value.owner.value.data if isinstance(value.owner, ConstantOp) else None
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
-from byocir.dialects.array import ArrayAttr
+from byocir.dialects.array import ArrayAttr, known_values
 from byocir.dialects.graph import AddOp, ClipOp, LeakyReluOp, MulOp, PreluOp
 from byocir.patterns import Bound, constant, op, wildcard
 from byocir.rewrites.driver import NewOps
-from byocir.rewrites.grid import constant_array, dequantize, dequantized, grid_at, known_grid
+from byocir.rewrites.grid import dequantize, dequantized, grid_at, known_grid
 from byocir.rewrites.integers import (
     CLOSER_SCALES,
     ONE,
@@ -100,12 +100,12 @@ def _slopes(activation: Bound) -> np.ndarray | None:
         return np.array(op.alpha.value.data, np.float32)
     assert isinstance(op, PreluOp)
     found = dequantized(op.slope)
-    array = constant_array(op.slope if found is None else found[0])
-    if array is None or not array.present or not np.isfinite(array.values()).all():
+    slopes = known_values(op.slope if found is None else found[0])
+    if slopes is None or not np.isfinite(slopes).all():
         return None
     if found is None:
-        return array.values()
-    grid, steps = found[1], array.values().astype(np.int32)
+        return slopes
+    grid, steps = found[1], slopes.astype(np.int32)
     if not grid.per_tensor:
         return None
     return (steps - grid.zero_point.astype(np.int32)).astype(np.float32) * grid.scale

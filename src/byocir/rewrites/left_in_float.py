@@ -12,12 +12,13 @@ from dataclasses import replace
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from byocir.dialects.array import constant_array
 from byocir.dialects.graph import AddOp, ClipOp, DequantizeOp, QuantizeOp, ReluOp
 from byocir.dialects.locations import names
 from byocir.patterns import Attempt, Match, composite, either, path, wildcard
 from byocir.patterns import op as op_pattern
 from byocir.patterns.trail import append, nearest_misses, record
-from byocir.rewrites.grid import anything, constant_array, quantize
+from byocir.rewrites.grid import anything, quantize
 from byocir.rewrites.matching import MatchedRewrite
 from byocir.rewrites.movement_ops import MOVING_OPS
 

@@ -32,6 +32,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerType, ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from byocir.dialects.array import known_values
 from byocir.dialects.byoc import PADDED, PaddedAttr
 from byocir.dialects.decisions import Padded
 from byocir.dialects.graph import (
@@ -62,7 +63,6 @@ from byocir.dialects.locations import names
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
-from byocir.rewrites.grid import constant_array
 
 POOLS = (MaxPoolOp, AveragePoolOp, SumPoolOp, GlobalAveragePoolOp, GlobalMaxPoolOp)
 BINARY = (AddOp, SubOp, MulOp, MaxOp, MinOp)
@@ -165,7 +165,7 @@ class PadConv(Pattern):
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         assert isinstance(op, ConvOp)
         biases = [op.bias] if op.bias is not None else []
-        known = all(map(_is_known, [op.weight, *biases]))
+        known = all(known_values(value) is not None for value in (op.weight, *biases))
         if not known or op.group.value.data != 1 or not _is_integer(op.input):
             return None
         outputs, inputs = (_rounded_up(n, self.multiple) for n in shape_of(op.weight.type)[:2])
@@ -190,7 +190,7 @@ class PadProduct(Pattern):
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         assert isinstance(op, MatmulOp)
         shape, rank = shape_of(op.rhs.type), len(shape_of(op.lhs.type))
-        if not _is_known(op.rhs) or len(shape) != 2 or rank < 2 or not _is_integer(op.lhs):
+        if known_values(op.rhs) is None or len(shape) != 2 or rank < 2 or not _is_integer(op.lhs):
             return None
         depth, outputs = (_rounded_up(n, self.multiple) for n in shape)
         if (depth, outputs) == shape:
@@ -244,7 +244,7 @@ def _by_channel(
     for value in op.operands:
         if value in cuts:
             operands.append(cuts[value].source)
-        elif _is_known(value):
+        elif known_values(value) is not None:
             operands.append(_on_whole_channels(value, cut, new))
         else:
             return None
@@ -257,7 +257,7 @@ def _depthwise(op: ConvOp, cut: Cut, new: NewOps) -> SSAValue | None:
     outputs, groups = shape_of(op.result.type)[1], op.group.value.data
     if not cut.is_second or not groups == cut.channels == outputs > 1:
         return None
-    if not all(map(_is_known, [op.weight, *biases])):
+    if any(known_values(value) is None for value in (op.weight, *biases)):
         return None
     operands = [_padded(value, {0: cut.whole}, new) for value in (op.weight, *biases)]
     properties: dict[str, Any] = {**op.properties, "group": cut.whole}
@@ -283,11 +283,6 @@ def _is_integer(value: SSAValue) -> bool:
     return isinstance(element_type_of(value.type), IntegerType)
 
 
-def _is_known(value: SSAValue) -> bool:
-    array = constant_array(value)
-    return array is not None and array.present
-
-
 def _padded(
     value: SSAValue,
     sizes: Mapping[int, int],
@@ -295,10 +290,10 @@ def _padded(
     mode: Literal["constant", "edge"] = "constant",
 ) -> SSAValue:
     """Pads a constant behind its last elements to sizes of some axes."""
-    array = constant_array(value)
-    assert array is not None
-    pads = [(0, sizes.get(axis, size) - size) for axis, size in enumerate(array.shape)]
-    return new.constant(np.pad(array.values(), pads, mode=mode))
+    values = known_values(value)
+    assert values is not None
+    pads = [(0, sizes.get(axis, size) - size) for axis, size in enumerate(values.shape)]
+    return new.constant(np.pad(values, pads, mode=mode))
 
 
 def _with_channels(value: SSAValue, axis: int, whole: int, cuts: Cuts, new: NewOps) -> SSAValue:

@@ -13,10 +13,11 @@ from dataclasses import replace
 import numpy as np
 from xdsl.ir import SSAValue
 
+from byocir.dialects.array import known_values
 from byocir.dialects.graph import MulOp
 from byocir.patterns import Bound, constant, op, wildcard, within
 from byocir.rewrites.driver import NewOps
-from byocir.rewrites.grid import constant_array, dequantize, grid_at, known_grid
+from byocir.rewrites.grid import dequantize, grid_at, known_grid
 from byocir.rewrites.integers import (
     CLOSER_SCALES,
     ONE,
@@ -66,10 +67,10 @@ def _centred(x: Bound, by: Bound, factor: np.ndarray, new: NewOps) -> Integers:
 
 def _numbers_above_zero(x: Bound, by: Bound) -> np.ndarray | None:
     """Dequantizes the bytes of a constant, if they are known and all above 0; else gives None."""
-    grid, array = known_grid(by), constant_array(x.value)
-    if array is None or not array.present:
+    grid, bytes_ = known_grid(by), known_values(x.value)
+    if bytes_ is None:
         return None
-    steps = array.values().astype(np.int32) - grid.zero_point.astype(np.int32)
+    steps = bytes_.astype(np.int32) - grid.zero_point.astype(np.int32)
     return steps.astype(np.float32) * grid.scale if np.all(steps > 0) else None
 
 

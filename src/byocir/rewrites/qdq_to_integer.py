@@ -38,18 +38,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
+from byocir.dialects.array import known_values
 from byocir.dialects.graph import AddOp, ConvOp, ConvTransposeOp, MatmulOp
 from byocir.dialects.types import element_type_of, i8, i32, ui8
 from byocir.patterns import Bound, Match, constant, op, optional, optional_operand, wildcard
 from byocir.rewrites.driver import NewOps, rewrite_module
-from byocir.rewrites.grid import (
-    constant_array,
-    dequantize,
-    grid_at,
-    integer_range,
-    known_grid,
-    shown,
-)
+from byocir.rewrites.grid import dequantize, grid_at, integer_range, known_grid, shown
 from byocir.rewrites.integers import (
     FEWER_PRODUCTS,
     ONE,
@@ -169,8 +163,7 @@ def weight_has_8_bits(m: Match, weight: Bound) -> tuple[bool, object]:
 @quantized_matmul.where(fix=SYMMETRIC_INPUT)
 def _zero_points_are_folded(m: Match, data: Bound) -> tuple[bool, object]:
     """The input has zero point 0, or the weight is a constant."""
-    grid, weight = grid_at(data), constant_array(m["w"].value)
-    known = weight is not None and weight.present
+    grid, known = grid_at(data), known_values(m["w"].value) is not None
     return known or grid is None or grid.symmetric, shown(grid)
 
 

@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from byocir.dialects.array import ArrayAttr
+from byocir.dialects.array import ArrayAttr, known_values
 from byocir.dialects.graph import (
     ConcatOp,
     DequantizeOp,
@@ -47,7 +47,6 @@ from byocir.dialects.graph import (
 from byocir.dialects.types import dtype_of, element_type_of, i8, ui8
 from byocir.rewrites.clean_up import DropUndone, added_by
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
-from byocir.rewrites.grid import constant_array
 from byocir.rewrites.movement_ops import MOVING_OPS, is_nearest
 
 OFFSET = 128
@@ -96,10 +95,10 @@ class Change:
         """Makes the zero point of the new grid. None where the old one is of another type or not
         known, or where the new one of unsigned bytes would not be 0.
         """
-        known = constant_array(zero_point)
-        if known is None or not known.present or known.dtype != dtype_of(self.old):
+        known = known_values(zero_point)
+        if known is None or known.dtype != dtype_of(self.old):
             return None
-        made = self.of(known.values())
+        made = self.of(known)
         return None if self.new == ui8 and made.any() else new.constant(made)
 
 
@@ -146,10 +145,10 @@ class DequantizeFromOther(Pattern):
         zero = self.change.zero_of(op.zero_point, new)
         if zero is None:
             return None
-        known = constant_array(op.input)
+        known = known_values(op.input)
         other = (
-            new.constant(self.change.of(known.values()))
-            if known is not None and known.present
+            new.constant(self.change.of(known))
+            if known is not None
             else changed_sign(op.input, self.change.new, new)
         )
         made = DequantizeOp.make(other, op.scale, zero, axis=op.axis, location=op.location)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
+from byocir.dialects.array import known_values
 from byocir.dialects.graph import AddOp, ClipOp, ConvOp, MatmulOp, MaxPoolOp, ReluOp, RequantizeOp
 from byocir.dialects.intervals import Interval, integer_range
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.rewrites.block_ends import sums_of_products
-from byocir.rewrites.grid import constant_array
 
 ChannelEnds = tuple[np.ndarray, np.ndarray]
 
@@ -67,5 +67,5 @@ def _range_of(value: SSAValue) -> Interval:
 
 
 def _numbers(value: SSAValue) -> np.ndarray | None:
-    found = constant_array(value)
-    return None if found is None or not found.present else found.values().astype(np.int64)
+    found = known_values(value)
+    return None if found is None else found.astype(np.int64)

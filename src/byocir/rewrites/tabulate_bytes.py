@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from byocir.dialects.array import known_values
 from byocir.dialects.graph import (
     CastOp,
     ClipOp,
@@ -41,7 +42,7 @@ from byocir.dialects.graph.unary import UnaryOp
 from byocir.dialects.types import dtype_of, element_type_of, i32, shape_of
 from byocir.evaluate.graph_ops import evaluate_graph_op
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
-from byocir.rewrites.grid import constant_array, grid_of
+from byocir.rewrites.grid import grid_of
 
 _ELEMENTWISE = (UnaryOp, BinaryOp, CastOp, PreluOp, WhereOp)
 _BOUNDS = (ReluOp, ClipOp)
@@ -145,8 +146,8 @@ def _is_on_bytes(op: GraphOp) -> bool:
 
 
 def _is_number(value: SSAValue) -> bool:
-    array = constant_array(value)
-    return array is not None and array.present and array.size == 1
+    values = known_values(value)
+    return values is not None and values.size == 1
 
 
 def _is_used_outside(ops: dict[GraphOp, None]) -> bool:
@@ -167,6 +168,6 @@ def _entries(op: GraphOp, known: dict[SSAValue, np.ndarray]) -> np.ndarray:
 def _operand(value: SSAValue, known: dict[SSAValue, np.ndarray]) -> np.ndarray:
     if value in known:
         return known[value]
-    array = constant_array(value)
-    assert array is not None
-    return array.values().reshape(())
+    number = known_values(value)
+    assert number is not None
+    return number.reshape(())

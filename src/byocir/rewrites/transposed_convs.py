@@ -21,6 +21,7 @@ from math import gcd, prod
 import numpy as np
 from xdsl.ir import SSAValue
 
+from byocir.dialects.array import constant_array
 from byocir.dialects.graph import (
     ConcatOp,
     ConvOp,
@@ -33,7 +34,7 @@ from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.types import Shape, shape_of
 from byocir.patterns import Bound, Match, op, optional_operand, wildcard
 from byocir.rewrites.driver import NewOps
-from byocir.rewrites.grid import constant_array, dequantize, grid_at, known_grid, shown
+from byocir.rewrites.grid import dequantize, grid_at, known_grid, shown
 from byocir.rewrites.integers import (
     FEWER_PRODUCTS,
     ONE,

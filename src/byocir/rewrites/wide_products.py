@@ -15,11 +15,12 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
+from byocir.dialects.array import constant_array
 from byocir.dialects.graph import AddOp, ConcatOp, MatmulOp
 from byocir.dialects.types import i8
 from byocir.patterns import Bound, Match
 from byocir.rewrites.driver import NewOps
-from byocir.rewrites.grid import Grid, constant_array, grid_at, known_grid, shown
+from byocir.rewrites.grid import Grid, grid_at, known_grid, shown
 from byocir.rewrites.integers import (
     FEWER_PRODUCTS,
     ONE,

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from xdsl.ir import SSAValue
 
-from byocir.dialects.array import ArrayAttr
+from byocir.dialects.array import ArrayAttr, known_values
 from byocir.dialects.graph import ConvOp, ConvTransposeOp, FixedAttr, PadOp, RequantizeOp
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.types import dtype_of, element_type_of, i32
 from byocir.patterns import Match
 from byocir.rewrites.driver import NewOps
-from byocir.rewrites.grid import constant_array, grid_at, known_grid
+from byocir.rewrites.grid import grid_at, known_grid
 
 
 def output_axis(m: Match) -> int | None:
@@ -42,10 +42,9 @@ def shifted_weight(m: Match) -> np.ndarray | None:
     """Computes a weight less its zero points: in its own type, else as int8, else as int16, where
     some need nine bits. None where it is no constant or its values were not supplied.
     """
-    grid, array = grid_at(m["weight"]), constant_array(m["w"].value)
-    if grid is None or array is None or not array.present:
+    grid, values = grid_at(m["weight"]), known_values(m["w"].value)
+    if grid is None or values is None:
         return None
-    values = array.values()
     if grid.symmetric:
         return values
     zero = grid.zero_point.astype(np.int32)

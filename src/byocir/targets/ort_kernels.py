@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
+from byocir.dialects.array import known_values
 from byocir.dialects.graph import (
-    ConstantOp,
     DivOp,
     GruOp,
     LrnOp,
@@ -145,7 +145,7 @@ def _lrn(op: LrnOp) -> str:
 
 
 def _divided(op: DivOp | ModOp) -> str:
-    divisors = _known(op.rhs)
+    divisors = known_values(op.rhs)
     is_zero = divisors is not None and divisors.dtype.kind in "iu" and not divisors.all()
     return "integers divided by 0" if is_zero else ""
 
@@ -162,7 +162,7 @@ def _pow(op: PowOp) -> str:
 
 
 def _recurrent(op: RnnOp | GruOp | LstmOp) -> str:
-    lengths = _known(op.lengths)
+    lengths = known_values(op.lengths)
     if lengths is None:
         return "lengths of sequences that only a run tells, of which it has other results for 0"
     steps = shape_of(op.input.type)[0]
@@ -172,7 +172,7 @@ def _recurrent(op: RnnOp | GruOp | LstmOp) -> str:
 
 
 def _reverse_sequence(op: ReverseSequenceOp) -> str:
-    lengths = _known(op.lengths)
+    lengths = known_values(op.lengths)
     steps = shape_of(op.input.type)[op.time_axis.value.data]
     if lengths is not None and lengths.size and lengths.min() < 0:
         return f"a sequence of length {lengths.min()}"
@@ -193,13 +193,6 @@ def _scattered(op: ScatterElementsOp | ScatterNdOp) -> str:
 def _too_long(lengths: np.ndarray, steps: int) -> str:
     beyond = lengths[lengths > steps]
     return f"a sequence of length {beyond[0]} in {steps} steps" if beyond.size else ""
-
-
-def _known(value: SSAValue) -> np.ndarray | None:
-    """Reads the numbers of a constant whose bytes are there."""
-    made = value.owner
-    array = made.value.data if isinstance(made, ConstantOp) else None
-    return array.values() if array is not None and array.present else None
 
 
 _TESTS: dict[type[Operation], Callable[[Any], str]] = {

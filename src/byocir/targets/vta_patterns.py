@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from xdsl.ir import SSAValue
 
+from byocir.dialects.array import known_values
 from byocir.dialects.graph import ConstantOp, FixedAttr, RequantizeOp
 from byocir.dialects.graph.fixed_point import Rounding
 from byocir.dialects.intervals import integer_range
@@ -30,7 +31,6 @@ from byocir.patterns import (
     optional_operand,
     wildcard,
 )
-from byocir.patterns.match import constant_array
 from byocir.patterns.nodes import OptionalOperand
 from byocir.patterns.value_tests import ValueTest
 from byocir.targets.vta_blocks import (
@@ -401,12 +401,12 @@ def _fits(op: RequantizeOp) -> bool:
     # Imported here, as listing targets does not need it.
     from byocir.lowering.tir_to_vta.legalise_verdict import requantise_fits
 
-    scale, rounding = constant_array(op.scales[0]), op.rounding
-    if not isinstance(rounding, FixedAttr) or scale is None or not scale.present:
+    scale, rounding = known_values(op.scales[0]), op.rounding
+    if not isinstance(rounding, FixedAttr) or scale is None:
         return True
     rescaling = rounding.shift.data, cast("Rounding", rounding.ties.data), op.zero_point.value.data
     ranges = [integer_range(element_type_of(value.type)) for value in (op.input, op.result)]
-    return requantise_fits(ranges[0], scale.values(), rescaling, ranges[1])
+    return requantise_fits(ranges[0], scale, rescaling, ranges[1])
 
 
 _SCALED = (conv, dense, product, add, multiply, leaky_relu, avg_pool, requantize)

@@ -10,12 +10,12 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
+from byocir.dialects.array import constant_array
 from byocir.dialects.graph import MulOp, RequantizeOp
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import element_type_of, i8, i32
 from byocir.lowering.tir_to_vta.layout import contraction_roles, order_of, weights_of
 from byocir.patterns import Match
-from byocir.patterns.match import constant_array
 from byocir.patterns.rules import Check
 from byocir.patterns.scalars import constant_number
 from byocir.vta_sim import Memory, VTAConfig

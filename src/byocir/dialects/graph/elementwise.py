@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, prop_def, result_def
 
+from byocir.dialects.array import known_values
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.graph.base import (
@@ -27,7 +28,7 @@ from byocir.dialects.graph.base import (
     undefined,
 )
 from byocir.dialects.graph.open_sizes import Dims, broadcast_dims
-from byocir.dialects.graph.operands import accumulator_of, known_values
+from byocir.dialects.graph.operands import accumulator_of
 from byocir.dialects.intervals import integer_range
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.tir.scalar import Emitted, signless

@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import operand_def, prop_def, result_def
 
+from byocir.dialects.array import known_values
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.graph.base import (
@@ -28,7 +29,6 @@ from byocir.dialects.graph.base import (
 )
 from byocir.dialects.graph.lookup import counter, is_regular, selected, take
 from byocir.dialects.graph.open_sizes import Dims, Mask, OpenSize, is_open
-from byocir.dialects.graph.operands import known_values
 from byocir.dialects.tir.emit import ZERO, Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import (

@@ -4,29 +4,11 @@ in.
 
 from __future__ import annotations
 
-import numpy as np
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from byocir.dialects.array import ArrayAttr
-from byocir.dialects.graph.const import ConstantOp as GraphConstantOp
-from byocir.dialects.tir import ConstantOp
 from byocir.dialects.tir.emit import Emitter, Read
 from byocir.dialects.types import bf16, element_type_of, f16, f32, shape_of
-
-
-def known_values(value: SSAValue) -> np.ndarray | None:
-    """Gives the values of a constant, at either level; None for other values, and where the numbers
-    are absent.
-    """
-    constant = constant_of(value)
-    return None if constant is None else constant.data.maybe_values
-
-
-def constant_of(value: SSAValue) -> ArrayAttr | None:
-    """Gives the array of a constant, at either level; None for other values."""
-    owner = value.owner
-    return owner.value if isinstance(owner, ConstantOp | GraphConstantOp) else None
 
 
 def axis_read(value: SSAValue, axis: int) -> Read:

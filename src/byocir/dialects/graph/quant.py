@@ -19,6 +19,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from byocir.dialects.array import known_values
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.graph.base import (
@@ -32,7 +33,7 @@ from byocir.dialects.graph.base import (
     expect_float,
 )
 from byocir.dialects.graph.fixed_point import Rounding
-from byocir.dialects.graph.operands import accumulator_of, axis_read, known_values
+from byocir.dialects.graph.operands import accumulator_of, axis_read
 from byocir.dialects.intervals import integer_range
 from byocir.dialects.tir.bodies import saturate, scale_floor, scale_round, scale_round_even
 from byocir.dialects.tir.emit import Emitter

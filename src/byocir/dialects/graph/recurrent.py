@@ -15,10 +15,11 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import operand_def, prop_def, result_def
 
+from byocir.dialects.array import known_values
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.graph.base import INT, GraphOp, Way, dims, expect_flag, expect_float
-from byocir.dialects.graph.operands import accumulator_of, known_values
+from byocir.dialects.graph.operands import accumulator_of
 from byocir.dialects.graph.unary import sigmoid
 from byocir.dialects.tir.bodies import first, multiply_accumulate
 from byocir.dialects.tir.emit import Emitter, Read, ScalarBody, Space

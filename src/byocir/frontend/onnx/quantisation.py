@@ -12,20 +12,14 @@ import onnx
 from xdsl.ir import SSAValue
 
 from byocir.dialects import graph as g
-from byocir.dialects.array import Array
+from byocir.dialects.array import Array, constant_values
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.graph.quant import FLOOR, HALF_UP
 from byocir.dialects.types import dtype_of, element_type_of, i16, is_float, shape_of
 from byocir.frontend.onnx import properties as p
 from byocir.frontend.onnx.reader import NodeReader, Value
 from byocir.frontend.onnx.tensors import Unsupported, numpy_dtype, type_name
-from byocir.frontend.onnx.writer import (
-    GraphWriter,
-    constant_values,
-    element,
-    onnx_type,
-    shape,
-)
+from byocir.frontend.onnx.writer import GraphWriter, element, onnx_type, shape
 
 # -- import
 

@@ -35,11 +35,6 @@ def element(value: SSAValue) -> Attribute:
     return element_type_of(value.type)
 
 
-def constant_values(value: SSAValue) -> np.ndarray | None:
-    """Reads the values of a constant; None if the value is computed."""
-    return value.owner.value.data.values() if isinstance(value.owner, ConstantOp) else None
-
-
 def _attribute(name: str, value: NodeAttribute) -> onnx.AttributeProto:
     """Makes an attribute; a list without elements is one of integers."""
     empty = isinstance(value, Sequence) and not isinstance(value, str) and not value

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
+from byocir.dialects.array import Array, constant_array
 from byocir.dialects.graph import ForeignOp, GraphOp, YieldOp
 from byocir.dialects.graph.base import is_defined, undefined
-from byocir.dialects.graph.operands import constant_of
 from byocir.dialects.template import Sources, Template
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.uses import replace_op
@@ -29,8 +29,8 @@ class Definitions:
     tensors, which have no operands.
     """
 
-    _known: dict[Hashable, tuple[Template | None, Sequence[Attribute | None]]] = field(
-        default_factory=dict[Hashable, "tuple[Template | None, Sequence[Attribute | None]]"]
+    _known: dict[Hashable, tuple[Template | None, Sequence[Array | None]]] = field(
+        default_factory=dict[Hashable, "tuple[Template | None, Sequence[Array | None]]"]
     )
     """The definition of each `_likeness`, with the constants that this tells apart by identity,
     to keep them alive."""
@@ -55,7 +55,7 @@ class Definitions:
     def _defined(self, op: GraphOp) -> tuple[Sequence[Operation], Sequence[SSAValue]]:
         if not op.operands or op.regions:
             return _define(op)
-        constants = [constant_of(value) for value in op.operands]
+        constants = [constant_array(value) for value in op.operands]
         likeness = _likeness(op, constants)
         template, _ = self._known.get(likeness, (None, ()))
         if template is not None:
@@ -74,7 +74,7 @@ def _define(op: GraphOp) -> tuple[Sequence[Operation], Sequence[SSAValue]]:
     return emitter.ops, [defined] if isinstance(defined, SSAValue) else list(defined)
 
 
-def _likeness(op: GraphOp, constants: Sequence[Attribute | None]) -> Hashable:
+def _likeness(op: GraphOp, constants: Sequence[Array | None]) -> Hashable:
     """Makes a key that ops share if their definitions are equal: see `GraphOp.define`."""
     first: dict[SSAValue, int] = {}
     same = tuple(first.setdefault(value, i) for i, value in enumerate(op.operands))

@@ -14,8 +14,9 @@ import numpy as np
 from xdsl.dialects import arith, math
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from byocir.dialects.array import known_values
 from byocir.dialects.intervals import Interval
-from byocir.dialects.tir import BlockOp, ConstantOp
+from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import dtype_of, f32, f64, is_integer, width_of
 from byocir.evaluate.scalar import number
 
@@ -61,10 +62,9 @@ def known_floats(*ops: BlockOp | None) -> dict[SSAValue, FloatRange]:
         if op is None:
             continue
         for value, argument, pad in zip(op.ins, op.body.block.args, op.pad_values, strict=False):
-            owner = value.owner
-            if isinstance(owner, ConstantOp) and argument.type in (f32, f64) and pad is None:
-                values = owner.value.data.maybe_values
-                found[argument] = ANY if values is None else range_of_array(values)
+            values = known_values(value)
+            if values is not None and argument.type in (f32, f64) and pad is None:
+                found[argument] = range_of_array(values)
     return found
 
 

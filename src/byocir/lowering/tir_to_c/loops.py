@@ -16,8 +16,9 @@ import numpy as np
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from byocir.dialects.array import known_values
 from byocir.dialects.intervals import Interval
-from byocir.dialects.tir import BlockOp, ConstantOp
+from byocir.dialects.tir import BlockOp
 from byocir.dialects.tir.affine import divided_iterators
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import element_type_of, nbytes, shape_of
@@ -132,8 +133,7 @@ class BlockWriter:
         counters: set[int] = set()
         ranges = self.scalars.ranges
         for i, value in enumerate(self.op.ins):
-            array = value.owner.value.data if isinstance(value.owner, ConstantOp) else None
-            known = None if array is None or i in self._whole else array.maybe_values
+            known = None if i in self._whole else known_values(value)
             if known is None or known.dtype != np.int64 or not known.size or self.ins[i].checks:
                 continue
             ranges[self.op.body.block.args[i]] = Interval(int(known.min()), int(known.max()))

@@ -18,12 +18,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from byocir.dialects.array import ArrayAttr
+from byocir.dialects.array import ArrayAttr, constant_array
 from byocir.dialects.byoc import STORED, CompositeOp, RegionOp, YieldOp
 from byocir.dialects.types import has_dtype
 from byocir.dialects.uses import replace_uses
 from byocir.dialects.walk import ops_of_class
-from byocir.patterns.match import constant_array
 from byocir.patterns.target_classes import TargetProtocol
 from byocir.patterns.targets import find
 from byocir.rewrites.byoc.host_blocks import host_functions

@@ -20,8 +20,7 @@ import numpy as np
 from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from byocir.dialects import graph as g
-from byocir.dialects import tir
+from byocir.dialects.array import constant_values
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.graph.open_sizes import Dim, OpenSize
@@ -219,12 +218,6 @@ def number_of(emit: Emitter, dim: Dim) -> SSAValue:
     return dim.number() if isinstance(dim, OpenSize) else emit.constant(np.array([dim], np.int64))
 
 
-def constant_of(value: SSAValue | None) -> np.ndarray | None:
-    """Gives the array of a constant."""
-    made = None if value is None else value.owner
-    return made.value.data.values() if isinstance(made, g.ConstantOp | tir.ConstantOp) else None
-
-
 def integer_of(op: ForeignOp, name: str) -> int | None:
     """Gives an attribute that is an integer."""
     found = op.attrs.data.get(name)
@@ -238,5 +231,5 @@ def integers_of(op: ForeignOp, name: str, place: int | None = None) -> Sequence[
         return list(int_tuple(cast("DenseArrayBase[I64]", found)))
     if place is None or len(op.inputs) <= place:
         return None
-    array = constant_of(op.inputs[place])
+    array = constant_values(op.inputs[place])
     return None if array is None else [int(n) for n in array.reshape(-1)]

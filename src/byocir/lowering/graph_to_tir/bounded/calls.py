@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, SSAValue
 
 from byocir.dialects import graph as g
+from byocir.dialects.array import constant_values
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.graph.gather import REDUCTIONS
 from byocir.dialects.graph.movement import sliced
@@ -34,7 +35,6 @@ from byocir.lowering.graph_to_tir.bounded.bounds import (
     bound_of,
     bounded_result,
     bounds_of,
-    constant_of,
     fits,
     integer_of,
     integers_of,
@@ -123,7 +123,7 @@ def _non_max_suppression(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequen
     if {element_type_of(boxes.type), element_type_of(scores.type)} != {f32}:
         return None
     most, overlap, least = rest
-    known = np.zeros((), np.int64) if most is None else constant_of(most)
+    known = np.zeros((), np.int64) if most is None else constant_values(most)
     count = shape[2] if known is None else min(int(known.item()), shape[2])
     dims = (Size(shape[0] * shape[1] * max(count, 0)), 3)
     if not fits(op.results[0].type, dims):
@@ -207,7 +207,7 @@ def _part(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | N
         return None
     count = bound_of(starts.dims[0])
     inputs = [*op.optional_inputs(), None, None][:5]
-    along = np.arange(count) if axes is None else constant_of(inputs[3])
+    along = np.arange(count) if axes is None else constant_values(inputs[3])
     if along is None or len({*along.tolist()}) != count:
         return None
     found = [_axis(int(axis), x.dims) for axis in along]
@@ -215,8 +215,8 @@ def _part(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | N
     kinds = {element_type_of(array.type) for array in given}
     if None in found or not kinds <= {i32, i64} or any(a.dims != (count,) for a in given):
         return None
-    numbers = [constant_of(value) for value in (inputs[1], inputs[2])]
-    numbers.append(np.ones(count, np.int64) if steps is None else constant_of(inputs[4]))
+    numbers = [constant_values(value) for value in (inputs[1], inputs[2])]
+    numbers.append(np.ones(count, np.int64) if steps is None else constant_values(inputs[4]))
     dims: list[Dim] = list(x.dims)
     for i, axis in enumerate(cast("list[int]", found)):
         dims[axis] = _cut(x.dims[axis], [None if n is None else int(n[i]) for n in numbers])
@@ -242,7 +242,7 @@ def _cut(dim: Dim, given: Sequence[int | None]) -> Dim:
 
 
 def _reshape(emit: Emitter, op: ForeignOp, arrays: Inputs) -> Sequence[Bounded] | None:
-    shape = constant_of(op.inputs[1]) if len(op.inputs) > 1 else None
+    shape = constant_values(op.inputs[1]) if len(op.inputs) > 1 else None
     x, allowzero = arrays[0], integer_of(op, "allowzero") or 0
     if x is None or shape is None or shape.ndim != 1:
         return None

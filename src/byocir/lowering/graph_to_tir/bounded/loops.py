@@ -17,6 +17,7 @@ from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects import graph as g
 from byocir.dialects import tir
+from byocir.dialects.array import constant_values
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.graph import YieldOp as GraphYieldOp
@@ -38,7 +39,6 @@ from byocir.lowering.graph_to_tir.bounded.bounds import (
     Size,
     bounded_result,
     bounds_of,
-    constant_of,
     fits,
     integers_of,
 )
@@ -166,7 +166,7 @@ def _loop(op: ForeignOp) -> _Plan | None:
     last = op.graphs[0].block.last_op
     if last is None or None in states:
         return None
-    turns, most = trip_count(op), constant_of(limit)
+    turns, most = trip_count(op), constant_values(limit)
     extent = turns if turns is not None else None if most is None else int(most.item())
     left = len(last.operands) - 1 - len(states)
     if extent is None and left:

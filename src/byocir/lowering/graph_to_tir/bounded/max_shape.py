@@ -14,8 +14,7 @@ import numpy as np
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from byocir.dialects import graph as g
-from byocir.dialects import tir
-from byocir.dialects.array import Array
+from byocir.dialects.array import Array, constant_array
 from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.graph.open_sizes import Dims, Mask, OpenSize
@@ -82,9 +81,9 @@ def _source(walk: Walk, array: Bounded | None) -> Value | None:
     if array is None:
         return None
     value = array.in_max_shape()
-    owner = value.owner
-    if isinstance(owner, g.ConstantOp | tir.ConstantOp):
-        return owner.value.data
+    constant = constant_array(value)
+    if constant is not None:
+        return constant
     walk.known[value] = array.dims
     return value
 
