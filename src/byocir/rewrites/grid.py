@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TypeGuard
 
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
@@ -84,6 +85,11 @@ class Grid:
         with np.errstate(over="ignore"):
             steps = np.rint(np.float32(value) / self.scale) + self.zero_point
         return int(np.clip(steps, *self.range))
+
+
+def is_plain(grid: Grid | None) -> TypeGuard[Grid]:
+    """Tells whether a grid is known and has 8 bits and one scale."""
+    return grid is not None and grid.is_8_bit and grid.per_tensor
 
 
 def shown(grid: Grid | None) -> object:

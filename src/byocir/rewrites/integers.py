@@ -20,7 +20,7 @@ from byocir.rewrites.activation import (
     through_activations,
 )
 from byocir.rewrites.driver import NewOps
-from byocir.rewrites.grid import Grid, grid_at, known_grid, quantize, shown
+from byocir.rewrites.grid import Grid, grid_at, is_plain, known_grid, quantize, shown
 from byocir.rewrites.matching import MatchedRewrite, Replace, rewrites
 
 ONE = np.ones((), np.float32)
@@ -58,18 +58,12 @@ def to_integers(start: Pattern) -> Callable[[Replace], MatchedRewrite]:
 
     def build(replace: Replace) -> MatchedRewrite:
         made = rewrites(quantize(path(start, "graph.relu", "graph.clip"), "quantize"))(replace)
-        made.where(fix=ONE_SCALE)(_result_has_one_scale)
+        made.where(fix=ONE_SCALE)(one_scale("quantize", "The result"))
         made.where(fix="give the clip bounds that are numbers")(_bounds_are_numbers)
         made.where(fix="quantise what else reads them, too")(_floats_are_not_used)
         return made
 
     return build
-
-
-def _result_has_one_scale(quantize: Bound) -> tuple[bool, object]:
-    """The result has 8 bits and one scale."""
-    grid = grid_at(quantize)
-    return grid is not None and grid.is_8_bit and grid.per_tensor, shown(grid)
 
 
 def _bounds_are_numbers(quantize: Bound) -> tuple[bool, object]:
@@ -100,7 +94,7 @@ def one_scale(name: str, called: str) -> Replace:
 
     def has_one_scale(m: Match) -> tuple[bool, object]:
         grid = grid_at(m[name])
-        return grid is not None and grid.is_8_bit and grid.per_tensor, shown(grid)
+        return is_plain(grid), shown(grid)
 
     has_one_scale.__doc__ = f"{called} has 8 bits and one scale"
     return has_one_scale

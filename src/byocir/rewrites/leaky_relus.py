@@ -14,7 +14,7 @@ from byocir.dialects.array import ArrayAttr, known_values
 from byocir.dialects.graph import AddOp, ClipOp, LeakyReluOp, MulOp, PreluOp
 from byocir.patterns import Bound, constant, op, wildcard
 from byocir.rewrites.driver import NewOps
-from byocir.rewrites.grid import dequantize, dequantized, grid_at, known_grid
+from byocir.rewrites.grid import dequantize, dequantized, grid_at, is_plain, known_grid
 from byocir.rewrites.integers import (
     CLOSER_SCALES,
     ONE,
@@ -84,8 +84,7 @@ def slopes_are_known(activation: Bound) -> tuple[bool, object]:
 @leaky_relu_to_sum.where(fix=CLOSER_SCALES)
 def sum_fits(data: Bound, activation: Bound, quantize: Bound) -> tuple[bool, str]:
     """The sum on a fine grid fits in i32."""
-    grids = [grid_at(each) for each in (data, quantize)]
-    plain = all(g is not None and g.is_8_bit and g.per_tensor for g in grids)
+    plain = all(is_plain(grid_at(each)) for each in (data, quantize))
     if not plain or _slopes(activation) is None:
         return True, "another rule says"
     return _parameters(data, activation, quantize) is not None, "scales too far apart"

@@ -57,6 +57,7 @@ from byocir.rewrites.grid import (
     dequantized,
     grid_at,
     grid_of,
+    is_plain,
     known_grid,
     quantize,
 )
@@ -295,7 +296,7 @@ def what_a_pad_adds_is_on_the_grid(shape: Bound, source: Bound) -> tuple[bool, s
     if not isinstance(pad, PadOp) or pad.mode.data != "constant":
         return True, "elements"
     fill = _fill(pad, source)
-    if grid is None or fill is None or not grid.is_8_bit or not grid.per_tensor:
+    if fill is None or not is_plain(grid):
         return False, str(grid)
     number = np.float32(0 if pad.value is None else pad.value.data.values())
     return grid.number(fill).tobytes() == number.tobytes(), f"{number:.6g} for {grid}"
@@ -307,8 +308,7 @@ def what_a_pad_adds_is_a_number(shape: Bound, last: Bound) -> tuple[bool, str]:
     pad, grid = shape.op, grid_at(last)
     if not isinstance(pad, PadOp) or pad.mode.data != "constant":
         return True, "elements"
-    fits = grid is not None and grid.is_8_bit and grid.per_tensor
-    return fits and _fill(pad, last) is not None, str(grid)
+    return is_plain(grid) and _fill(pad, last) is not None, str(grid)
 
 
 @move_quantize_before_shape_op.where

@@ -49,6 +49,7 @@ from byocir.rewrites.integers import (
     ONE,
     ONE_SCALE,
     Integers,
+    one_scale,
     requantized,
     to_integers,
 )
@@ -138,12 +139,8 @@ def _input_has_one_scale(data: Bound) -> tuple[bool, object]:
 # --- rules of contractions ----------------------------------------------------------------------
 
 
-@quantized_conv.where(fix=ONE_SCALE)
-@quantized_matmul.where(fix=ONE_SCALE)
-def input_is_on_one_grid(data: Bound) -> tuple[bool, object]:
-    """The input has 8 bits and one scale."""
-    grid = grid_at(data)
-    return grid is not None and grid.is_8_bit and grid.per_tensor, shown(grid)
+for contraction in (quantized_conv, quantized_matmul):
+    contraction.where(fix=ONE_SCALE)(one_scale("data", "The input"))
 
 
 @quantized_conv.where(fix=SIGNED_WEIGHT)

@@ -30,7 +30,7 @@ from byocir.dialects.types import i8, i32
 from byocir.patterns import Bound, Match, op, wildcard
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.early_half import early_half
-from byocir.rewrites.grid import Grid, dequantize, grid_at, known_grid
+from byocir.rewrites.grid import Grid, dequantize, grid_at, is_plain, known_grid
 from byocir.rewrites.integers import (
     CLOSER_SCALES,
     ONE_SCALE,
@@ -70,16 +70,17 @@ def residual_add_to_integer(rounding: Rounding | FloatScale) -> MatchedRewrite:
 def sum_fits(m: Match) -> tuple[bool, str]:
     """The sum on a fine grid fits in i32."""
     grids = [grid_at(m[name]) for name in ("lhs", "rhs", "quantize")]
-    plain = all(g is not None and g.is_8_bit and g.per_tensor for g in grids)
-    return not plain or _parameters(m, "half_up") is not None, "scales too far apart"
+    return not all(map(is_plain, grids)) or _parameters(
+        m, "half_up"
+    ) is not None, "scales too far apart"
 
 
 def terms_fit(m: Match) -> tuple[bool, str]:
     """Terms fit on the grid of the result: signed bytes without zero points, no larger scales."""
     grids = [grid_at(m[name]) for name in ("lhs", "rhs", "quantize")]
-    if not all(g is not None and g.is_8_bit and g.per_tensor for g in grids):
+    known = [g for g in grids if is_plain(g)]
+    if len(known) < len(grids):
         return True, ""  # other rules report this
-    known = [g for g in grids if g is not None]
     fits = all(g.element == i8 and g.symmetric and g.scale <= known[-1].scale for g in known)
     return fits, "; ".join(map(str, known))
 

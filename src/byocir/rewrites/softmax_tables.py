@@ -24,7 +24,7 @@ from byocir.dialects.graph import (
 from byocir.dialects.types import f32, i32, ui8
 from byocir.patterns import Bound, op, wildcard
 from byocir.rewrites.driver import NewOps
-from byocir.rewrites.grid import dequantize, grid_at, known_grid
+from byocir.rewrites.grid import dequantize, grid_at, is_plain, known_grid
 from byocir.rewrites.grid import quantize as quantized
 from byocir.rewrites.integers import ONE_SCALE
 from byocir.rewrites.matching import rewrites
@@ -79,8 +79,7 @@ def _axis(softmax: Bound) -> int:
 def input_and_result_have_one_scale(data: Bound, quantize: Bound) -> tuple[bool, str]:
     """Input and result have 8 bits and one scale."""
     grids = [grid_at(each) for each in (data, quantize)]
-    fits = all(grid is not None and grid.is_8_bit and grid.per_tensor for grid in grids)
-    return fits, " and ".join(map(str, grids))
+    return all(map(is_plain, grids)), " and ".join(map(str, grids))
 
 
 @softmax_to_table.where(fix="quantise the result more coarsely, or sum over fewer elements")

@@ -42,7 +42,7 @@ from byocir.dialects.graph.unary import UnaryOp
 from byocir.dialects.types import dtype_of, element_type_of, i32, shape_of
 from byocir.evaluate.graph_ops import evaluate_graph_op
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
-from byocir.rewrites.grid import grid_of
+from byocir.rewrites.grid import grid_of, is_plain
 
 _ELEMENTWISE = (UnaryOp, BinaryOp, CastOp, PreluOp, WhereOp)
 _BOUNDS = (ReluOp, ClipOp)
@@ -139,10 +139,7 @@ def _in_order(last: GraphOp, ops: Container[Operation]) -> list[GraphOp]:
 
 def _is_on_bytes(op: GraphOp) -> bool:
     """Tells whether an op is no quantize or dequantize op, or one with a grid of bytes."""
-    if not isinstance(op, QuantizeOp | DequantizeOp):
-        return True
-    grid = grid_of(op)
-    return grid is not None and grid.is_8_bit and grid.per_tensor
+    return not isinstance(op, QuantizeOp | DequantizeOp) or is_plain(grid_of(op))
 
 
 def _is_number(value: SSAValue) -> bool:

@@ -40,6 +40,7 @@ from byocir.rewrites.integers import (
     ONE,
     ONE_SCALE,
     Integers,
+    one_scale,
     requantized,
     to_integers,
 )
@@ -49,7 +50,6 @@ from byocir.rewrites.qdq_to_integer import (
     SCALED_BIAS,
     SIGNED_WEIGHT,
     bias_is_on_the_grid_of_the_sums,
-    input_is_on_one_grid,
     scale_of_sums,
     sums_fit,
 )
@@ -70,7 +70,7 @@ def transposed_conv_to_convs(m: Match, quantize: Bound, new: NewOps) -> SSAValue
     return made.side_by_side(results, new)
 
 
-transposed_conv_to_convs.where(fix=ONE_SCALE)(input_is_on_one_grid)
+transposed_conv_to_convs.where(fix=ONE_SCALE)(one_scale("data", "The input"))
 transposed_conv_to_convs.where(fix=SCALED_BIAS)(bias_is_on_the_grid_of_the_sums)
 transposed_conv_to_convs.where(fix=FEWER_PRODUCTS)(sums_fit)
 

@@ -26,6 +26,7 @@ from byocir.rewrites.integers import (
     ONE,
     ONE_SCALE,
     Integers,
+    one_scale,
     requantized,
     to_integers,
 )
@@ -33,7 +34,6 @@ from byocir.rewrites.matching import MatchedRewrite
 from byocir.rewrites.qdq_to_integer import (
     PRODUCT,
     SIGNED_WEIGHT,
-    input_is_on_one_grid,
     quantized_conv,
     quantized_matmul,
     weight_has_8_bits,
@@ -103,7 +103,7 @@ def _joined(parts: list[SSAValue], axis: int, new: NewOps) -> SSAValue:
     return new.add(ConcatOp.make(*parts, axis=axis)).result if len(parts) > 1 else parts[0]
 
 
-product_of_two.where(fix=ONE_SCALE)(input_is_on_one_grid)
+product_of_two.where(fix=ONE_SCALE)(one_scale("data", "The input"))
 
 
 @product_of_two.where(fix="give both factors at least two dimensions")
@@ -114,11 +114,7 @@ def factors_are_computed_matrices(x: Bound, w: Bound) -> tuple[bool, object]:
     return min(x.type.rank, w.type.rank) >= 2 and not known, ", ".join(map(str, seen))
 
 
-@product_of_two.where(fix=ONE_SCALE)
-def second_factor_is_on_one_grid(weight: Bound) -> tuple[bool, object]:
-    """The second factor has 8 bits and one scale."""
-    grid = grid_at(weight)
-    return grid is not None and grid.is_8_bit and grid.per_tensor, shown(grid)
+product_of_two.where(fix=ONE_SCALE)(one_scale("weight", "The second factor"))
 
 
 @product_of_two.where(fix=FEWER_PRODUCTS)
