@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.core import SSAValues
 
 WIDE = 32
@@ -58,6 +58,17 @@ def replace_uses(old: SSAValue, new: SSAValue) -> None:
         set_operand(use.operation, use.index, new)
     if new.name_hint is None:
         new.name_hint = old.name_hint
+
+
+def reorder_arguments(block: Block, order: Sequence[int]) -> None:
+    """Puts the arguments of a block into this order."""
+    old = list(block.args)
+    for i in order:
+        moved = block.insert_arg(old[i].type, len(block.args))
+        moved.name_hint, moved.location = old[i].name_hint, old[i].location
+        replace_uses(old[i], moved)
+    for arg in old:
+        block.erase_arg(arg)
 
 
 def erase(op: Operation) -> None:

@@ -49,6 +49,14 @@ def ops_of_class(op: Operation, kind: type[OpT]) -> list[OpT]:
     return cast("list[OpT]", [inner for inner in ops_of(op) if type(inner) is kind])
 
 
+def enclosing(op: Operation, kind: type[OpT]) -> OpT | None:
+    """Gives the innermost op of a class that an op is inside of; None where there is none."""
+    around = op.parent_op()
+    while around is not None and not isinstance(around, kind):
+        around = around.parent_op()
+    return around
+
+
 def _add_inside(op: Operation, found: list[Operation]) -> None:
     for region in op.regions:
         for block in region.blocks:

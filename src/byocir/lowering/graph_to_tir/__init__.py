@@ -29,7 +29,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.byoc import TARGET, TargetAttr
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.graph.base import is_defined
-from byocir.dialects.walk import ops_of
+from byocir.dialects.walk import enclosing, ops_of
 from byocir.lowering.graph_to_tir.bodies import lower_bodies
 from byocir.lowering.graph_to_tir.composites import lower_composites
 from byocir.lowering.graph_to_tir.lower_op import Definitions
@@ -54,19 +54,11 @@ class ConvertGraphToTirPass(ModulePass):
                 if target is not None:
                     lower_composites(top, target)
                 for inner in [inner for inner in ops_of(top) if is_defined(type(inner))]:
-                    if not _is_foreign(inner):
+                    if not isinstance(inner, ForeignOp) and not enclosing(inner, ForeignOp):
                         definitions.lower(inner)
         if self.bodies:
             lower_bodies(ctx, op, definitions)
         definitions.finish()
-
-
-def _is_foreign(op: Operation) -> bool:
-    """Tells if an op is inside a graph of a foreign op."""
-    around: Operation | None = op
-    while around is not None and not isinstance(around, ForeignOp):
-        around = around.parent_op()
-    return around is not None
 
 
 def _target_of(top: Operation) -> TargetProtocol | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from byocir.dialects.byoc import CompositeOp, YieldOp, enclosing_body
 from byocir.dialects.graph import ForeignOp
@@ -80,10 +81,7 @@ def enclose(
     body = _moved(ops, inputs, constants)
     body.add_op(YieldOp.create(operands=outputs))
     made = build(inputs, [v.type for v in outputs], Region(body))
-    if place is None:
-        block.add_op(made)
-    else:
-        block.insert_op_before(made, place)
+    Rewriter.insert_op(made, InsertPoint(block, place))
     for value, result in zip(outputs, made.results, strict=True):
         result.name_hint = value.name_hint
         for use in list(value.uses):

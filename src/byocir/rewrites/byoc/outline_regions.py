@@ -39,7 +39,7 @@ from byocir.dialects.byoc import (
 )
 from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.locations import fuse, names
-from byocir.dialects.uses import replace_op, replace_uses
+from byocir.dialects.uses import reorder_arguments, replace_op
 from byocir.dialects.walk import ops_in, ops_of, ops_of_class
 from byocir.evaluate.ports import INPUTS, is_in_memory, ports_of, written_in
 from byocir.rewrites.byoc.host_blocks import host_functions
@@ -96,12 +96,7 @@ def _put_outputs_last(region: RegionOp) -> None:
     if order == sorted(order):
         return
     region.operands = [region.operands[i] for i in order]
-    for i in order:
-        new = body.insert_arg(old[i].type, len(body.args))
-        new.name_hint, new.location = old[i].name_hint, old[i].location
-        replace_uses(old[i], new)
-    for arg in old:
-        body.erase_arg(arg)
+    reorder_arguments(body, order)
 
 
 def _fuse_locations(regions: Sequence[RegionOp]) -> None:

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import TARGET, CallOp, CompositeOp, RegionOp, TargetAttr
 from byocir.dialects.dominance import InvalidOp, verify_dominance
 from byocir.dialects.verify import verify_calls
-from byocir.dialects.walk import ops_of
+from byocir.dialects.walk import enclosing, ops_of
 from byocir.errors import ByocirError
 from byocir.patterns.legality import describe
 
@@ -99,8 +99,6 @@ def _verify_call(call: CallOp, symbol: str, target: object) -> None:
             f"found {record.target}",
             call,
         )
-    caller: Operation | None = call.parent_op()
-    while caller is not None and not isinstance(caller, FuncOp):
-        caller = caller.parent_op()
+    caller = enclosing(call, FuncOp)
     if caller is not None and TARGET in caller.attributes:
         raise InvalidOp(f"expected @{symbol} to be called by the host, found a region", call)

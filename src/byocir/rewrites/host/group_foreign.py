@@ -31,6 +31,7 @@ from byocir.dialects.open_values import read_by
 from byocir.dialects.tir import ConstantOp as TirConstantOp
 from byocir.dialects.traits import is_terminator
 from byocir.dialects.uses import erase
+from byocir.dialects.walk import enclosing
 
 Constant = ConstantOp | TirConstantOp
 
@@ -57,15 +58,8 @@ def _blocks(function: FuncOp) -> list[Block]:
     if any(isinstance(type_, MemRefType) for type_ in function.function_type.inputs):
         return []
     found = (op for op in function.walk() if isinstance(op, ForeignOp))
-    blocks = (op.parent for op in found if not _is_inside_foreign(op))
+    blocks = (op.parent for op in found if not enclosing(op, ForeignOp))
     return list(dict.fromkeys(block for block in blocks if block is not None))
-
-
-def _is_inside_foreign(op: Operation) -> bool:
-    around = op.parent_op()
-    while around is not None and not isinstance(around, ForeignOp):
-        around = around.parent_op()
-    return around is not None
 
 
 def _can_join(op: Operation) -> bool:

@@ -31,6 +31,7 @@ from byocir.dialects.tir import ExternOp
 from byocir.dialects.traits import is_constant, is_constant_value
 from byocir.dialects.types import element_type_of
 from byocir.dialects.uses import erase
+from byocir.dialects.walk import enclosing
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,8 @@ class OutlineBranchesPass(ModulePass):
 def _outermost(function: FuncOp) -> Iterator[ForeignOp]:
     """Yields the control flow that lies in no other."""
     for op in function.walk():
-        if isinstance(op, ForeignOp) and op.is_control_flow:
-            around = op.parent_op()
-            while around is not None and not isinstance(around, ForeignOp):
-                around = around.parent_op()
-            if around is None:
-                yield op
+        if isinstance(op, ForeignOp) and op.is_control_flow and not enclosing(op, ForeignOp):
+            yield op
 
 
 def _is_worth_it(op: ForeignOp) -> bool:

@@ -21,21 +21,20 @@ Guarantees: the same results, bit for bit; composites with scripts are in buffer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import TARGET, CallOp, CompositeOp, TargetAttr
 from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp, IteratorAttr
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.uses import reorder_arguments
 from byocir.errors import ByocirError
 from byocir.evaluate.ports import is_in_memory
 from byocir.patterns import BoundBlock, Composite
@@ -186,20 +185,9 @@ def _restate(found: BoundBlock) -> None:
     order = list(dict.fromkeys([*found.operands, *range(count)]))
     maps = [*(parts.maps[i] for i in order), *parts.maps[count:]]
     pads = [*(parts.pads[i] for i in order), *parts.pads[count:]]
-    _reorder(block.body.block, [*order, *range(count, count + len(block.outs))])
+    reorder_arguments(block.body.block, [*order, *range(count, count + len(block.outs))])
     ins = tuple(parts.ins[i] for i in order)
     replace(parts, ins=ins, maps=tuple(maps), pads=tuple(pads)).put(block)
-
-
-def _reorder(body: Block, order: Sequence[int]) -> None:
-    """Puts the arguments of a body into this order."""
-    old = list(body.args)
-    for i in order:
-        moved = body.insert_arg(old[i].type, len(body.args))
-        moved.name_hint, moved.location = old[i].name_hint, old[i].location
-        replace_uses(old[i], moved)
-    for arg in old:
-        body.erase_arg(arg)
 
 
 # -- scripts

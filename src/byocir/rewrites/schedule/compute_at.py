@@ -26,6 +26,7 @@ from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import shape_of
 from byocir.dialects.uses import erase
 from byocir.errors import ByocirError
+from byocir.patterns.dataflow import ancestor_in
 from byocir.rewrites.schedule.access import BoxAccess, Side, accesses_in, accesses_of, loops_of
 from byocir.rewrites.schedule.blocks import Parts, block_of_fill, body_of, reads_old
 from byocir.rewrites.schedule.dependence import described
@@ -47,7 +48,7 @@ def compute_at(block: BlockOp, loop: ForOp) -> None:
     buffer = block.outs[0]
     home, target = block.parent, loop.body.block
     assert home is not None
-    around = _op_around(loop, home)
+    around = ancestor_in(home, loop)
     if around is None or not block.is_before_in_block(around):
         raise _breaks("a loop after the block, beside it", described(loop), block)
     at_once = next((each for each in [*loops_of(loop), loop] if not runs_in_order(each)), None)
@@ -70,14 +71,6 @@ def compute_at(block: BlockOp, loop: ForOp) -> None:
 
 def _breaks(expected: str, found: str, block: BlockOp) -> ByocirError:
     return refused("B256", f"expected {expected}, found {found}", block)
-
-
-def _op_around(loop: ForOp, home: Block) -> Operation | None:
-    """Gives the op of a block that is a loop, or has it inside."""
-    op: Operation | None = loop
-    while op is not None and op.parent is not home:
-        op = op.parent_op()
-    return op
 
 
 def _in_turn(buffer: SSAValue, ops: Sequence[Operation]) -> list[SSAValue]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.traits import is_isolated
@@ -47,10 +48,7 @@ def _to_front(op: Operation, home: Block, after: Operation | None) -> None:
     if following is op:
         return
     op.detach()
-    if following is None:
-        home.add_op(op)
-    else:
-        home.insert_op_before(op, following)
+    Rewriter.insert_op(op, InsertPoint(home, following))
 
 
 def _index_ops(block: Block) -> list[Operation]:

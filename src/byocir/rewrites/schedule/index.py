@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr, LocationAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import ForOp
@@ -152,10 +153,7 @@ class IndexBuilder:
 
     def _insert(self, op: Operation, block: Block, before: Operation | None) -> SSAValue:
         op.location = self.location
-        if before is None:
-            block.add_op(op)
-        else:
-            block.insert_op_before(op, before)
+        Rewriter.insert_op(op, InsertPoint(block, before))
         return op.results[0]
 
     def _made(self, wanted: Linear[SSAValue], block: Block, before: Operation | None) -> SSAValue:

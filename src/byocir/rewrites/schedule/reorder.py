@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from xdsl.ir import Operation
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from byocir.dialects.tir import ForOp
 from byocir.rewrites.schedule.access import accesses_in
@@ -87,10 +88,7 @@ def _rebuild(nest: Sequence[ForOp], order: Sequence[ForOp]) -> None:
     content = [*arithmetic, *nest[-1].body.block.ops]
     for op in [*nest, *content]:
         op.detach()
-    if after is None:
-        outside.add_op(order[0])
-    else:
-        outside.insert_op_before(order[0], after)
+    Rewriter.insert_op(order[0], InsertPoint(outside, after))
     for outer, inner in pairwise(order):
         outer.body.block.add_op(inner)
     order[-1].body.block.add_ops(content)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp
 from byocir.dialects.tir.linear import Linear
@@ -75,10 +76,7 @@ def stage(block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None) 
     if plan.goes_out:
         copy = CopyOp.of(local.result, plan.buffer, plan.sizes, destination_bases=starts)
         copy.location = block.location
-        if after is None:
-            inside.add_op(copy)
-        else:
-            inside.insert_op_before(copy, after)
+        Rewriter.insert_op(copy, InsertPoint(inside, after))
     elif plan.is_temporary and isinstance(plan.buffer.owner, Operation):
         erase(plan.buffer.owner)
     hoist_indices(body)
