@@ -20,7 +20,8 @@ from byocir.cli.guard import CHECK_FAILED, OK
 from byocir.cli.user_files import read_arrays
 from byocir.errors import ByocirError
 from byocir.targets.base import Target
-from byocir.testing.conformance import Score, Session, the_target
+from byocir.targets.resolve_targets import the_target
+from byocir.testing.conformance import Score, Session
 from byocir.testing.conformance.exported import has_device
 from byocir.testing.conformance.hash_seed import differing
 from byocir.testing.conformance.saved import FEEDS, read_case

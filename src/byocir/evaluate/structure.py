@@ -25,6 +25,7 @@ from byocir.evaluate.ports import INPUTS
 from byocir.evaluate.region_results import unexpected_results
 from byocir.evaluate.routines import routine_of
 from byocir.evaluate.scalar import BINARY, CONVERSIONS, OTHERS, UNARY, function_of
+from byocir.toolchain.calling import read_only
 
 
 def evaluate_graph(interpreter: Interpreter, op: GraphOp, arguments: Values) -> Values:
@@ -144,18 +145,12 @@ def call_on_tensors(
     if function.function_type.outputs or len(types) <= len(arguments):
         return interpreter.call(function, arguments)
     outputs = [_buffer(type_) for type_ in types[len(arguments) :]]
-    interpreter.call(function, [*(_constant_view(array) for array in arguments), *outputs])
+    interpreter.call(function, [*(read_only(array) for array in arguments), *outputs])
     return outputs
 
 
 def _buffer(type_: Attribute) -> np.ndarray:
     return np.zeros(shape_of(type_), dtype_of(element_type_of(type_)))
-
-
-def _constant_view(array: np.ndarray) -> np.ndarray:
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 @evaluates(byoc.CompositeOp, byoc.RegionOp)

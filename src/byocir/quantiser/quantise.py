@@ -27,9 +27,9 @@ from byocir.quantiser.accuracy import Accuracy, compared, labels_in, outputs_of
 from byocir.quantiser.data import Samples
 from byocir.quantiser.notes import notes
 from byocir.quantiser.scales import chosen, ranges_in
-from byocir.targets.base import Target, target_of
+from byocir.targets.base import Target
 from byocir.targets.ort_session import NoRuntime
-from byocir.targets.resolve_targets import attributes_of
+from byocir.targets.resolve_targets import the_target
 from byocir.vendor.engine import NotComputed
 from byocir.vendor.hooks import ask, expect_given
 
@@ -134,13 +134,10 @@ def _quantised_in(
 def _form(
     target: str | Target, powers_of_two: bool | None, per_channel: bool | None
 ) -> Quantisation:
-    attributes = attributes_of(target)
-    if len(attributes) != 1:
-        raise ByocirError("B213", f"expected one target, found {len(attributes)}")
-    chosen_target = target_of(attributes[0])
-    form: Any = ask(chosen_target, "quantisation")
+    the_one = the_target(target, "B213")
+    form: Any = ask(the_one, "quantisation")
     is_form = isinstance(form, Quantisation)
-    expect_given(chosen_target, "quantisation", is_form, "a Quantisation", form)
+    expect_given(the_one, "quantisation", is_form, "a Quantisation", form)
     asked = {"powers_of_two": powers_of_two, "per_channel": per_channel}
     return replace(form, **{name: value for name, value in asked.items() if value is not None})
 

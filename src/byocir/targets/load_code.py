@@ -15,7 +15,7 @@ import numpy as np
 from byocir.errors import ByocirError
 from byocir.isolation import DIED, HERE, Child, Died, Limits, limits_for
 from byocir.targets.loader import Loader, Runner
-from byocir.toolchain.calling import CEntry
+from byocir.toolchain.calling import CEntry, read_only
 from byocir.vendor.hooks import ask, mistakes_of
 from byocir.vendor.told_errors import error_as_data, error_of
 from byocir.vendor.user_code import given_file
@@ -54,7 +54,7 @@ class _InProcess:
 
     def __call__(self, symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         with self._mistakes():
-            made: Any = self._found(symbol, [_read_only(array) for array in inputs])
+            made: Any = self._found(symbol, [read_only(array) for array in inputs])
         if not isinstance(made, Sequence):
             return made  # the check of outputs reports this
         results = cast(Sequence[Any], made)
@@ -71,12 +71,6 @@ class _InProcess:
     def _mistakes(self) -> AbstractContextManager[None]:
         hook = getattr(self._found, "__name__", "run")
         return mistakes_of(self._target.name, type(self._target), hook, self._found)
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 class _Isolated:

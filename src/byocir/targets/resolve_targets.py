@@ -90,6 +90,14 @@ def attributes_of(targets: Targets) -> list[TargetAttr]:
     return attributes
 
 
+def the_target(target: str | Target, code: str = "B216") -> Target:
+    """Resolves the one target that is given; raises ByocirError of this code for several."""
+    attributes = attributes_of(target)
+    if len(attributes) != 1:
+        raise ByocirError(code, f"expected one target, found {len(attributes)}")
+    return target_of(attributes[0])
+
+
 def listed(targets: object) -> list[str | Target]:
     """Lists targets one by one; raises ByocirError B216 for what is none."""
     single = isinstance(targets, str | type | Path)

@@ -38,6 +38,13 @@ def aligned(values: np.ndarray) -> np.ndarray:
     return made
 
 
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Gives a view of an array that cannot be written."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def aligned_zeros(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
     """Gives a new array of zeros that begins at a multiple of `ALIGN`."""
     nbytes = math.prod(shape) * dtype.itemsize

@@ -34,8 +34,8 @@ from byocir.errors import ByocirError, did_you_mean
 from byocir.request import Request
 from byocir.rewrites.pipeline import PassRunner
 from byocir.runtime.read_model import read_model
-from byocir.targets.base import Target, target_of
-from byocir.targets.resolve_targets import attributes_of, named_target
+from byocir.targets.base import Target
+from byocir.targets.resolve_targets import named_target, the_target
 from byocir.tuning.executors import JobQueue
 from byocir.tuning.journal import Journal
 from byocir.tuning.judge import CompileJob, code_of
@@ -162,10 +162,7 @@ def _varied(target: str | Target, vary: Mapping[str, Any]) -> Target:
     """Gives the one target that is to be varied; raises ByocirError B213 for several, B267 for
     settings that it does not have.
     """
-    attributes = attributes_of(target)
-    if len(attributes) != 1:
-        raise ByocirError("B213", f"expected one target, found {len(attributes)}")
-    base = target_of(attributes[0])
+    base = the_target(target, "B213")
     known = list(base.settings())
     for name in vary:
         if name not in known:
@@ -197,7 +194,7 @@ def point(job: SweepJob) -> SweepPoint:
     try:
         read_weights(given.weights, context.arrays, "weights of a job")
         module = parse_module(given.module, context)
-        target = target_of(attributes_of(given.target)[0]).varied(settings)
+        target = the_target(given.target).varied(settings)
         runner = PassRunner(keeps_start=False)
         report = hand_over(module, Request([target], levels), runner)
         package = generate(module, report, runner=runner)

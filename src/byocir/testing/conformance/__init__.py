@@ -2,6 +2,7 @@
 compares.
 
 ```python
+from byocir.targets.resolve_targets import the_target
 from byocir.testing import conform
 
 def test_npu_conforms():
@@ -19,9 +20,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from byocir.errors import ByocirError
-from byocir.targets.base import Target, target_of
-from byocir.targets.resolve_targets import attributes_of
+from byocir.targets.base import Target
+from byocir.targets.resolve_targets import the_target
 from byocir.testing.conformance.score import Failure, Score
 from byocir.testing.conformance.session import Progress, Session
 
@@ -46,11 +46,3 @@ def conform(
     """
     session = Session(the_target(target), seed, patterns, Path(folder) if folder else None)
     return session.run(seconds, rounds, first=first)
-
-
-def the_target(target: str | Target) -> Target:
-    """Resolves the one target that is given; raises ByocirError B216 for several."""
-    attributes = attributes_of(target)
-    if len(attributes) != 1:
-        raise ByocirError("B216", f"expected one target, found {len(attributes)}")
-    return target_of(attributes[0])

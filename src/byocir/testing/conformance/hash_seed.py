@@ -76,6 +76,6 @@ def _digests_elsewhere(target: Target, folder: str) -> Digests:
 
 
 if __name__ == "__main__":
-    from byocir.testing.conformance import the_target
+    from byocir.targets.resolve_targets import the_target
 
     print(json.dumps(digests_of(the_target(sys.argv[1]), Path(sys.argv[2]))))
