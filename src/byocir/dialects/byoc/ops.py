@@ -35,6 +35,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, RecursiveMemoryEffect
 
+from byocir.dialects.bindings import parse_binding, print_binding
 from byocir.dialects.byoc.records import (
     LEVELS,
     CutAttr,
@@ -386,13 +387,8 @@ def _parse_group(parser: Parser) -> StringAttr | None:
 
 def _print_interface(printer: Printer, op: CompositeOp | RegionOp) -> None:
     printer.print_string(" (")
-    for i, (arg, value) in enumerate(zip(op.body.block.args, op.inputs, strict=True)):
-        printer.print_string(", " if i else "")
-        printer.print_ssa_value(arg)
-        printer.print_string(" = ")
-        printer.print_ssa_value(value)
-        printer.print_string(" : ")
-        printer.print_attribute(value.type)
+    bindings = list(zip(op.body.block.args, op.inputs, strict=True))
+    printer.print_list(bindings, lambda binding: print_binding(printer, *binding))
     printer.print_string(")")
     if op.outputs:
         printer.print_string(" -> ")
@@ -401,23 +397,14 @@ def _print_interface(printer: Printer, op: CompositeOp | RegionOp) -> None:
 
 
 def _parse_interface(parser: Parser) -> tuple[list[SSAValue], list[Attribute], Region]:
-    inputs: list[SSAValue] = []
-    arguments: list[Parser.Argument] = []
-
-    def parse_input() -> None:
-        argument = parser.parse_argument(expect_type=False)
-        parser.parse_punctuation("=")
-        unresolved = parser.parse_unresolved_operand()
-        parser.parse_punctuation(":")
-        type_ = parser.parse_type()
-        inputs.append(parser.resolve_operand(unresolved, type_))
-        arguments.append(argument.resolve(type_))
-
-    parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_input)
+    bindings = parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, lambda: parse_binding(parser)
+    )
     types: list[Attribute] = []
     if parser.parse_optional_punctuation("->") is not None:
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-    return inputs, types, parser.parse_region(arguments)
+    body = parser.parse_region([argument for argument, _ in bindings])
+    return [value for _, value in bindings], types, body
 
 
 def enclosing_body(types: Iterable[Attribute]) -> Block:

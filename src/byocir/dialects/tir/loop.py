@@ -32,6 +32,7 @@ from xdsl.printer import Printer
 from xdsl.traits import NoTerminator, RecursiveMemoryEffect
 from xdsl.utils.str_enum import StrEnum
 
+from byocir.dialects.bindings import parse_binding, print_binding
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.tir.ops import YieldOp
@@ -163,7 +164,7 @@ class ForOp(IRDLOperation):
             printer.print_string("carry(")
             printer.print_list(
                 list(zip(self.carried, self.initial, strict=True)),
-                lambda pair: _print_carried(printer, *pair),
+                lambda pair: print_binding(printer, *pair),
             )
             printer.print_string(") ")
         printer.print_region(self.body, print_entry_block_args=False)
@@ -180,7 +181,7 @@ class ForOp(IRDLOperation):
         carried: list[tuple[Parser.Argument, SSAValue]] = []
         if parser.parse_optional_keyword("carry") is not None:
             carried = parser.parse_comma_separated_list(
-                parser.Delimiter.PAREN, lambda: _parse_carried(parser)
+                parser.Delimiter.PAREN, lambda: parse_binding(parser)
             )
         types = [value.type for _, value in carried]
         body = parser.parse_region(
@@ -192,23 +193,6 @@ class ForOp(IRDLOperation):
             regions=[body],
             result_types=types,
         )
-
-
-def _print_carried(printer: Printer, argument: SSAValue, initial: SSAValue) -> None:
-    printer.print_ssa_value(argument)
-    printer.print_string(" = ")
-    printer.print_ssa_value(initial)
-    printer.print_string(" : ")
-    printer.print_attribute(initial.type)
-
-
-def _parse_carried(parser: Parser) -> tuple[Parser.Argument, SSAValue]:
-    name = parser.parse_argument(expect_type=False)
-    parser.parse_punctuation("=")
-    initial = parser.parse_unresolved_operand()
-    parser.parse_punctuation(":")
-    type_ = parser.parse_type()
-    return name.resolve(type_), parser.resolve_operand(initial, type_)
 
 
 def _properties(extent: int, kind: LoopKind, conditional: bool) -> dict[str, Attribute]:
