@@ -117,7 +117,7 @@ def test_regions_run_without_compiler(cache: Path, tmp_path: Path, name: str, ta
     outputs, modules = run_apart(cache, path)
     assert outputs == expected.tobytes()
     assert {name.split(".")[1] for name in modules if name.startswith("byocir.")} <= NEEDED
-    compiler = {"byocir.targets.base", "byocir.runtime.running", "byocir.runtime.module_members"}
+    compiler = {"byocir.targets.base", "byocir.runtime.native", "byocir.runtime.module_members"}
     assert not {"xdsl", "onnx", "byocir.dialects.graph", *compiler} & modules
 
 

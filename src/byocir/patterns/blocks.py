@@ -26,16 +26,17 @@ from byocir.patterns.index import (
     NamedIterators,
     Unknowns,
     coefficients,
+    in_reading_order,
     match_index,
     parse_index,
     rank_fits,
+    spaces,
     window_of,
 )
 from byocir.patterns.match import BoundBlock, Progress, State, python_value
 from byocir.patterns.nodes import Access, Pattern, match_operand
 from byocir.patterns.same_blocks import Alike, Facts, OutlineMisfit, Rewalked
 from byocir.patterns.scalars import Numbers, ScalarPattern, body_key, check_body, match_body
-from byocir.patterns.spaces import in_reading_order, spaces
 
 MOST_ITERATORS = 10
 """Iterators of a block for which names and groups are tried: the ways to choose them grow with a

@@ -19,8 +19,14 @@ from byocir.dialects.graph.pool import reached_beyond, window_counts
 from byocir.patterns import Bound, op, wildcard
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.grid import dequantize, known_grid
-from byocir.rewrites.integers import ONE_SCALE, Integers, one_scale, requantized, to_integers
-from byocir.rewrites.zero_points import surrounded
+from byocir.rewrites.integers import (
+    ONE_SCALE,
+    Integers,
+    one_scale,
+    requantized,
+    surrounded,
+    to_integers,
+)
 
 _DATA = dequantize(wildcard("x"), "data")
 

@@ -21,8 +21,8 @@ from byocir.dialects.graph import (
 from byocir.dialects.graph.fixed_point import INT32_MAX
 from byocir.dialects.intervals import integer_range
 from byocir.dialects.types import shape_of
-from byocir.rewrites.activation import clipped
 from byocir.rewrites.driver import NewOps
+from byocir.rewrites.integers import clipped
 
 NEAR = 2.0**-8
 """The part of a step by which the half may be off on the mean of all channels: for as large a part

@@ -23,9 +23,9 @@ from byocir.rewrites.integers import (
     one_scale,
     requantized,
     to_integers,
+    without_zero_point,
 )
 from byocir.rewrites.residual_sums import sum_parameters
-from byocir.rewrites.zero_points import without_zero_point
 
 _DATA = dequantize(wildcard("x"), "data")
 _SLOPE = constant("slope") | dequantize(constant(), "slope")

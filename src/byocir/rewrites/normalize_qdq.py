@@ -49,7 +49,6 @@ from byocir.dialects.uses import set_operand
 from byocir.patterns import Bound, either, wildcard
 from byocir.patterns import Pattern as AnyPattern
 from byocir.patterns import op as op_pattern
-from byocir.rewrites.activation import through_activations
 from byocir.rewrites.driver import NewOps, Pattern, erase_dead, is_dead, rewrite_module
 from byocir.rewrites.grid import (
     anything,
@@ -61,6 +60,7 @@ from byocir.rewrites.grid import (
     known_grid,
     quantize,
 )
+from byocir.rewrites.integers import through_activations
 from byocir.rewrites.matching import rewrites
 from byocir.rewrites.movement_ops import MOVING_OPS, is_nearest
 

@@ -26,8 +26,8 @@ from byocir.rewrites.integers import (
     one_scale,
     requantized,
     to_integers,
+    without_zero_point,
 )
-from byocir.rewrites.zero_points import without_zero_point
 
 _FACTORS = dequantize(wildcard("a"), "lhs"), dequantize(wildcard("b"), "rhs")
 

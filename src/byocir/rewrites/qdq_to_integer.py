@@ -49,20 +49,18 @@ from byocir.rewrites.integers import (
     ONE,
     ONE_SCALE,
     Integers,
-    one_scale,
-    requantized,
-    to_integers,
-)
-from byocir.rewrites.left_in_float import tell_left_in_float, tell_scales_are_computed
-from byocir.rewrites.zero_points import (
     folded_bias,
     integer_weight,
+    one_scale,
     output_axis,
     padded,
+    requantized,
     shifted_weight,
     summed_axes,
+    to_integers,
     without_zero_point,
 )
+from byocir.rewrites.left_in_float import tell_left_in_float, tell_scales_are_computed
 
 BIAS_SCALE_TOLERANCE = 1e-6
 """Bounds the distance, relatively, of a bias scale from input scale times weight scale."""

@@ -41,7 +41,10 @@ from byocir.rewrites.integers import (
     ONE_SCALE,
     Integers,
     one_scale,
+    output_axis,
     requantized,
+    shifted_weight,
+    surrounded,
     to_integers,
 )
 from byocir.rewrites.qdq_to_integer import (
@@ -53,7 +56,6 @@ from byocir.rewrites.qdq_to_integer import (
     scale_of_sums,
     sums_fit,
 )
-from byocir.rewrites.zero_points import output_axis, shifted_weight, surrounded
 
 
 @to_integers(

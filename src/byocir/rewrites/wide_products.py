@@ -27,7 +27,9 @@ from byocir.rewrites.integers import (
     ONE_SCALE,
     Integers,
     one_scale,
+    output_axis,
     requantized,
+    shifted_weight,
     to_integers,
 )
 from byocir.rewrites.matching import MatchedRewrite
@@ -39,7 +41,6 @@ from byocir.rewrites.qdq_to_integer import (
     weight_has_8_bits,
 )
 from byocir.rewrites.signed_bytes import OFFSET, changed_sign
-from byocir.rewrites.zero_points import output_axis, shifted_weight
 
 
 def _with_wide_weights(narrow: MatchedRewrite) -> MatchedRewrite:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from byocir.evaluate.interpreter import External
     from byocir.lowering.tir_to_c import HostCode
     from byocir.runtime.cached_plan import PlannedProgram
-    from byocir.runtime.running import Running
+    from byocir.runtime.native import Running
     from byocir.targets.base import Target
     from byocir.targets.loader import Loader
 
@@ -79,7 +79,7 @@ class Execution:
         is kept for later processes.
         """
         from byocir.runtime.cached_plan import keep_plan
-        from byocir.runtime.running import Running
+        from byocir.runtime.native import Running
 
         if self._running is None:
             texts = self._module.unread

@@ -1,4 +1,5 @@
-"""Runs the host's C code in this process, with the evaluator for what has no form in C.
+"""Runs a module in this process: in the evaluator, or as C with the evaluator for what has no form
+in C.
 
 The code is made from the module when it is first run, so a package holds none of it: what is
 compiled here never comes out of a file.
@@ -7,7 +8,7 @@ compiled here never comes out of a file.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from itertools import count
 from typing import Any
@@ -22,11 +23,13 @@ from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.graph import YieldOp
 from byocir.dialects.open_values import read_by
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.dialects.weights import large_arrays
 from byocir.errors import ByocirError
-from byocir.evaluate.interpreter import Interpreter, Value, rule_of
+from byocir.evaluate.interpreter import External, Interpreter, Value, rule_of
 from byocir.evaluate.memory_needs import ask_for_results, nbytes_of
 from byocir.evaluate.mismatch import mismatch
-from byocir.evaluate.module import MAIN
+from byocir.evaluate.module import MAIN, bind, evaluate, owned
+from byocir.evaluate.ports import names_of
 from byocir.lowering.tir_to_c import HostCode, emit_host
 from byocir.lowering.tir_to_c.literals import NoC
 from byocir.lowering.tir_to_c.source import CPort
@@ -42,8 +45,10 @@ from byocir.runtime.c_function import (
     flag_groups,
 )
 from byocir.runtime.cached_plan import ArrayType, Constant, Plan, RegionCall
+from byocir.runtime.host import Host
 from byocir.runtime.interface import Interface
 from byocir.runtime.region_code import RegionCode
+from byocir.runtime.report import C, Report
 from byocir.toolchain.calling import CEntry
 
 
@@ -255,3 +260,75 @@ def _empty(type_: Attribute) -> np.ndarray:
 def _view(address: int | None, buffer: Buffer) -> np.ndarray:
     """Gives the array of a buffer at an address."""
     return array_at(address, shape_of(buffer.type), dtype_of(element_type_of(buffer.type)))
+
+
+class Running:
+    """Runs a module, and keeps its host's code, once it is built, from one run to the next."""
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        report: Report,
+        externals: Callable[[bool], Mapping[str, External]],
+        code: HostCode | None = None,
+    ) -> None:
+        """Takes a module. `externals` gives the functions that run regions, which look for mistakes
+        in their own code if asked to; `code` is the host's, where it is known already.
+        """
+        self._module, self._report, self._externals = module, report, externals
+        self._code = code
+        self._host = Host()
+        self._interpreters: dict[bool, Interpreter] = {}
+        self._programs: dict[bool, HostProgram] = {}
+
+    def run(self, feeds: Mapping[str, Any], check: bool) -> dict[str, Any]:
+        """Computes outputs by name for inputs by name. Errors as `Package.run`."""
+        interpreter = self._interpreter(check)
+        self._report.ran_on = self._host.ran_on
+        if self._report.host_runs_on != C:
+            return evaluate(self._module, feeds, interpreter=interpreter)
+        program = self._program(check)
+        entry = interpreter.function(MAIN)
+        arrays, given = bind(entry, feeds)
+        inputs, outputs = names_of(entry)
+        # In a function in memory only the feeds tell which arguments are inputs.
+        if given != [*outputs]:
+            raise ByocirError(
+                "B310",
+                f"expected feeds for the inputs {', '.join(inputs)}, found {', '.join(feeds)}",
+            )
+        results = owned(program.run(arrays), arrays)
+        self._report.built_without = program.lacking
+        return dict(zip(given, results, strict=True))
+
+    @property
+    def code(self) -> HostCode:
+        """Gives the host's C code."""
+        self._code = self._code or host_code(self._module)
+        return self._code
+
+    def plan(self, interface: Interface) -> Plan | None:
+        """Makes the plan that runs the host's C without the module, whose interface is given; None
+        where the C needs the evaluator.
+        """
+        return plan_of(self.code, interface, large_arrays(self._module))
+
+    def host_program(self, name: str = NAME) -> HostProgram:
+        """Gives the host's C code as the program that `run` calls, with names that begin with
+        `name`.
+        """
+        if self._code is None or self._code.name != name:
+            self._code = host_code(self._module, name)
+        return self._program(False)
+
+    def _program(self, check: bool) -> HostProgram:
+        if check not in self._programs:
+            self._programs[check] = HostProgram(self.code, self._interpreter(check))
+        return self._programs[check]
+
+    def _interpreter(self, check: bool) -> Interpreter:
+        if check not in self._interpreters:
+            self._interpreters[check] = Interpreter(
+                self._module, self._externals(check), engine=self._host, whole=self._host.whole
+            )
+        return self._interpreters[check]

@@ -351,7 +351,7 @@ class Target(Loader, ArgSpecConvertible):
         machine = _described(self)
         if machine is None:
             return None
-        from byocir.targets.described_c import c_functions
+        from byocir.targets.described import c_functions
 
         return c_functions(machine, blobs)
 

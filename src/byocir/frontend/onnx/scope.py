@@ -1,21 +1,24 @@
-"""Imports one graph: the model's own, or one inside a node."""
+"""Imports one graph, the model's own or one inside a node, and single nodes again once more is
+known of their inputs.
+"""
 
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
 
 import onnx
 from xdsl.dialects.builtin import UnitAttr, UnrankedTensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from byocir.dialects.array import Array
 from byocir.dialects.graph import ConstantOp, ForeignOp, YieldOp
 from byocir.dialects.graph.base import macs
 from byocir.dialects.graph.foreign import FAILS
 from byocir.dialects.graph.values import Strings, UnknownType
-from byocir.dialects.locations import named
+from byocir.dialects.locations import named, names
 from byocir.dialects.uses import erase
 from byocir.frontend.onnx.bodies import (
     GUESSED_DEPTH,
@@ -26,16 +29,16 @@ from byocir.frontend.onnx.bodies import (
 )
 from byocir.frontend.onnx.contradictions import contradiction
 from byocir.frontend.onnx.detached_weights import graphs_in
+from byocir.frontend.onnx.entry import Read
 from byocir.frontend.onnx.fold import fold_shape_arithmetic
-from byocir.frontend.onnx.foreign import attributes_of, constant_of
+from byocir.frontend.onnx.foreign import attributes_of, constant_of, node_of
 from byocir.frontend.onnx.forms import same_form
 from byocir.frontend.onnx.infer import free_names, infer_types, why_invalid
 from byocir.frontend.onnx.load import Loaded, unsupported
 from byocir.frontend.onnx.names import listed_nodes, used_names
-from byocir.frontend.onnx.older_opsets import adapt
+from byocir.frontend.onnx.older_opsets import adapt, joins, read_joined
 from byocir.frontend.onnx.opset import OPSET
-from byocir.frontend.onnx.read_node import REFUSED, read_node
-from byocir.frontend.onnx.reader import Value
+from byocir.frontend.onnx.reader import NodeReader, Value
 from byocir.frontend.onnx.table import Readers, reader_of
 from byocir.frontend.onnx.tensors import NoForm, Unsupported
 from byocir.frontend.onnx.types import type_of, why_not_static
@@ -399,3 +402,68 @@ class Scope:
 
 def _is_default(node: onnx.NodeProto) -> bool:
     return node.domain in ("", "ai.onnx")
+
+
+REFUSED = (Unsupported, VerifyException, TypeError, ValueError, LookupError, ArithmeticError)
+"""Readers of a valid model raise the first two; hostile values may break them elsewhere."""
+
+
+class Made(NamedTuple):
+    """Holds the outputs that a node becomes, and the ops other than constants that make them."""
+
+    outputs: Sequence[Value]
+    emitted: Sequence[Operation]
+
+
+def read_node(
+    node: onnx.NodeProto,
+    sources: Sequence[Value | None],
+    opset: int,
+    insert: Callable[[Operation], None],
+    read: Read | None,
+) -> Made:
+    """Makes the graph ops that stand for a node of this opset, by the reader of its operator;
+    `insert` takes each op as it is made. Raises one of `REFUSED`, when ops may have been made
+    already.
+    """
+    if read is None:
+        raise NoForm("no graph op stands for this operator")
+    default = node.domain in ("", "ai.onnx")
+    joined = default and joins(node, opset)
+    if default and not joined:
+        adapted = adapt(node, sources, opset)
+        if adapted is None:
+            raise NoForm(f"its form of opset {opset} differs from that of {OPSET}")
+        node, sources = adapted
+    reader = NodeReader(node, sources, insert)
+    made = read_joined(reader, read) if joined else read(reader)
+    if made is None:
+        raise Unsupported("expected an axis of the input, found another")
+    if not joined:
+        reader.check_all_read()
+    return Made(made if isinstance(made, Sequence) else [made], reader.emitted)
+
+
+def read_again(
+    op: ForeignOp, sources: Sequence[Value | None]
+) -> tuple[list[Operation], list[Value]] | None:
+    """Makes the ops, in no block yet, that an ONNX operator without graphs becomes on these inputs,
+    and the outputs that it has; None where no graph ops stand for it.
+    """
+    if op.graphs:
+        return None
+    inputs = [f"input_{i}" if source is not None else "" for i, source in enumerate(sources)]
+    present = op.present_outputs()
+    outputs = [f"output_{i}" if there else "" for i, there in enumerate(present)]
+    node = node_of(op, inputs, outputs, "+".join(names(op.location)), lambda _: onnx.GraphProto())
+    made: list[Operation] = []
+    opset = op.opset.value.data
+    try:
+        found = read_node(node, sources, opset, made.append, reader_of(node)).outputs
+    except REFUSED:
+        found = ()
+    if not any(present[len(found) :]):
+        return made, [value for value, there in zip(found, present, strict=False) if there]
+    for each in reversed(made):
+        each.erase()
+    return None

@@ -22,8 +22,8 @@ from byocir.dialects.graph.operands import accumulator_of
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.types import dtype_of, element_type_of, i64, shape_of, tensor
 from byocir.dialects.uses import replace_uses, set_operand
-from byocir.frontend.onnx.read_node import read_again
 from byocir.frontend.onnx.reader import Value
+from byocir.frontend.onnx.scope import read_again
 from byocir.lowering.graph_to_tir.bounded.bounds import (
     Bounded,
     Dim,
