@@ -11,10 +11,18 @@ from pathlib import Path
 from threading import get_ident
 from typing import IO, BinaryIO
 
+from byocir.errors import ByocirError
 from byocir.memory import expect_memory
 
 CHUNK = 2**24
 """Bytes that are read at once of what does not tell its size."""
+
+
+def expect_file(path: Path) -> None:
+    """Raises ByocirError B101 unless there is a file at a path."""
+    if not path.is_file():
+        found = "a folder" if path.is_dir() else "none"
+        raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
 
 
 @contextmanager

@@ -15,8 +15,8 @@ from byocir.dialects.graph import FloatHalfEvenAttr
 from byocir.dialects.types import i8, ui8
 from byocir.evaluate.module import evaluate_function
 from byocir.lowering.tir_to_c.reciprocal import reciprocal_of
-from byocir.runtime.c_function import FLAGS
 from byocir.toolchain import x86_64_level
+from byocir.toolchain.calling import FLAGS
 
 STRICT_FMA = ("-march=x86-64-v3",) if x86_64_level() >= 3 else ()
 

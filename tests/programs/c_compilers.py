@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from byocir.runtime.c_function import FLAGS
 from byocir.runtime.native import made_for
 from byocir.toolchain import x86_64_features, x86_64_level
+from byocir.toolchain.calling import FLAGS
 from byocir.toolchain.cpu import CPUS
 
 COMPILERS = ("gcc", "clang")

@@ -20,10 +20,10 @@ from byocir.cli.main import main
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
 from byocir.rewrites.host.c_host import CHost, c_host_of
-from byocir.runtime.c_function import FLAGS
 from byocir.runtime.native import host_code, made_for
 from byocir.runtime.report_text import summary
 from byocir.toolchain import x86_64_features, x86_64_level
+from byocir.toolchain.calling import FLAGS
 from byocir.toolchain.cpu import fitting
 
 DIGITS = "examples/digits/digits_int8.onnx"

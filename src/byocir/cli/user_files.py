@@ -23,7 +23,7 @@ from numpy.lib.format import MAGIC_PREFIX
 from byocir.dialects.weights import save_arrays
 from byocir.errors import ByocirError
 from byocir.evaluate.module import expect_type, random_feeds
-from byocir.files import new_folder, read_whole, replaced, write_whole
+from byocir.files import expect_file, new_folder, read_whole, replaced, write_whole
 from byocir.memory import expect_memory
 from byocir.runtime.module_members import attributes_of
 
@@ -137,9 +137,7 @@ def write_model(path: Path, model: ModelProto, limit: int = PROTOBUF_LIMIT) -> l
 
 def read_json(path: Path, code: str) -> Any:
     """Reads the value of a JSON file. Raises ByocirError B101 (no file) or `code` (not JSON)."""
-    if not path.is_file():
-        found = "a folder" if path.is_dir() else "none"
-        raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
+    expect_file(path)
     try:
         return json.loads(read_whole(path))
     except (ValueError, RecursionError, OSError) as error:
@@ -153,9 +151,7 @@ def read_arrays(
     a file); `example` names arrays that it should hold. Arrays that `look` does not want are not
     read: they are given as zeros that take a few bytes.
     """
-    if not path.is_file():
-        found = "a folder" if path.is_dir() else "none"
-        raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
+    expect_file(path)
     try:
         with path.open("rb") as file:
             return _arrays_in(file, str(path), look)

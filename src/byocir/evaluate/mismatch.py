@@ -10,6 +10,7 @@ from xdsl.ir import Attribute
 
 from byocir.dialects.graph.values import StringType
 from byocir.dialects.types import DYNAMIC, Shape, dtype_of
+from byocir.evaluate.region_results import text_of
 
 
 def mismatch(value: object, type_: Attribute) -> str:
@@ -20,7 +21,7 @@ def mismatch(value: object, type_: Attribute) -> str:
     if not isinstance(value, np.ndarray):
         return type(value).__name__
     array = cast("np.ndarray[Any, Any]", value)
-    found = f"{'x'.join(map(str, array.shape)) or 'scalar'} of {array.dtype}"
+    found = text_of(array.shape, array.dtype)
     is_text = array.dtype.kind in "OUS"
     if isinstance(element, StringType) != is_text or (
         not is_text and array.dtype != dtype_of(element)

@@ -17,11 +17,11 @@ def unexpected_results(
     symbol: str, wanted: Sequence[tuple[Sizes, np.dtype]], found: Sequence[Any]
 ) -> ByocirError:
     """Makes the error B311 for the results of a region."""
-    seen = [_seen(each) for each in found]
+    expected = ", ".join(text_of(*each) for each in wanted)
+    seen = ", ".join(map(_seen, found)) or "nothing"
     return ByocirError(
         "B311",
-        f"expected {', '.join(_text(*each) for each in wanted)} from the code of region {symbol}, "
-        f"found {', '.join(seen) or 'nothing'}",
+        f"expected {expected} from the code of region {symbol}, found {seen}",
         help="the target's runner gives one numpy array for each output of the region",
     )
 
@@ -30,8 +30,9 @@ def _seen(value: Any) -> str:
     if not isinstance(value, np.ndarray):
         return type(value).__name__
     array = cast("np.ndarray[Any, Any]", value)
-    return _text(array.shape, array.dtype)
+    return text_of(array.shape, array.dtype)
 
 
-def _text(shape: Sizes, dtype: np.dtype) -> str:
+def text_of(shape: Sizes, dtype: np.dtype) -> str:
+    """Words shape and type of an array, such as "2x3 of float32"."""
     return f"{'x'.join(map(str, shape)) or 'scalar'} of {dtype}"

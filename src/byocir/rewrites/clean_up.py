@@ -75,14 +75,7 @@ class CleanUpPass(ModulePass):
         blocks = blocks_of(op)
         if any([_erase_unused(block) for block in blocks]):
             blocks = blocks_of(op)  # without those of ops that were erased
-        patterns = [
-            DropIdentity(),
-            DropUndone(),
-            merge_reshapes,
-            merge_transposes,
-            drop_second_relu,
-        ]
-        if rewrite_blocks(blocks, patterns):
+        if rewrite_blocks(blocks, _REWRITES):
             blocks = blocks_of(op)
         for block in blocks:
             _merge_equal(block)

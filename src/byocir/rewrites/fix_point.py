@@ -62,8 +62,8 @@ from byocir.rewrites.leaky_relus import leaky_relu_to_sum
 from byocir.rewrites.left_in_float import tell_left_in_float
 from byocir.rewrites.products_of_elements import product_of_elements, quotient_by_constant
 from byocir.rewrites.residual_sums import in_fixed_point, residual_add_to_integer, scaled
-from byocir.rewrites.sum_bounds import reach_of
 from byocir.rewrites.softmax_tables import softmax_to_table
+from byocir.rewrites.sum_bounds import reach_of
 from byocir.rewrites.transposed_convs import transposed_conv_to_convs
 
 T = TypeVar("T")

@@ -18,17 +18,10 @@ import numpy as np
 
 from byocir.errors import ByocirError
 from byocir.toolchain import built_and_loaded, takes
-from byocir.toolchain.calling import OUTSIDE, UNFIT, CEntry, aligned_zeros
+from byocir.toolchain.calling import FLAGS, OUTSIDE, UNFIT, CEntry, aligned_zeros, pointers
 from byocir.toolchain.cpu import CPUS, Cpu
 from byocir.toolchain.machine import check_runs
 
-FLAGS = (
-    *("-std=c99", "-O3"),
-    # Floats are rounded after every operation, as the evaluator's are; nobody asks for errno or
-    # traps, which would keep conversions and square roots from being vectorised.
-    *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-lm"),
-)
-"""The flags that all host code is built with, whatever it is made for."""
 OPENMP = "-fopenmp"
 NAME = "model"
 """The beginning of the names in a program that is given no other."""
@@ -109,7 +102,7 @@ class CFunction:
         self.arena = aligned_zeros((program.arena,), np.dtype(np.uint8))
         """The memory in which the code works: bytes."""
         self._constants = constants  # kept alive: C has their addresses
-        self._table = _pointers(constants)
+        self._table = pointers(constants)
         self._raised: BaseException | None = None
         self._calls: _Calls | None = None  # kept alive: C has its address
         self._callback = _REGION(self._called_back)
@@ -120,8 +113,8 @@ class CFunction:
         where no compiler works.
         """
         code = self._function(
-            _pointers(inputs),
-            _pointers(outputs),
+            pointers(inputs),
+            pointers(outputs),
             self._table,
             self.arena.ctypes.data,
             *self._caller,
@@ -191,10 +184,6 @@ def _without(group: tuple[str, ...], threads: int) -> str:
     if OPENMP in group:
         return f"the C compiler has no OpenMP: the host runs on 1 thread instead of {threads}"
     return f"the C compiler does not know {' '.join(group)}: the host is built for any processor"
-
-
-def _pointers(arrays: Sequence[np.ndarray]) -> Any:
-    return (ctypes.c_void_p * max(len(arrays), 1))(*(array.ctypes.data for array in arrays))
 
 
 def array_at(address: int | None, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:

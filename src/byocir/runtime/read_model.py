@@ -28,7 +28,7 @@ from byocir.dialects.text import parse_module
 from byocir.dialects.weights import load_weights, weights_beside
 from byocir.errors import ByocirError
 from byocir.evaluate.module import MAIN
-from byocir.files import read_whole
+from byocir.files import expect_file, read_whole
 from byocir.patterns.target_classes import find_installed
 from byocir.patterns.targets import targets_of
 from byocir.targets.resolve_targets import Targets, check_options, listed, make_known, operators_of
@@ -78,9 +78,7 @@ def load_module(path: str | Path) -> ModuleOp:
     """Loads the module of a text, with the large constants of the file beside it:
     `weights_beside`."""
     path = Path(path)
-    if not path.is_file():
-        found = "a folder" if path.is_dir() else "none"
-        raise ByocirError("B101", f"expected a file, found {found}", where=str(path))
+    expect_file(path)
     try:
         text = read_whole(path).decode()
     except UnicodeDecodeError as error:

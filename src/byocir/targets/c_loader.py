@@ -15,12 +15,10 @@ import numpy as np
 from byocir.errors import ByocirError, Lines
 from byocir.targets.device import CFunctions, c_name
 from byocir.targets.loader import Loader, Runner
-from byocir.toolchain.calling import CEntry
+from byocir.toolchain.calling import FLAGS, CEntry, pointers
 from byocir.vendor.blame import blame
 from byocir.vendor.hooks import CodeFailed
 
-FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-lm")
-"""The options with which the code is built in process; exported projects are built alike."""
 SOURCE, OUTPUTS = "regions.c", "outputs.json"
 
 
@@ -110,7 +108,7 @@ class CCode:
         outputs = [np.empty(shape, _dtype(dtype)) for shape, dtype in self._outputs[symbol]]
         given = [np.ascontiguousarray(array) for array in inputs]
         function = self._function(symbol)
-        code = function(*self._state_of(symbol), _pointers(given), _pointers(outputs))
+        code = function(*self._state_of(symbol), pointers(given), pointers(outputs))
         self._check(code, symbol, f"the code of {symbol}")
         return outputs
 
@@ -181,8 +179,3 @@ def _dtype(name: str) -> np.dtype:
 def data_of(symbol: str) -> str:
     """Names the blob from which a region's state is made."""
     return f"{symbol}.data"
-
-
-def _pointers(arrays: Sequence[np.ndarray]) -> Any:
-    """Gives the addresses of arrays as C pointers."""
-    return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))

@@ -4,14 +4,24 @@ means.
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 ALIGN = 64
 """Bytes that addresses are multiples of, for C code: a cache line, the widest vector register."""
+
+FLAGS = (
+    *("-std=c99", "-O3"),
+    # Floats are rounded after every operation, as the evaluator's are; nobody asks for errno or
+    # traps, which would keep conversions and square roots from being vectorised.
+    *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-lm"),
+)
+"""The flags that all emitted C is built with in process, whatever it is made for; exported projects
+are built alike."""
 
 OUTSIDE, UNFIT = -1, -2
 """The results of a program's function where an index leads outside of its array, and where sizes do
@@ -36,6 +46,11 @@ def aligned(values: np.ndarray) -> np.ndarray:
     made = aligned_zeros(values.shape, values.dtype)
     made[...] = values
     return made
+
+
+def pointers(arrays: Sequence[np.ndarray]) -> Any:
+    """Gives the addresses of arrays as C pointers."""
+    return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

@@ -26,6 +26,7 @@ from typing import Any, cast
 import numpy as np
 
 from byocir.errors import FAILURES, ByocirError, did_you_mean
+from byocir.evaluate.region_results import text_of
 from byocir.targets.json.program import Function, Program, Step
 
 Kernel = Callable[[Step, Sequence[np.ndarray]], np.ndarray | Sequence[np.ndarray]]
@@ -114,8 +115,8 @@ def _results(step: Step, arrays: Sequence[np.ndarray], kernels: Kernels) -> list
     results = [np.asarray(array) for array in given]
     wanted = [(value.shape, value.dtype) for value in step.output_types]
     if [(array.shape, array.dtype) for array in results] != wanted:
-        found = ", ".join(_text(array.shape, array.dtype) for array in results)
-        expected = ", ".join(_text(shape, dtype) for shape, dtype in wanted)
+        found = ", ".join(text_of(array.shape, array.dtype) for array in results)
+        expected = ", ".join(text_of(shape, dtype) for shape, dtype in wanted)
         raise _refused(step, f"gave {found or 'nothing'}, expected {expected}")
     return results
 
@@ -124,7 +125,3 @@ def _refused(step: Step, what: str) -> ByocirError:
     return ByocirError(
         "B363", f"the kernel of {step.name} {what}", where=", ".join(step.nodes) or step.name
     )
-
-
-def _text(shape: Sequence[int], dtype: np.dtype) -> str:
-    return f"{'x'.join(map(str, shape)) or 'scalar'} of {dtype}"

@@ -34,6 +34,7 @@ from byocir.evaluate.interpreter import Interpreter
 from byocir.evaluate.module import MAIN, evaluate, random_feeds
 from byocir.evaluate.ports import port_names
 from byocir.rewrites.pipeline import run_passes
+from byocir.runtime.golden import distance
 from byocir.targets.base import Target
 from byocir.targets.hand_off_passes import meaning_pipeline
 from byocir.testing.choose import Choose, pick
@@ -121,7 +122,7 @@ class Meaning:
             for name, array in self.outputs.items():
                 if found[name].shape != array.shape:
                     raise Unmeant
-                room[name] = np.maximum(room[name], TIMES * distance(found[name], array))
+                room[name] = np.maximum(room[name], TIMES * distance(found[name], array)[0])
         return room
 
     @cached_property
@@ -150,13 +151,6 @@ class Meaning:
             return evaluate(self._in_steps, given, interpreter=interpreter)
         except ByocirError as error:
             raise Unmeant from error
-
-
-def distance(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Measures how far elements of two arrays are apart: 0 for two NaN, infinity for one."""
-    one, other = found.astype(np.float64), expected.astype(np.float64)
-    is_same = (one == other) | (np.isnan(one) & np.isnan(other))
-    return np.where(is_same, 0.0, np.nan_to_num(np.abs(one - other), nan=np.inf, posinf=np.inf))
 
 
 @dataclass

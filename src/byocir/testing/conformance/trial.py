@@ -35,6 +35,7 @@ from byocir.isolation import Died, Limits, go_on, isolated, limits_for
 from byocir.machine import Machine
 from byocir.request import Request
 from byocir.rewrites.check_each import first_difference
+from byocir.runtime.golden import distance
 from byocir.runtime.host import Host
 from byocir.runtime.package import Package
 from byocir.targets.base import Runner, Target
@@ -45,7 +46,6 @@ from byocir.testing.conformance.cases import (
     Case,
     Meaning,
     Unmeant,
-    distance,
 )
 from byocir.testing.conformance.exported import NotBuilt, run_exported
 from byocir.testing.conformance.overlap import interleaved, side_by_side
@@ -258,7 +258,7 @@ def difference(found: Any, expected: np.ndarray, room: np.ndarray | None = None)
         kind = array.dtype if isinstance(found, np.ndarray) else type(found).__name__
         return f"{expected.dtype}, found {kind}"
     if room is not None and array.shape == expected.shape:
-        is_near = (room > 0) & ~(distance(array, expected) > room)
+        is_near = (room > 0) & ~(distance(array, expected)[0] > room)
         array = np.where(is_near, expected, array)
     seen = first_difference(array, expected)
     if seen is None:
