@@ -9,11 +9,13 @@ ops are copied once, not part by part as xDSL does it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.core import SSAValues
+
+from byocir.dialects.new_ops import new_block
 
 WIDE = 32
 """The number of operands from which a list of them is worth its making."""
@@ -69,6 +71,27 @@ def reorder_arguments(block: Block, order: Sequence[int]) -> None:
         replace_uses(old[i], moved)
     for arg in old:
         block.erase_arg(arg)
+
+
+def moved_into_body(
+    ops: Sequence[Operation], inputs: Sequence[SSAValue], copies: Mapping[SSAValue, Operation]
+) -> Block:
+    """Makes a body of ops, which leave their block. It takes the inputs as arguments, and begins
+    with copies of the ops that make the values of `copies`.
+    """
+    body = new_block(value.type for value in inputs)
+    inside = dict[SSAValue, SSAValue](zip(inputs, body.args, strict=True))
+    for value, copy in copies.items():
+        body.add_op(copy)
+        inside[value] = copy.results[0]
+    for op in ops:
+        op.detach()
+        body.add_op(op)
+        for each in op.walk():
+            for i, value in enumerate(each.operands):
+                if value in inside:
+                    set_operand(each, i, inside[value])
+    return body
 
 
 def erase(op: Operation) -> None:

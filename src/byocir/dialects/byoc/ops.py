@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
@@ -45,7 +45,6 @@ from byocir.dialects.byoc.records import (
 )
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
-from byocir.dialects.new_ops import new_block
 from byocir.dialects.uses import erase, replace_uses
 
 
@@ -405,11 +404,6 @@ def _parse_interface(parser: Parser) -> tuple[list[SSAValue], list[Attribute], R
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
     body = parser.parse_region([argument for argument, _ in bindings])
     return [value for _, value in bindings], types, body
-
-
-def enclosing_body(types: Iterable[Attribute]) -> Block:
-    """Makes an empty body block for a composite or region with inputs of these types."""
-    return new_block(types)
 
 
 def inline(op: CompositeOp | RegionOp) -> None:

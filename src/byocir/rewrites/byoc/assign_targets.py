@@ -20,9 +20,9 @@ from byocir.dialects.byoc import (
     RegionOp,
     TargetAttr,
     YieldOp,
-    enclosing_body,
 )
 from byocir.dialects.gc_pause import gc_paused
+from byocir.dialects.new_ops import new_block
 from byocir.dialects.uses import replace_uses
 from byocir.dialects.walk import ops_in
 from byocir.errors import ByocirError, did_you_mean
@@ -56,7 +56,7 @@ def _assign(composite: CompositeOp, targets: dict[str, TargetAttr]) -> None:
         )
     inputs = list(dict.fromkeys(composite.inputs))
     types = [result.type for result in composite.outputs]
-    body = enclosing_body([value.type for value in inputs])
+    body = new_block(value.type for value in inputs)
     region = RegionOp.of(targets[name], inputs, types, Region(body), composite.location)
     region.group, composite.group = composite.group, None
     block = composite.parent

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from byocir.dialects.byoc import CompositeOp, YieldOp, enclosing_body
+from byocir.dialects.byoc import CompositeOp, YieldOp
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.locations import fuse
 from byocir.dialects.traits import is_constant
-from byocir.dialects.uses import set_operand
+from byocir.dialects.uses import moved_into_body, set_operand
 from byocir.patterns.composite import Attempt
 from byocir.patterns.dataflow import ancestor_in
 from byocir.rewrites.byoc.markers import HandPlacement
@@ -78,7 +78,9 @@ def enclose(
     outputs = [
         r for r in results if any(ancestor_in(block, use.operation) not in inside for use in r.uses)
     ] or list(ops[-1].results)
-    body = _moved(ops, inputs, constants)
+    for op in ops:
+        HandPlacement.clear(op)  # the placement has been followed
+    body = moved_into_body(ops, inputs, {c.results[0]: c.clone() for c in constants})
     body.add_op(YieldOp.create(operands=outputs))
     made = build(inputs, [v.type for v in outputs], Region(body))
     Rewriter.insert_op(made, InsertPoint(block, place))
@@ -88,28 +90,3 @@ def enclose(
             if ancestor_in(body, use.operation) is None:
                 set_operand(use.operation, use.index, result)
     return made
-
-
-def _moved(
-    ops: Sequence[Operation], inputs: Sequence[SSAValue], constants: Sequence[Operation]
-) -> Block:
-    """Makes a body that takes these inputs, with copies of the constants and the ops themselves."""
-    body = enclosing_body([v.type for v in inputs])
-    replacements: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=True))
-    for constant in constants:
-        clone = constant.clone()
-        body.add_op(clone)
-        replacements.update(zip(constant.results, clone.results, strict=True))
-    for op in ops:
-        op.detach()
-        HandPlacement.clear(op)  # the placement has been followed
-        body.add_op(op)
-        _replace(op, replacements)
-    return body
-
-
-def _replace(op: Operation, replacements: Mapping[SSAValue, SSAValue]) -> None:
-    for inner in op.walk():
-        for i, value in enumerate(inner.operands):
-            if value in replacements:
-                set_operand(inner, i, replacements[value])

@@ -30,7 +30,7 @@ from byocir.dialects.locations import fuse
 from byocir.dialects.open_values import read_by
 from byocir.dialects.tir import ConstantOp as TirConstantOp
 from byocir.dialects.traits import is_terminator
-from byocir.dialects.uses import erase
+from byocir.dialects.uses import erase, moved_into_body
 from byocir.dialects.walk import enclosing
 
 Constant = ConstantOp | TirConstantOp
@@ -123,7 +123,10 @@ def _outlined(group: Sequence[Operation], name: str) -> FuncOp:
     results = [r for r in made if any(not _is_in(use.operation, members) for use in r.uses)]
     call = _call(name, given, results, group)
     _replace_outside(results, call.results, members)
-    body = _moved(group, given, constants)
+    copies: dict[SSAValue, Operation] = {
+        c.result: ConstantOp.of(c.value.data, c.location) for c in constants
+    }
+    body = moved_into_body(group, given, copies)
     body.add_op(ReturnOp(*results))
     _erase_unused(constants)
     types = [value.type for value in given], [result.type for result in results]
@@ -174,26 +177,6 @@ def _replace_outside(
     for user in dict.fromkeys(use.operation for result in results for use in result.uses):
         if not _is_in(user, members):
             user.operands = [new.get(value, value) for value in user.operands]
-
-
-def _moved(
-    group: Sequence[Operation], given: Sequence[SSAValue], constants: Sequence[Constant]
-) -> Block:
-    """Makes a block with the ops of a group and constants of its own, which takes the other values
-    as arguments.
-    """
-    body = Block(arg_types=[value.type for value in given])
-    inside: dict[SSAValue, SSAValue] = dict(zip(given, body.args, strict=True))
-    for constant in constants:
-        own = ConstantOp.of(constant.value.data, constant.location)
-        body.add_op(own)
-        inside[constant.result] = own.result
-    for op in group:
-        op.detach()
-        body.add_op(op)
-        for each in op.walk():
-            each.operands = [inside.get(value, value) for value in each.operands]
-    return body
 
 
 def _erase_unused(constants: Iterable[Constant]) -> None:

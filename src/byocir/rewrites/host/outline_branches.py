@@ -20,7 +20,7 @@ from typing import TypeGuard, cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType, i1
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import TARGET
@@ -30,7 +30,7 @@ from byocir.dialects.open_values import is_open
 from byocir.dialects.tir import ExternOp
 from byocir.dialects.traits import is_constant, is_constant_value
 from byocir.dialects.types import element_type_of
-from byocir.dialects.uses import erase
+from byocir.dialects.uses import erase, moved_into_body, replace_op
 from byocir.dialects.walk import enclosing
 
 
@@ -106,25 +106,12 @@ def _outlined(graph: Region, name: str) -> FuncOp:
     used = _from_outside(graph)
     copied = [v for v in used if is_constant_value(v)]
     passed = [value for value in used if value not in copied]
-    body = Block(arg_types=[value.type for value in passed])
-    inside: dict[SSAValue, SSAValue] = dict(zip(passed, body.args, strict=True))
-    for value in copied:
-        assert isinstance(value.owner, Operation)
-        constant = value.owner.clone()
-        body.add_op(constant)
-        inside[value] = constant.results[0]
-    for op in list(old.ops):
-        op.detach()
-        for each in op.walk():
-            each.operands = [inside.get(value, value) for value in each.operands]
-        if isinstance(op, YieldOp):
-            body.add_op(ReturnOp(*op.operands))
-            op.erase()
-        else:
-            body.add_op(op)
+    copies = {value: value.owner.clone() for value in copied if isinstance(value.owner, Operation)}
+    body = moved_into_body(list(old.ops), passed, copies)
     last = body.last_op
-    assert isinstance(last, ReturnOp)
+    assert isinstance(last, YieldOp)
     results = [value.type for value in last.operands]
+    replace_op(last, ReturnOp(*last.operands))
     call = CallOp(name, passed, results)
     call.location = around.location
     old.add_ops([call, YieldOp.create(operands=call.results)])

@@ -38,6 +38,7 @@ from byocir.lowering.graph_to_tir.bounded.bounds import (
     fits,
     integer_of,
     integers_of,
+    number_of,
 )
 
 Inputs = Sequence[Bounded | None]
@@ -314,10 +315,7 @@ def _numbers(emit: Emitter, dims: Sequence[Dim]) -> SSAValue:
     """Gives sizes as an array of i64."""
     if all(isinstance(dim, int) for dim in dims):
         return emit.constant(np.array(dims, np.int64))
-    parts = [
-        dim.number() if isinstance(dim, Size) else emit.constant(np.array([dim], np.int64))
-        for dim in dims
-    ]
+    parts = [number_of(emit, dim) for dim in dims]
     return emit.add(g.ConcatOp.make(*parts, axis=0, location=emit.location)).result
 
 
