@@ -6,7 +6,7 @@ numbers) are only held, for `graph.foreign` and constants.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import cast
 
@@ -95,6 +95,16 @@ def element_of(dtype: np.dtype) -> IntegerType | AnyFloat:
     have."""
     element = _TYPES[np.dtype(dtype)]
     return cast(IntegerType | AnyFloat, element)
+
+
+def listed(types: Iterable[Attribute]) -> str:
+    """Words types, one after the other."""
+    return ", ".join(map(str, types))
+
+
+def is_memref(type_: Attribute) -> bool:
+    """Tells if a type is that of a buffer in memory."""
+    return isinstance(type_, MemRefType)
 
 
 def static_shape(type_: Attribute) -> Shape | None:

@@ -31,6 +31,7 @@ from byocir.dialects.types import (
     element_type_of,
     holds_numbers,
     is_float,
+    is_memref,
     shape_of,
     static_shape,
 )
@@ -170,7 +171,7 @@ def _drawn(entry: FuncOp, name: str, type_: Attribute) -> Shape:
     """Gives the shape of an input for which numbers can be drawn. Raises ByocirError B106 for
     others.
     """
-    shape = shape_of(type_) if _is_memref(type_) else static_shape(type_)
+    shape = shape_of(type_) if is_memref(type_) else static_shape(type_)
     is_array = isinstance(type_, TensorType | UnrankedTensorType | MemRefType)
     if is_array and shape is None:
         raise ByocirError(
@@ -185,10 +186,6 @@ def _drawn(entry: FuncOp, name: str, type_: Attribute) -> Shape:
             help="give the inputs themselves",
         )
     return shape
-
-
-def _is_memref(type_: Attribute) -> bool:
-    return isinstance(type_, MemRefType)
 
 
 def _open(function: FuncOp, name: str) -> str:

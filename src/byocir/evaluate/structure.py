@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Operation
 
 from byocir.dialects import byoc
 from byocir.dialects.graph import ConstantOp, ForeignOp, Graph, GraphOp
+from byocir.dialects.tir import ConstantOp as TirConstantOp
 from byocir.dialects.tir import ExternOp
 from byocir.dialects.types import DYNAMIC, dtype_of, element_type_of, shape_of, tensor
 from byocir.evaluate.foreign import evaluate_foreign, run_as_model, run_whole
@@ -46,8 +47,8 @@ def _foreign(interpreter: Interpreter, op: ForeignOp, arguments: Values) -> Valu
     return evaluate_foreign(interpreter, op, arguments)
 
 
-@evaluates(ConstantOp)
-def _constant(_: Interpreter, op: ConstantOp, arguments: Values) -> Values:
+@evaluates(ConstantOp, TirConstantOp)
+def _constant(_: Interpreter, op: ConstantOp | TirConstantOp, arguments: Values) -> Values:
     return (op.value.data.values(),)
 
 

@@ -62,11 +62,6 @@ def update_block(
         BlockPlan(op).run(ins, outs, bases)
 
 
-@evaluates(tir.ConstantOp)
-def _constant(_: Interpreter, op: tir.ConstantOp, arguments: Values) -> Values:
-    return (op.value.data.values(),)
-
-
 @evaluates(tir.EmptyOp, tir.AllocOp)
 def _empty(_: Interpreter, op: tir.EmptyOp | tir.AllocOp, arguments: Values) -> Values:
     type_ = op.result.type

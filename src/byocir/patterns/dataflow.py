@@ -79,26 +79,14 @@ def escapes(value: SSAValue, writer: Operation) -> bool:
 
 def written(op: Operation) -> list[SSAValue]:
     """Lists the memrefs that an op, or one inside it, may write."""
-    return [v for inner in _accessing(op) for v in _written(inner)]
+    return [v for inner in tir.ops_around(op) for v in _written(inner)]
 
 
 def read(op: Operation) -> list[SSAValue]:
     """Lists the memrefs that an op, or one inside it, may read. A block reads an out only if its
     body uses it.
     """
-    return [v for inner in _accessing(op) for v in _read(inner)]
-
-
-def _accessing(op: Operation) -> Iterator[Operation]:
-    """Lists an op and the ops inside it that can access memory; those in the body of a block
-    cannot.
-    """
-    yield op
-    if not isinstance(op, tir.BlockOp):
-        for region in op.regions:
-            for block in region.blocks:
-                for inner in block.ops:
-                    yield from _accessing(inner)
+    return [v for inner in tir.ops_around(op) for v in _read(inner)]
 
 
 def _written(op: Operation) -> list[SSAValue]:

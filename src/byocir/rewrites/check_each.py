@@ -14,12 +14,12 @@ from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.locations import names
-from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.dialects.types import dtype_of, element_type_of, is_memref, shape_of
 from byocir.errors import CheckFailed
 from byocir.evaluate.interpreter import Interpreter, Observer
 from byocir.evaluate.module import MAIN, bind, call_main, random_arguments
@@ -206,18 +206,14 @@ def _run(module: ModuleOp, feeds: Mapping[str, np.ndarray], observe: Observer) -
     given: Arrays = {}
     for name, type_ in zip(port_names(entry.arg_attrs, len(types), "arg"), types, strict=True):
         array = feeds.get(name)
-        given[name] = _fresh(type_, array) if _is_memref(type_) else np.asarray(array)
+        given[name] = _fresh(type_, array) if is_memref(type_) else np.asarray(array)
     outputs = call_main(interpreter, list(given.values()))
     in_memory = {
         name: array
         for (name, array), type_ in zip(given.items(), types, strict=True)
-        if _is_memref(type_)
+        if is_memref(type_)
     }
     return in_memory | outputs
-
-
-def _is_memref(type_: Attribute) -> bool:
-    return isinstance(type_, MemRefType)
 
 
 def _fresh(type_: Attribute, array: np.ndarray | None) -> np.ndarray:

@@ -20,6 +20,7 @@ from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.graph.base import (
     FLOAT,
+    Broadcasts,
     Exact,
     GraphOp,
     broadcast,
@@ -27,7 +28,6 @@ from byocir.dialects.graph.base import (
     is_number,
 )
 from byocir.dialects.graph.elementwise import computed_in, unsigned
-from byocir.dialects.graph.open_sizes import Dims, broadcast_dims
 from byocir.dialects.graph.unary import NumberUnaryOp, UnaryOp, hard_sigmoid
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.tir.scalar import Emitted
@@ -195,7 +195,7 @@ class GeluOp(UnaryOp):
 
 
 @irdl_op_definition
-class PreluOp(GraphOp):
+class PreluOp(Broadcasts, GraphOp):
     """Gives `x` where it is at least 0, else `slope * x`; the slope broadcasts to the input, e.g.
     `graph.prelu %x, %slope : (tensor<1x4x8x8xf32>, tensor<4x1x1xf32>) -> tensor<1x4x8x8xf32>`.
     """
@@ -225,10 +225,6 @@ class PreluOp(GraphOp):
             return x.compare("ge", x.constant(0)).select(*bits)
 
         return emit.elementwise(shape, element, [self.input, self.slope], body)
-
-    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
-        joined = broadcast_dims(*dims)
-        return None if joined is None else [joined]
 
 
 def _unless_negative(x: Emitted, otherwise: Emitted) -> Emitted:

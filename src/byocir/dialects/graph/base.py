@@ -34,7 +34,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from byocir.dialects.checks import expect
-from byocir.dialects.graph.open_sizes import Dims, Mask, is_open
+from byocir.dialects.graph.open_sizes import Dims, Mask, broadcast_dims, is_open
 from byocir.dialects.locations import names, place
 from byocir.dialects.tir.emit import Emitter
 from byocir.dialects.types import (
@@ -45,6 +45,7 @@ from byocir.dialects.types import (
     i1,
     is_float,
     is_integer,
+    listed,
     shape_of,
     static_shape,
     too_deep,
@@ -194,7 +195,7 @@ class GraphOp(IRDLOperation):
         computed with.
         """
         held = [v.type for v in self.operands if not has_element(element_type_of(v.type))]
-        expect(not held, f"expected operands of core element types, found {_types(held[:1])}")
+        expect(not held, f"expected operands of core element types, found {listed(held[:1])}")
 
     def expect_static(self) -> None:
         """Raises VerifyException for an operand or a result with a size that is open."""
@@ -209,7 +210,7 @@ class GraphOp(IRDLOperation):
         expected = list(self.infer())
         if found != expected:
             raise VerifyException(
-                f"expected result type {_types(expected)} to match operands, found {_types(found)}"
+                f"expected result type {listed(expected)} to match operands, found {listed(found)}"
             )
 
 
@@ -273,6 +274,16 @@ class KeepsShape:
         return [dims[0]]
 
 
+class Broadcasts:
+    """Marks ops whose result has the shape to which all operands broadcast. Put before
+    `GraphOp`.
+    """
+
+    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
+        joined = broadcast_dims(*dims)
+        return None if joined is None else [joined]
+
+
 class ByBatch:
     """Marks ops that compute each element of the first dimension by itself. Put before
     `GraphOp`.
@@ -306,10 +317,6 @@ def attribute_of(value: PropertyValue) -> Attribute:
 def number_of(attribute: FloatAttr) -> float:
     """Gives the value of an attribute `… : f32`."""
     return attribute.value.data
-
-
-def _types(types: Sequence[Attribute]) -> str:
-    return ", ".join(map(str, types))
 
 
 def ints(values: Sequence[int]) -> DenseArrayBase[I64]:

@@ -15,6 +15,7 @@ from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.graph.base import (
     INT,
+    Broadcasts,
     Exact,
     GraphOp,
     KeepsShape,
@@ -27,7 +28,6 @@ from byocir.dialects.graph.base import (
     shapes,
     undefined,
 )
-from byocir.dialects.graph.open_sizes import Dims, broadcast_dims
 from byocir.dialects.graph.operands import accumulator_of
 from byocir.dialects.intervals import integer_range
 from byocir.dialects.tir.emit import Emitter
@@ -53,7 +53,7 @@ from byocir.dialects.types import (
 )
 
 
-class BinaryOp(GraphOp):
+class BinaryOp(Broadcasts, GraphOp):
     """Defines what ops on two tensors of one element type share: the tensors broadcast, and numbers
     go in and come out, unless a subclass says otherwise.
     """
@@ -86,10 +86,6 @@ class BinaryOp(GraphOp):
         """Makes one block over all elements of the result."""
         shape, element = shape_of(self.result.type), element_type_of(self.result.type)
         return emit.elementwise(shape, element, [self.lhs, self.rhs], self.body)
-
-    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
-        joined = broadcast_dims(*dims)
-        return None if joined is None else [joined]
 
 
 class ArithmeticOp(Exact, BinaryOp):
@@ -241,7 +237,7 @@ class PowOp(BinaryOp):
 
 
 @irdl_op_definition
-class WhereOp(Exact, GraphOp):
+class WhereOp(Exact, Broadcasts, GraphOp):
     """Gives `lhs` where the condition is true, else `rhs`; all three broadcast, e.g. `graph.where
     %c, %a, %b : (tensor<8x1xi1>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>`.
     """
@@ -264,10 +260,6 @@ class WhereOp(Exact, GraphOp):
         return emit.elementwise(
             shape, element, [self.condition, self.lhs, self.rhs], lambda c, x, y: c.select(x, y)
         )
-
-    def open_dims(self, *dims: Dims) -> Sequence[Dims] | None:
-        joined = broadcast_dims(*dims)
-        return None if joined is None else [joined]
 
 
 @irdl_op_definition

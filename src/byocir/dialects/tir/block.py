@@ -61,7 +61,7 @@ from byocir.dialects.tir.block_text import (
 from byocir.dialects.tir.iterators import IteratorAttr
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.ops import YieldOp
-from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.dialects.types import Shape, element_type_of, listed, shape_of
 
 Op = TypeVar("Op", bound=IRDLOperation)
 
@@ -430,7 +430,7 @@ def _verify_form(op: BlockOp) -> None:
     expect(
         found == expected,
         lambda: (
-            f"expected results of the types of outs ({_join(expected)}), found ({_join(found)})"
+            f"expected results of the types of outs ({listed(expected)}), found ({listed(found)})"
         ),
     )
     bases, iterators = len(op.bases), len(op.iterators)
@@ -492,7 +492,7 @@ def _verify_body(body: Block, arrays: _Arrays) -> None:
     found = [arg.type for arg in body.args]
     expect(
         found == expected,
-        lambda: f"expected body arguments ({_join(expected)}), found ({_join(found)})",
+        lambda: f"expected body arguments ({listed(expected)}), found ({listed(found)})",
     )
     last = body.last_op
     if not isinstance(last, YieldOp):
@@ -500,7 +500,7 @@ def _verify_body(body: Block, arrays: _Arrays) -> None:
     yielded, promised = [v.type for v in last.operands], list(arrays.elements[arrays.inputs :])
     expect(
         yielded == promised,
-        lambda: f"expected yielded values ({_join(promised)}), found ({_join(yielded)})",
+        lambda: f"expected yielded values ({listed(promised)}), found ({listed(yielded)})",
     )
     if strange := strange_use(body):
         raise VerifyException(
@@ -533,10 +533,6 @@ def _verify_accesses(op: BlockOp, arrays: _Arrays) -> None:
                     f"expected index {format_expr(expr, op.names)} inside [0, {size}), found "
                     f"[{low}, {high}]; give the input a pad or the block a where"
                 )
-
-
-def _join(types: Sequence[Attribute]) -> str:
-    return ", ".join(map(str, types))
 
 
 # Finding blocks.

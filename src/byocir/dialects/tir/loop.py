@@ -36,7 +36,7 @@ from byocir.dialects.bindings import parse_binding, print_binding
 from byocir.dialects.checks import expect
 from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.tir.ops import YieldOp
-from byocir.dialects.types import tensor
+from byocir.dialects.types import listed, tensor
 
 
 class LoopKind(StrEnum):
@@ -133,8 +133,8 @@ class ForOp(IRDLOperation):
         expect(extent > 0, f"expected an extent > 0, found {extent}")
         expect(
             types == [IndexType(), *carried],
-            f"expected a body of index and the carried types ({_join(carried)}), "
-            f"found ({_join(types)})",
+            f"expected a body of index and the carried types ({listed(carried)}), "
+            f"found ({listed(types)})",
         )
         for what, found in (
             ("results", [result.type for result in self.results]),
@@ -142,12 +142,13 @@ class ForOp(IRDLOperation):
         ):
             expect(
                 found == carried,
-                f"expected {what} of the carried types ({_join(carried)}), found ({_join(found)})",
+                f"expected {what} of the carried types ({listed(carried)}), "
+                f"found ({listed(found)})",
             )
         expect(
             self.conditional is None or carried[:1] == [tensor(i1, [])],
             f"expected a first carried value of type tensor<i1> that says whether there is a next "
-            f"iteration, found {_join(carried[:1]) or 'none'}",
+            f"iteration, found {listed(carried[:1]) or 'none'}",
         )
         expect(
             not carried or self.kind.data in IN_ORDER,
@@ -201,7 +202,3 @@ def _properties(extent: int, kind: LoopKind, conditional: bool) -> dict[str, Att
         "kind": LoopKindAttr(kind),
     }
     return properties | ({"conditional": UnitAttr()} if conditional else {})
-
-
-def _join(types: Sequence[Attribute]) -> str:
-    return ", ".join(map(str, types))

@@ -36,7 +36,6 @@ from xdsl.dialects.builtin import (
     FunctionType,
     IndexType,
     IntegerType,
-    MemRefType,
     ModuleOp,
     StringAttr,
     TensorType,
@@ -53,7 +52,16 @@ from byocir.dialects.emitting import emit, emitting_to
 from byocir.dialects.locations import names
 from byocir.dialects.tir import buffer
 from byocir.dialects.traits import is_terminator
-from byocir.dialects.types import bf16, element_of, element_type_of, f16, i1, is_float, shape_of
+from byocir.dialects.types import (
+    bf16,
+    element_of,
+    element_type_of,
+    f16,
+    i1,
+    is_float,
+    is_memref,
+    shape_of,
+)
 from byocir.dialects.uses import erase, replace_uses
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_scf.indices import Numbers
@@ -144,11 +152,7 @@ def _strip_ports(function: FuncOp, name: str) -> None:
 
 def _plain(type_: Attribute) -> Attribute:
     """Gives a buffer's type in main memory; other types stay."""
-    return buffer(element_type_of(type_), shape_of(type_)) if _is_memref(type_) else type_
-
-
-def _is_memref(type_: Attribute) -> bool:
-    return isinstance(type_, MemRefType)
+    return buffer(element_type_of(type_), shape_of(type_)) if is_memref(type_) else type_
 
 
 class _Writer:

@@ -21,8 +21,8 @@ from byocir.dialects.array import constant_values
 from byocir.dialects.byoc import CallOp
 from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.graph import YieldOp as GraphYieldOp
+from byocir.dialects.tir.bodies import first
 from byocir.dialects.tir.emit import Emitter, Read, Space
-from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.traits import is_constant
 from byocir.dialects.trip_counts import trip_count
 from byocir.dialects.types import (
@@ -342,7 +342,7 @@ def _slice(emit: Emitter, value: SSAValue, along: _Along, plan: _Plan, index: SS
     at = [space[f"i{i}"] for i in range(len(shape))]
     read = [*at[: along.axis], _place(along, plan, space["t"]), *at[along.axis :]]
     init = emit.empty(element_type_of(value.type), shape)
-    return emit.block(space, [Read(value, read)], init, _first, at, bases={"t": index})
+    return emit.block(space, [Read(value, read)], init, first, at, bases={"t": index})
 
 
 def _left(
@@ -353,12 +353,8 @@ def _left(
     space = _space(shape)
     at = [space[f"i{i}"] for i in range(len(shape))]
     place = [*at[: along.axis], _place(along, plan, space["t"]), *at[along.axis :]]
-    return emit.block(space, [Read(value, at)], array, _first, place, bases={"t": index})
+    return emit.block(space, [Read(value, at)], array, first, place, bases={"t": index})
 
 
 def _space(shape: Shape) -> Space:
     return Space({"t": 1, **{f"i{i}": size for i, size in enumerate(shape)}})
-
-
-def _first(x: Emitted, _: Emitted) -> Emitted:
-    return x
