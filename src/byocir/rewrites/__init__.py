@@ -18,8 +18,9 @@ Nothing is imported before it is used.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from byocir.lazy import exports
 
 if TYPE_CHECKING:
     from byocir.rewrites.byoc.markers import mark_ops
@@ -27,18 +28,6 @@ if TYPE_CHECKING:
     from byocir.rewrites.matching import MatchedRewrite, rewrites
     from byocir.rewrites.pipeline import run_passes
     from byocir.rewrites.rewrite_pass import RewritePass, passes_in
-
-_HOMES = {
-    "MatchedRewrite": "byocir.rewrites.matching",
-    "NewOps": "byocir.rewrites.driver",
-    "RewritePass": "byocir.rewrites.rewrite_pass",
-    "mark_ops": "byocir.rewrites.byoc.markers",
-    "passes_in": "byocir.rewrites.rewrite_pass",
-    "rewrite_module": "byocir.rewrites.driver",
-    "rewrites": "byocir.rewrites.matching",
-    "run_passes": "byocir.rewrites.pipeline",
-}
-"""Maps each public name to the module that defines it."""
 
 __all__ = [
     "MatchedRewrite",
@@ -52,11 +41,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'byocir.rewrites' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = exports(
+    __name__,
+    driver="NewOps rewrite_module",
+    matching="MatchedRewrite rewrites",
+    pipeline="run_passes",
+    rewrite_pass="RewritePass passes_in",
+    **{"byoc.markers": "mark_ops"},
+)

@@ -11,8 +11,9 @@ generator also works without it, from a seed: it draws integers from a `Choose`.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from byocir.lazy import exports
 
 if TYPE_CHECKING:
     from byocir.testing.conformance import conform
@@ -37,15 +38,10 @@ __all__ = [
     "unflipped",
 ]
 
-_HOMES = {
-    **dict.fromkeys(__all__, "byocir.testing.matches"),
-    "check_rewrite": "byocir.testing.rewriting",
-    "conform": "byocir.testing.conformance",
-}
-"""Maps names to the modules that define them: pytest's plugin is here, too, and imports nothing."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'byocir.testing' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+# pytest's plugin is in this package, too, and imports nothing of it.
+__getattr__, __dir__ = exports(
+    __name__,
+    conformance="conform",
+    matches="Example find_match find_near_miss matching near_miss unflipped",
+    rewriting="check_rewrite",
+)

@@ -17,27 +17,15 @@ Nothing is imported before it is used.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from byocir.lazy import exports
 
 if TYPE_CHECKING:
     from byocir.toolchain.build import build_shared, built_and_loaded, load_shared, takes
     from byocir.toolchain.compiler import Compiler, find_compiler
     from byocir.toolchain.libraries import Libraries
     from byocir.toolchain.machine import x86_64_features, x86_64_level
-
-_HOMES = {
-    "Compiler": "compiler",
-    "Libraries": "libraries",
-    "build_shared": "build",
-    "built_and_loaded": "build",
-    "find_compiler": "compiler",
-    "load_shared": "build",
-    "takes": "build",
-    "x86_64_features": "machine",
-    "x86_64_level": "machine",
-}
-"""The module in which each name is defined."""
 
 __all__ = [
     "Compiler",
@@ -52,11 +40,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'byocir.toolchain' has no attribute '{name}'")
-    return getattr(import_module(f"byocir.toolchain.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = exports(
+    __name__,
+    build="build_shared built_and_loaded load_shared takes",
+    compiler="Compiler find_compiler",
+    libraries="Libraries",
+    machine="x86_64_features x86_64_level",
+)

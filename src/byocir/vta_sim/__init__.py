@@ -10,8 +10,9 @@ Nothing is imported before it is used.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from byocir.lazy import exports
 
 if TYPE_CHECKING:
     from byocir.vta_sim.asm import disassemble
@@ -39,45 +40,6 @@ if TYPE_CHECKING:
     from byocir.vta_sim.simulation import Counters, Program, SimResult, run_in_order, simulate
     from byocir.vta_sim.timing import Timeline, TimingModel, UnitTime, estimate
     from byocir.vta_sim.trace import trace_events, write_trace
-
-_HOMES = {
-    "AluOp": "isa",
-    "Counters": "simulation",
-    "DEFAULT_CONFIG": "config",
-    "Decoded": "isa",
-    "Energy": "energy",
-    "EnergyModel": "energy",
-    "Executable": "executable",
-    "HAZARDS": "sanitizer_kinds",
-    "Hazard": "sanitizer_report",
-    "Instruction": "isa",
-    "Machine": "engine_numpy",
-    "Memory": "config",
-    "Opcode": "isa",
-    "Port": "port",
-    "Program": "simulation",
-    "SimResult": "simulation",
-    "Timeline": "timing",
-    "TimingModel": "timing",
-    "UnitTime": "timing",
-    "VTAConfig": "config",
-    "VTAError": "errors",
-    "assemble": "parse",
-    "decode": "isa",
-    "decode_uops": "isa",
-    "disassemble": "asm",
-    "encode": "isa",
-    "encode_columns": "isa",
-    "encode_uops": "isa",
-    "energy_of": "energy",
-    "estimate": "timing",
-    "run_in_order": "simulation",
-    "sanitize": "sanitizer",
-    "simulate": "simulation",
-    "trace_events": "trace",
-    "write_trace": "trace",
-}
-"""The module in which each name is defined."""
 
 __all__ = [
     "DEFAULT_CONFIG",
@@ -118,11 +80,21 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'byocir.vta_sim' has no attribute '{name}'")
-    return getattr(import_module(f"byocir.vta_sim.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = exports(
+    __name__,
+    asm="disassemble",
+    config="DEFAULT_CONFIG Memory VTAConfig",
+    energy="Energy EnergyModel energy_of",
+    engine_numpy="Machine",
+    errors="VTAError",
+    executable="Executable",
+    isa="AluOp Decoded Instruction Opcode decode decode_uops encode encode_columns encode_uops",
+    parse="assemble",
+    port="Port",
+    sanitizer="sanitize",
+    sanitizer_kinds="HAZARDS",
+    sanitizer_report="Hazard",
+    simulation="Counters Program SimResult run_in_order simulate",
+    timing="Timeline TimingModel UnitTime estimate",
+    trace="trace_events write_trace",
+)
