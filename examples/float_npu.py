@@ -83,9 +83,22 @@ def reduction(name: str, first: float) -> None:
     npu.instruction(vectors, strided=("x",), **(box | dict(i=up_to(LANES))))(reduce)
 
 
+@npu.instruction(vectors, strided=("x", "y", "out"), **box)
+def multiplied() -> Pattern:
+    """Products of vectors with vectors, or with one, added to what was there."""
+    x, (own, one) = near("x")["(i*step) j"], (near("y")[index] for index in ("i j", "j"))
+    with_own, with_one = (block("i j", x, y, multiply_add, init=near("c")) for y in (own, one))
+    return with_own | with_one
+
+
+@npu.instruction(vectors, strided=("out",), **box)
+def clear() -> Pattern:
+    return block("i j", lambda _: 0.0)
+
+
 for each in ("exp", "erf", "sqrt"):
     function(each)
-for each in ("add", "sub", "mul", "div", "max"):
+for each in ("add", "sub", "mul", "div", "max", "min"):
     operator(each)
 reduction("add", 0.0)
 reduction("max", -inf)
@@ -104,7 +117,8 @@ def with_bias(y: Pattern) -> Pattern:
 
 
 def rectified(y: Pattern) -> Pattern:
-    return optional(y, lambda v: each(v, lambda x: x.max(0.0)))
+    bounded = optional(y, lambda v: each(v, lambda x: x.clamp(0.0, number("most"))))
+    return bounded | each(y, lambda x: x.max(0.0))
 
 
 @composite("fnpu.matmul")
@@ -123,6 +137,14 @@ def conv() -> Pattern:
     x = wildcard("x", dtype=f32)["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
     weights = wildcard("weights", dtype=f32)["r s c o"]
     return rectified(with_bias(block("n h w o | r s c", x, weights, multiply_add)))
+
+
+@composite("fnpu.depthwise")
+def depthwise() -> Pattern:
+    """A convolution of each channel by itself, channels last, with a bias, rectified."""
+    x = wildcard("x", dtype=f32)["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
+    weights = wildcard("weights", dtype=f32)["r s c"]
+    return rectified(with_bias(block("n h w c | r s", x, weights, multiply_add)))
 
 
 @composite("fnpu.softmax")
@@ -157,7 +179,7 @@ def add() -> Pattern:
 
 
 class FloatNpu(byocir.Target):
-    name, machine, patterns = "fnpu", npu, (matmul, conv, softmax, layer_norm, add)
+    name, machine, patterns = "fnpu", npu, (matmul, conv, depthwise, softmax, layer_norm, add)
     channels_last = reassociates = True  # it adds products in the order that suits its tiles
 
     def passes(self, point: Point) -> Sequence[str]:

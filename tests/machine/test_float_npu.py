@@ -70,14 +70,21 @@ def test_attention_stays_on_the_chip() -> None:
     assert package.report.macs["host"] == 0
 
 
-def convolution(channels: tuple[int, int], kernel: int, size: int, normed: bool) -> onnx.ModelProto:
+def convolution(
+    channels: tuple[int, int],
+    kernel: tuple[int, int],
+    size: int,
+    normed: bool,
+    group: int = 1,
+) -> onnx.ModelProto:
     """A convolution, rectified, behind a normalisation or not."""
     random, (c, o) = np.random.default_rng(0), channels
     arrays = {
-        "w": random.normal(0, 0.3, (o, c, kernel, kernel)),
+        "w": random.normal(0, 0.3, (o, c // group, *kernel)),
         **{name: random.uniform(0.5, 2, o) for name in ("scale", "offset", "mean", "var")},
     }
-    nodes = [onnx.helper.make_node("Conv", ["x", "w"], ["c"], pads=[kernel // 2] * 4)]
+    window = {"pads": [side // 2 for side in kernel] * 2, "group": group}
+    nodes = [onnx.helper.make_node("Conv", ["x", "w"], ["c"], **window)]
     if normed:
         inputs = ["c", "scale", "offset", "mean", "var"]
         nodes.append(onnx.helper.make_node("BatchNormalization", inputs, ["n"]))
@@ -95,13 +102,25 @@ def convolution(channels: tuple[int, int], kernel: int, size: int, normed: bool)
 
 
 def test_a_convolution_takes_a_normalisation_and_the_windows_of_few_channels() -> None:
-    package = expect_equal(convolution((3, 40), 5, 9, normed=True))
+    package = expect_equal(convolution((3, 40), (5, 5), 9, normed=True))
     (region,) = package.report.regions
     assert [each.pattern for each in region.composites] == ["fnpu.conv"]
     assert any("1x13x13x3 becomes 1x9x9x75" in note for note in package.report.notes)
 
 
-def test_sums_that_depend_on_their_order_are_taken_in_it() -> None:
+def test_a_depthwise_convolution_is_products_of_vectors() -> None:
+    """The unit that sets vectors to zero, and adds products to them, takes fewer cycles than one
+    that begins sums, but multiplies matrices."""
+    package = expect_equal(convolution((40, 40), (3, 3), 6, normed=True, group=40))
+    (region,) = package.report.regions
+    assert [each.pattern for each in region.composites] == ["fnpu.depthwise"]
+    (profile,) = package.profile()
+    assert profile.units["products"]["busy"] == 0
+    assert profile.details["padded_macs"] >= 40 * 6 * 6 * 9
+
+
+@pytest.mark.parametrize("kernel", [(3, 3), (1, 3), (3, 1)])
+def test_sums_that_depend_on_their_order_are_taken_in_it(kernel: tuple[int, int]) -> None:
     """A target that does not say that any order will do gets those of the model, bit for bit."""
     example = import_file(Path(EXAMPLE), "B217")
 
@@ -120,7 +139,7 @@ def test_sums_that_depend_on_their_order_are_taken_in_it() -> None:
         if pass_.name == "match-composites":
             meanings.append(module.clone())
 
-    module = byocir.import_onnx(convolution((40, 8), 3, 5, normed=False))
+    module = byocir.import_onnx(convolution((40, 8), kernel, 5, normed=False))
     package = byocir.compile(module, targets=[InOrder()], levels=("tensor",), after_pass=keep)
     feeds = random_feeds(meanings[-1])
     expected = evaluate(meanings[-1], feeds)

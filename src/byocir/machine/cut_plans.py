@@ -14,6 +14,7 @@ import numpy as np
 from xdsl.ir import Attribute
 
 from byocir.dialects.tir import BlockOp
+from byocir.dialects.tir.reductions import keeps_order
 from byocir.errors import ByocirError, Lines
 from byocir.machine.call_cycles import Floats, cycles_of_calls
 from byocir.machine.description import Machine
@@ -90,7 +91,7 @@ def _plans(
             whole = start is None or all(
                 plan and plan.sizes[i] == extents[i] for i in block.reductions
             )
-            if plan is not None and whole:
+            if plan is not None and whole and keeps_order(block, plan.sizes, extents):
                 found.append(plan)
     return sorted(found, key=lambda plan: plan.cycles), reasons
 

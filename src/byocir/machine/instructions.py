@@ -177,10 +177,12 @@ class Kind:
     @cached_property
     def macs(self) -> int:
         """Counts the multiply-accumulates of a call; 0 for one of an instruction that sums no
-        products.
+        products, nor adds them to what was there.
         """
         names, body = self.fit.form.iterators, self.block.body.block
-        sums = names.reduction or names.reduction_groups
+        total = self.block.yielded[0].owner
+        adds = isinstance(total, arith.AddiOp | arith.AddfOp) and body.args[-1] in total.operands
+        sums = names.reduction or names.reduction_groups or adds
         multiplies = any(isinstance(op, arith.MuliOp | arith.MulfOp) for op in body.ops)
         return prod(self.block.extents) if sums and multiplies else 0
 

@@ -32,11 +32,11 @@ from byocir.dialects.array import Array
 from byocir.dialects.byoc import CallOp, CompositeOp
 from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.moves import axes, moved
+from byocir.dialects.tir.reductions import is_unordered
 from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import Shape, element_type_of, nbytes, shape_of, tensor
 from byocir.dialects.uses import erase, replace_op, set_operand
 from byocir.rewrites.host.contraction import is_contraction
-from byocir.rewrites.schedule.reductions import is_unordered
 
 Chooser = Callable[["NarrowRead"], "NarrowRead | None"]
 """Chooses a form in which a device gains by windows that the host gathers; None for none."""

@@ -4,9 +4,10 @@ ends or the first of its sums need others, several do parts.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import inf
 
 from xdsl.ir import Attribute
 
@@ -25,7 +26,7 @@ class Part:
     """Describes a box of a block that calls of one instruction do. Each call does at most as many
     points of each iterator as `cut` says; calls follow the iterators in this `order`, the slowest
     first, in front those with which the operand moves that stays in the unit. In a part that
-    `begins`, sums start from a number.
+    `begins`, sums start from a number. All calls together take so many `cycles`.
     """
 
     sides: tuple[tuple[int, int], ...]
@@ -34,6 +35,11 @@ class Part:
     order: Sequence[int]
     numbers: Mapping[str, int]
     begins: bool
+    cycles: float
+
+
+def cycles_of(parts: Iterable[Part]) -> float:
+    return sum(part.cycles for part in parts)
 
 
 def expect_parts(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequence[Part]:
@@ -73,22 +79,42 @@ def _parts(
     plans = plans_of(machine, block, block.extents, "memories", reasons)
     if number is not None:
         plans += plans_of(machine, block, block.extents, "memories", reasons, number)
+    best, least = None, inf
     for plan in plans:
+        if plan.cycles >= least:
+            continue
         kinds = list(_kinds(machine, plan, block, key, number))
         if all(isinstance(kind, Kind) for kind in kinds):
-            cut = dict(zip(box.kept, plan.sizes, strict=True))
-            whole = tuple(cut.get(i, 1) for i in range(len(box.sides)))
-            turns = {box.kept[i] for i in plan.fit.turns}
-            order = sorted(range(len(box.sides)), key=lambda i: i not in turns)
-            name, numbers = plan.instruction.name, plan.fit.numbers
-            return [Part(box.sides, name, whole, order, numbers, number is not None)]
-        reasons += [f"{plan.instruction.name}: {kind}" for kind in kinds if isinstance(kind, str)]
-    for plan in plans:
-        for one, other, begins in _split(box, plan, number is not None):
-            first = _parts(machine, one, number, reasons)
-            rest = first and _parts(machine, other, number if begins else None, reasons)
-            if first and rest:
-                return [*first, *rest]
+            found = [_part_of(plan, box, number)]
+        else:
+            reasons += [
+                f"{plan.instruction.name}: {each}" for each in kinds if isinstance(each, str)
+            ]
+            found = _in_two(machine, plan, box, number, reasons)
+        if found and cycles_of(found) < least:
+            best, least = found, cycles_of(found)
+    return best
+
+
+def _part_of(plan: Plan, box: PaddedBox, number: Attribute | None) -> Part:
+    """Makes the part that is the whole of a box."""
+    cut = dict(zip(box.kept, plan.sizes, strict=True))
+    whole = tuple(cut.get(i, 1) for i in range(len(box.sides)))
+    turns = {box.kept[i] for i in plan.fit.turns}
+    order = sorted(range(len(box.sides)), key=lambda i: i not in turns)
+    name, numbers = plan.instruction.name, plan.fit.numbers
+    return Part(box.sides, name, whole, order, numbers, number is not None, plan.cycles)
+
+
+def _in_two(
+    machine: Machine, plan: Plan, box: PaddedBox, number: Attribute | None, reasons: list[str]
+) -> list[Part] | None:
+    """Cuts a box in two where calls of a plan do not do the whole of it, and each again."""
+    for one, other, begins in _split(box, plan, number is not None):
+        first = _parts(machine, one, number, reasons)
+        rest = first and _parts(machine, other, number if begins else None, reasons)
+        if first and rest:
+            return [*first, *rest]
     return None
 
 

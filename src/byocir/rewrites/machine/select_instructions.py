@@ -12,9 +12,9 @@ Guarantees: the same results, bit for bit; nothing but instructions, buffers and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 
 import numpy as np
 from xdsl.context import Context
@@ -41,7 +41,7 @@ from byocir.evaluate.scalar import number
 from byocir.machine import Machine
 from byocir.machine.cut_plans import none_does
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.machine.cut_blocks import Part, Undone, expect_parts, parts_of
+from byocir.rewrites.machine.cut_blocks import Part, Undone, cycles_of, expect_parts, parts_of
 from byocir.rewrites.schedule.access import BoxAccess, accesses_of, accesses_to
 from byocir.rewrites.schedule.blocks import reads_old
 from byocir.rewrites.schedule.write_out import PaddedBox
@@ -136,7 +136,7 @@ class _Numbers:
     def settle(self) -> None:
         for op in self.fills:
             writers = self.beginning(op)
-            if writers is None:
+            if writers is None or self._is_set_sooner(op, writers):
                 self._set(op)
                 continue
             for writer in writers:
@@ -172,6 +172,14 @@ class _Numbers:
         if not reads_old(op):
             return True
         return not isinstance(parts_of(self.machine, op, _number_of(fill)), Undone)
+
+    def _is_set_sooner(self, fill: BlockOp, writers: Sequence[BlockOp]) -> bool:
+        """Tells if an instruction that sets the elements, and those that then add to them, take
+        fewer cycles than those that begin with the number.
+        """
+        begun = [parts_of(self.machine, each, _number_of(fill)) for each in writers]
+        after = [parts_of(self.machine, each, None) for each in (fill, *writers)]
+        return _cycles_of(after) < _cycles_of(begun)
 
     def _set(self, fill: BlockOp) -> None:
         """Makes an instruction set the elements, or a copy of a constant."""
@@ -212,6 +220,10 @@ class _Numbers:
 
 def _is_fill(op: BlockOp) -> bool:
     return not op.ins and not reads_old(op)
+
+
+def _cycles_of(found: Iterable[Sequence[Part] | Undone]) -> float:
+    return sum(inf if isinstance(parts, Undone) else cycles_of(parts) for parts in found)
 
 
 _Intervals = tuple[tuple[int, int], ...]

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 
 from byocir.dialects.tir.linear import spans
+from byocir.dialects.tir.reductions import is_unordered
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.machine import MAIN, Memory
 from byocir.machine.call_cycles import cycles_of_calls
 from byocir.rewrites.machine.copies import Copies
 from byocir.rewrites.machine.stages import Chain, Stage, Staged
-from byocir.rewrites.schedule.reductions import is_unordered
 from byocir.rewrites.tiles import Bools, Floats, Ints, at, fills, product, shape_over, sides
 
 HINDRANCE = 1 / 16
@@ -121,7 +121,8 @@ class TileCosts:
         """
         kept = np.ones((), np.bool_)
         for s, stage in enumerate(self.chain.stages):
-            for outer, inner in pairwise([] if is_unordered(stage.block) else stage.reductions):
+            pairs = [] if is_unordered(stage.block) else combinations(stage.reductions, 2)
+            for outer, inner in pairs:
                 kept = kept & ((self.sizes[s, outer] == 1) | (self.count(s, inner) == 1))
         return kept
 

@@ -19,10 +19,10 @@ from xdsl.ir import Block, SSAValue
 
 from byocir.dialects.tir import BlockOp, ForOp
 from byocir.dialects.tir.linear import Linear
+from byocir.dialects.tir.reductions import is_unordered
 from byocir.rewrites.schedule.blocks import body_of, reads_old, retile
 from byocir.rewrites.schedule.hoist_indices import hoist_indices
 from byocir.rewrites.schedule.index import IndexBuilder, base_sums
-from byocir.rewrites.schedule.reductions import is_unordered
 from byocir.rewrites.schedule.requests import check_block, position_of, refused
 from byocir.rewrites.schedule.split import guard_end
 
