@@ -76,3 +76,8 @@ def test_programs_in_json_are_printed_and_written_with_their_arrays(small, tmp_p
     assert path.with_suffix(".safetensors").stat().st_size > 2304 + 640  # its weights
     assert main(["compile", small, "--emit", "json"]) == 1
     assert "error[B231]" in capsys.readouterr().err
+
+
+def test_a_dash_is_standard_output(small, capsys):
+    assert main(["compile", small, "--emit", "graph", "-o", "-"]) == 0
+    assert "graph.requantize" in capsys.readouterr().out

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from nets.classic_nets import NETS, Scale
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
@@ -28,7 +29,8 @@ def expect_equal(model: onnx.ModelProto) -> byocir.Package:
     expected = evaluate(module, feeds)
     package = byocir.compile(byocir.import_onnx(model), targets=[EXAMPLE], levels=("tensor",))
     for name, found in package.run(feeds, check=True).items():
-        np.testing.assert_allclose(found, expected[name], rtol=1e-5, atol=1e-5)
+        near = 2e-5 * max(1, np.abs(expected[name]).max())
+        np.testing.assert_allclose(found, expected[name], rtol=0, atol=near)
     return package
 
 
@@ -145,4 +147,13 @@ def test_sums_that_depend_on_their_order_are_taken_in_it(kernel: tuple[int, int]
     expected = evaluate(meanings[-1], feeds)
     for name, found in package.run(feeds, check=True).items():
         np.testing.assert_array_equal(found, expected[name])
+    assert package.report.macs["host"] == 0
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("ResNet-18", "MobileNetV2")]
+
+
+@pytest.mark.parametrize("name", ["encoder", *SLOW])
+def test_whole_nets_leave_no_products_to_the_host(name: str) -> None:
+    package = expect_equal(onnx.load_from_string(NETS[name](Scale(32, 8, 1))))
     assert package.report.macs["host"] == 0

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     if options.emit is not None:
         from byocir.cli.emit import emit
 
-        return emit(options, options.output)
+        return emit(options, None if options.output == Path("-") else options.output)
     refuse_package(options)
     path: Path = options.output or Path(f"{options.model.stem}{PACKAGE_SUFFIX}")
     check_writable(path, options.report)

@@ -180,10 +180,12 @@ class Kind:
         products, nor adds them to what was there.
         """
         names, body = self.fit.form.iterators, self.block.body.block
-        total = self.block.yielded[0].owner
+        total, products = self.block.yielded[0].owner, (arith.MuliOp, arith.MulfOp)
         adds = isinstance(total, arith.AddiOp | arith.AddfOp) and body.args[-1] in total.operands
-        sums = names.reduction or names.reduction_groups or adds
-        multiplies = any(isinstance(op, arith.MuliOp | arith.MulfOp) for op in body.ops)
+        if adds and any(isinstance(value.owner, products) for value in total.operands):
+            return prod(self.block.extents)
+        sums = names.reduction or names.reduction_groups
+        multiplies = any(isinstance(op, products) for op in body.ops)
         return prod(self.block.extents) if sums and multiplies else 0
 
 
