@@ -5,9 +5,9 @@
 A row for each convolution of ResNet-18 of 224 pixels, quantised by ONNX Runtime without zero points
 and with a scale for each channel, or powers of two: cycles of `vta`, of examples/vta_machine.py,
 and how many times as many these are; then what keeps the described machine's units busy. Rows of
-residual sums are blocks: a convolution, and another to which the first is added. The last rows are
-depthwise convolutions of MobileNetV2. Channels are divided by `--divisor`. Both are simulated by
-the same costs, but for fetching instructions.
+residual sums are blocks: a convolution, and another to which the first is added. Then come
+depthwise convolutions of MobileNetV2, and convolutions with pools behind them. Channels are divided
+by `--divisor`. Both are simulated by the same costs, but for fetching instructions.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import logging
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,10 +40,15 @@ class Layer:
     is_added: bool = False
     """Another one follows, to the result of which that of this one is added."""
     is_depthwise: bool = False
+    pool: tuple[str, int, int] | None = None
+    """The operator of a pool that follows, the elements of a window's side, and between windows."""
 
     def __str__(self) -> str:
         window = f"{self.kernel}x{self.kernel}/{self.stride}"
         kind = " and sum" if self.is_added else " depthwise" if self.is_depthwise else ""
+        if self.pool is not None:
+            name, size, step = self.pool
+            kind = f" {name.removesuffix('Pool').lower()} {size}x{size}/{step}"
         return f"{self.side:>3} px {self.inputs:>3} to {self.outputs:>3} {window}{kind}"
 
     def model(self, divisor: int, *, powers: bool) -> bytes:
@@ -59,6 +65,10 @@ class Layer:
             self._convolve(net, rng, outputs, outputs, 1)
             net.add("Add", first)
             net.add("Relu")
+        if self.pool is not None:
+            name, size, step = self.pool
+            window = {"kernel_shape": [size] * 2, "strides": [step] * 2}
+            net.add(name, **window, pads=[size // 2 if step < size else 0] * 4)
         model = quantised(net.model(), SETTINGS["symmetric"], per_channel=not powers)
         return with_powers_of_two(model) if powers else model
 
@@ -92,6 +102,11 @@ LAYERS = (
     Layer(56, 144, 144, 3, 2, is_depthwise=True),
     Layer(14, 384, 384, 3, 1, is_depthwise=True),
     Layer(7, 960, 960, 3, 1, is_depthwise=True),
+    Layer(224, 3, 64, 7, 2, pool=("MaxPool", 3, 2)),
+    Layer(28, 64, 64, 3, 1, pool=("MaxPool", 2, 2)),
+    Layer(13, 256, 64, 1, 1, pool=("MaxPool", 5, 1)),
+    Layer(35, 192, 64, 1, 1, pool=("AveragePool", 3, 1)),
+    Layer(7, 320, 512, 1, 1, pool=("AveragePool", 7, 7)),
 )
 
 
@@ -102,7 +117,9 @@ def cycles_on(target: str, model: bytes) -> tuple[int, dict[str, int]]:
     if not found:
         reasons = [each.reason for each in package.report.decisions if each.reason]
         raise SystemExit(f"{target} takes nothing: {reasons[0]}")
-    busy = {unit: cycles for part in found for unit, cycles in part.bounds.items()}
+    busy = Counter[str]()
+    for part in found:
+        busy.update(part.bounds)
     return sum(part.cycles for part in found), busy
 
 
