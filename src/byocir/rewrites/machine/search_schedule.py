@@ -32,7 +32,7 @@ from byocir.rewrites.machine.tile_sizes import TileSizes
 from byocir.rewrites.machine.whole_channels import channels_wanted
 from byocir.rewrites.tiles import Floats, Ints, at, spread
 
-NEAR = 1.02
+NEAR = 1.01
 """Choices that cost up to so many times the least count as equal, and the one with the fewest steps
 is taken: each step is written out, and the closed form knows no better."""
 
