@@ -20,7 +20,7 @@ from byocir.machine.description import Machine
 from byocir.machine.find_instruction import kind_of
 from byocir.machine.instructions import Call, Fit, Instruction, Kind
 from byocir.machine.operand_places import Place, Span
-from byocir.machine.parts import Unit
+from byocir.machine.parts import Memory, Unit
 
 
 @dataclass(eq=False)
@@ -77,6 +77,12 @@ class Calls:
     def places(self) -> dict[str, Place]:
         """Gives the boxes that all calls together reach, by the names of operands."""
         return {name: self._place(box) for name, box in self._alike.boxes}
+
+    @cached_property
+    def buffers(self) -> list[tuple[AllocOp, Memory]]:
+        """Lists the buffers in the machine's memories that the calls use, with their memory."""
+        owners = [(place.buffer.owner, place.memory) for place in self.places.values()]
+        return [(op, m) for op, m in owners if isinstance(op, AllocOp) and not m.is_main]
 
     @property
     def result(self) -> Place:

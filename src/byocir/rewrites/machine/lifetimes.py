@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from byocir.dialects.tir import AllocOp
 from byocir.dialects.types import shape_of
 from byocir.machine import Calls, Memory
 from byocir.rewrites.machine.steps import loads_of, steps_of
 from byocir.rewrites.memory_rows import Full, Life, arranged
+
+
+@dataclass
+class _Used:
+    """Describes a buffer, and the calls that use it first and last."""
+
+    buffer: AllocOp
+    memory: Memory
+    first: int
+    last: int
+
+    def life(self) -> Life:
+        rows = self.memory.rows_of(shape_of(self.buffer.result.type))
+        return Life(rows, self.first, self.last)
 
 
 class Lives:
@@ -19,7 +33,8 @@ class Lives:
 
     def __init__(self, calls: Sequence[Calls], loads: Collection[Calls] | None = None) -> None:
         """Follows calls in order; `loads` are those of `loads_of`, if they are known."""
-        self._found: dict[Memory, dict[AllocOp, list[int]]] = {}
+        self._used: dict[int, _Used] = {}
+        """The buffers that calls use, by identity."""
         self._ends: list[int] = []
         """The last call of each step."""
         self._steps: list[int] = []
@@ -32,20 +47,17 @@ class Lives:
                 beside = [*beside, call] if call.is_beside else []
                 self._steps.append(len(self._ends))
             self._ends.append(len(self._steps) - 1)
-        self.of: Mapping[Memory, Mapping[AllocOp, Life]] = {
-            memory: {
-                owner: Life(memory.rows_of(shape_of(owner.result.type)), *ends)
-                for owner, ends in own.items()
-            }
-            for memory, own in self._found.items()
-        }
+        self.of: dict[Memory, dict[AllocOp, Life]] = {}
+        for each in self._used.values():
+            self.of.setdefault(each.memory, {})[each.buffer] = each.life()
 
     def _use(self, call: Calls, at: int) -> None:
-        for place in call.places.values():
-            owner, memory = place.buffer.owner, place.memory
-            if isinstance(owner, AllocOp) and not memory.is_main:
-                ends = self._found.setdefault(memory, {}).setdefault(owner, [at, at])
-                ends[1] = at
+        for buffer, memory in call.buffers:
+            used = self._used.get(id(buffer))
+            if used is None:
+                self._used[id(buffer)] = _Used(buffer, memory, at, at)
+            else:
+                used.last = at
 
     def longer(self, life: Life, slack: int) -> Life:
         """Makes a life end so many steps later: until then, what comes next can be made beside
