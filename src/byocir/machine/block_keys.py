@@ -37,7 +37,10 @@ class _Facts(Generic[Fact]):
         self._known = Memo[int, tuple[Any, Fact]](MOST)
 
     def of(self, attribute: Attribute) -> Fact:
-        return self._known.of(id(attribute), lambda: (attribute, self._find(attribute)))[1]
+        known = self._known.lately(id(attribute))
+        if known is None:
+            known = self._known.of(id(attribute), lambda: (attribute, self._find(attribute)))
+        return known[1]
 
 
 class Index(NamedTuple):

@@ -34,5 +34,9 @@ class Memo(Generic[Key, Value]):
         self._lately[key] = value
         return value
 
+    def lately(self, key: Key) -> Value | None:
+        """Gives the value of a key that was asked for lately; None for another, known or not."""
+        return self._lately.get(key)
+
     def __len__(self) -> int:
         return len(self._lately.keys() | self._before.keys())

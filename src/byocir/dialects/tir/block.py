@@ -113,6 +113,18 @@ def _segment_sizes(*sizes: int) -> DenseArrayBase:
     return DenseArrayBase.from_list(i32, sizes)
 
 
+def _pads(pads: Sequence[Attribute | None]) -> ArrayAttr[Attribute]:
+    if all(pad is None for pad in pads):
+        return _no_pads(len(pads))
+    return ArrayAttr([_INSIDE if pad is None else pad for pad in pads])
+
+
+@lru_cache(maxsize=64)
+def _no_pads(inputs: int) -> ArrayAttr[Attribute]:
+    """Gives the pads of a block that has none, which blocks share."""
+    return ArrayAttr([_INSIDE] * inputs)
+
+
 def maps_attribute(maps: Iterable[AffineMap]) -> ArrayAttr[AffineMapAttr]:
     """Gives index maps in canonical form, as the property of a block."""
     return ArrayAttr([AffineMapAttr(canonical_map(each)) for each in maps])
@@ -199,11 +211,10 @@ class BlockOp(IRDLOperation):
         has one entry per input, None where all reads are inside. Maps that come as an attribute are
         canonical, as those of another block.
         """
-        pads = [None] * len(ins) if pads is None else pads
         properties: dict[str, Attribute] = {
             "iterators": iterators if isinstance(iterators, ArrayAttr) else ArrayAttr(iterators),
             "maps": maps if isinstance(maps, ArrayAttr) else maps_attribute(maps),
-            "pads": ArrayAttr([_INSIDE if pad is None else pad for pad in pads]),
+            "pads": _no_pads(len(ins)) if pads is None else _pads(pads),
         }
         if where is not None:
             properties["where"] = AffineMapAttr(canonical_map(where))
