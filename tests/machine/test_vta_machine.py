@@ -136,7 +136,7 @@ def pooled(
     ("op_type", "window", "steps"),
     [
         ("GlobalAveragePool", {}, "load_acc8, add_vectors, add_vectors0, mul_vectors"),
-        ("AveragePool", {"kernel_shape": [2, 2], "strides": [2, 2]}, "add_vectors, mul_number"),
+        ("AveragePool", {"kernel_shape": [2, 2], "strides": [2, 2]}, "add_vectors, add_number"),
         (
             "AveragePool",
             {"kernel_shape": [3, 3], "pads": [1] * 4},  # means of four, six or nine

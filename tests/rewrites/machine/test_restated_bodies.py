@@ -212,6 +212,26 @@ def test_each_way_to_clamp_requantises(data: st.DataObject) -> None:
     event(f"{restates(requantised(numbers, factors), (4, 16), 'i8')} ways")
 
 
+@settings(max_examples=25)
+@given(st.data())
+def test_numbers_around_products_are_added_at_once(data: st.DataObject) -> None:
+    """They are added before a product where its factors divide them, else also behind it."""
+    body = Body(data)
+    body.lines, body.constants, body.value = body.lines[:1], [], "%v"
+    one = data.draw(st.booleans())
+    factors = [data.draw(st.integers(1, 9)) for _ in range(body.count)]
+    added = [data.draw(st.integers(-(2**16), 2**16)) for _ in range(body.count)]
+    body.put("addi", body.array(added))
+    body.put("muli", body.number(1) if one else body.array(factors))
+    body.put("addi", body.number(data.draw(st.integers(-(2**16), 2**16))))
+    body.put("shrsi", body.number(data.draw(st.integers(1, 20))))
+    body.put("maxsi", body.number(-128))
+    body.put("minsi", body.number(127))
+    ways = restates(body.text, body.shape, body.element)
+    event(f"{ways} ways")
+    assert ways or body.element == "i32"
+
+
 def test_there_are_ways_with_fewer_steps_and_with_fewer_arrays() -> None:
     assert restates(requantised([5, -70000], [900, 1000]), (4, 2), "i8") == 2
 

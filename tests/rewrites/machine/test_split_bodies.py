@@ -165,7 +165,9 @@ def test_chains_of_operations_compute_what_the_body_did(drawn: tuple[str, str]) 
 
 ADDED = """
   %w = arith.extsi %a : i8 to i32
-  %x = arith.addi %w, %b : i32
+  %v = arith.addi %w, %b : i32
+  %o = arith.constant 1 : i32
+  %x = arith.shrsi %v, %o : i32
   %y = arith.addi %c, %x : i32
   %lo = arith.constant -128 : i32
   %d = arith.maxsi %y, %lo : i32

@@ -15,7 +15,7 @@ clamp((x + b) * m >> 8, 0, 127)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple, TypeGuard, cast
@@ -59,11 +59,13 @@ SHIFTS = (arith.ShLIOp, arith.ShRSIOp)
 class Clamping:
     """Says where numbers are clamped that would not fit: behind so many of the steps that lead to
     a clamp, and whether from below and from above by a number of each channel, or by one for all.
+    `late` says that what is added before a product is added behind it, where another number is.
     """
 
     after: int
     low: bool
     high: bool
+    late: bool = False
 
 
 def restated(
@@ -77,21 +79,28 @@ def restated(
     facts = _Facts.of(op, given)
     found: dict[tuple[int, int], _Restating] = {}
     reasons = list[str]()
-    after = latest = 0
-    while after <= latest:
-        for low, high in product((True, False), repeat=2):
-            restating = _Restating(op, type_, facts, Clamping(after, low, high))
-            try:
-                restating.emit_body()
-                found.setdefault(restating.size, restating)
-            except _Unfit as unfit:
-                reasons.append(unfit.reason)
-            latest = max(latest, restating.latest)
-            if not restating.has_clamped:
-                break
-        after += 1
+    for restating in _each_way(op, type_, facts):
+        try:
+            restating.emit_body()
+            found.setdefault(restating.size, restating)
+        except _Unfit as unfit:
+            reasons.append(unfit.reason)
     best = (size for size in found if not any(_less(other, size) for other in found))
     return [found[size].made() for size in best] or reasons[0]
+
+
+def _each_way(op: BlockOp, type_: Integer, facts: _Facts) -> Iterator[_Restating]:
+    """Yields the ways to restate a body, each to be emitted before the next one is asked for."""
+    for late in (False, True):
+        after = latest = 0
+        while after <= latest and (facts.has_late or not late):
+            for low, high in product((True, False), repeat=2):
+                restating = _Restating(op, type_, facts, Clamping(after, low, high, late))
+                yield restating
+                latest = max(latest, restating.latest)
+                if not restating.has_clamped:
+                    break
+            after += 1
 
 
 def _less(one: tuple[int, int], other: tuple[int, int]) -> bool:
@@ -114,31 +123,57 @@ class _Unfit(Exception):
 
 
 class _Step(NamedTuple):
-    """Describes an operation with a known number, which is monotone and never falls; without a
-    kind it shifts and rounds half to even.
+    """Describes an operation with known numbers, which is monotone and never falls; without a kind
+    it shifts and rounds half to even.
     """
 
     kind: type[Operation] | None
-    operand: SSAValue
+    number: Ends
     result: SSAValue
+    operand: SSAValue | None = None
+    """The value of the body that the numbers are, if it has one."""
 
     @property
     def exact(self) -> Operator:
         """Gives the function that it computes, without wrapping."""
         return half_even if self.kind is None else EXACT[self.kind]
 
+    @property
+    def values(self) -> np.ndarray:
+        """Gives the numbers, as objects, which do not wrap."""
+        return self.number.low.astype(object)
 
-@dataclass(frozen=True)
+    @property
+    def changes_nothing(self) -> bool:
+        """Tells whether it gives what it is given."""
+        neutral = 1 if self.kind is arith.MuliOp else 0
+        return self.kind is not None and bool(np.all(self.values == neutral))
+
+    def joined(self, other: _Step) -> _Step:
+        """Makes one step of two of a kind that add or multiply."""
+        return other.with_(np.asarray(self.exact(self.values, other.values)))
+
+    def with_(self, values: np.ndarray) -> _Step:
+        """Makes the step with other numbers."""
+        first = values.flat[0]
+        values = np.full((1,) * values.ndim, first, object) if np.all(values == first) else values
+        return _Step(self.kind, Ends(values, values), self.result)
+
+
+@dataclass
 class _Facts:
     """Holds what is known of a body in whatever way it is restated."""
 
     ends: Mapping[SSAValue, Ends]
     rounded: Mapping[SSAValue, tuple[SSAValue, SSAValue]]
     """What values round half to even, and by how many bits they shift."""
-    bounds: dict[tuple[SSAValue, int], Ends]
-    """Between which numbers is clamped behind so many of the steps that lead to a value."""
+    bounds: dict[tuple[SSAValue, int, bool], Ends]
+    """Between which numbers is clamped behind so many of the steps that lead to a value, with
+    numbers that are added late or not."""
     ties: dict[SSAValue, bool]
     """Whether a number may be half-way that a value rounds half to even."""
+    has_late: bool = False
+    """Whether what is added before a product may be added behind it, with another number."""
 
     @staticmethod
     def of(op: BlockOp, given: Known) -> _Facts:
@@ -154,7 +189,8 @@ class _Restating:
         self._op, self._type, self._range = op, type_, integer_range(type_)
         self._block = Block(arg_types=[arg.type for arg in op.body.block.args])
         self._rank, self._ends, self._rounded = len(op.extents), facts.ends, facts.rounded
-        self._clamping, self._bounds, self._ties = clamping, facts.bounds, facts.ties
+        self._clamping, self._facts = clamping, facts
+        self._bounds, self._ties = facts.bounds, facts.ties
         self._made: dict[SSAValue, Emitted] = {}
         self._added: list[tuple[ConstantOp, AffineMap]] = []
         """Constants that the block reads behind its inputs, each with its index."""
@@ -205,7 +241,12 @@ class _Restating:
             return self._clamp(*found)
         if value in self._rounded:
             x, shift = self._rounded[value]
-            return self._stepped(self.emit(x), self._ends[x], _Step(None, shift, value))[0]
+            step = _Step(None, self._ends[shift], value, shift)
+            return self._stepped(self.emit(x), self._ends[x], step)[0]
+        return self._computed(value, owner)
+
+    def _computed(self, value: SSAValue, owner: Operation) -> Emitted:
+        """Emits the value of an operation, or of fewer steps where some that lead to it are one."""
         exact = exact_ends(owner, self._ends, self._rank)
         if exact is None:
             raise self._unfit(owner)
@@ -216,7 +257,42 @@ class _Restating:
             return self.emit(owner.operands[0])
         if not (exact.within(self._range) if inside else value.type == self._type):
             raise self._unfit(owner)
-        return self._applied(type(owner), self.emit(owner.operands[0]), owner.operands[1])
+        steps, root = self._steps(value)
+        gathered = self._gathered(steps, value)
+        if len(gathered) == len(steps):
+            return self._applied(type(owner), self.emit(owner.operands[0]), owner.operands[1])
+        y, ends = self.emit(root), self._ends[root]
+        for step in gathered:
+            y, ends = self._stepped(y, ends, step)
+        return y
+
+    def _gathered(self, steps: Sequence[_Step], value: SSAValue) -> Sequence[_Step]:
+        """Merges the steps that lead to a value where nothing else reads what is between."""
+        made = list[_Step]()
+        if not all(_leads_only_to(step.result, value) for step in steps[:-1]):
+            return steps
+        for step in steps:
+            made.append(step)
+            while (merged := self._merged(made)) is not None:
+                made = merged
+        return made
+
+    def _merged(self, steps: list[_Step]) -> list[_Step] | None:
+        """Merges the last of some steps with those before; None where they stay as they are."""
+        kinds = [step.kind for step in steps[-3:]]
+        if steps and steps[-1].changes_nothing:
+            return steps[:-1]
+        if kinds[-2:] in ([arith.AddiOp] * 2, [arith.MuliOp] * 2):
+            return [*steps[:-2], steps[-2].joined(steps[-1])]
+        if kinds != [arith.AddiOp, arith.MuliOp, arith.AddiOp]:
+            return None
+        first, factor, last = steps[-3:]
+        if not np.any(last.values % factor.values):
+            return [*steps[:-3], first.with_(first.values + last.values // factor.values), factor]
+        self._facts.has_late = True
+        if self._clamping.late:
+            return [*steps[:-3], factor, last.with_(first.values * factor.values + last.values)]
+        return None
 
     def _applied(self, kind: type[Operation], x: Emitted, operand: SSAValue) -> Emitted:
         """Emits an operation on a number. Shifting by the type's width or more is not allowed, but
@@ -262,14 +338,16 @@ class _Restating:
         """
         steps, root = self._steps(value)
         self.latest = max(self.latest, len(steps) - 1)
+        steps = self._gathered(steps, value)
         after = max(min(self._clamping.after, len(steps) - 1), 0)
         y, ends = self.emit(root), self._ends[root]
         for step in steps[:after]:
             y, ends = self._stepped(y, ends, step)
-        if (value, after) not in self._bounds:
+        key = value, after, self._clamping.late
+        if key not in self._bounds:
             function = self._function(steps[after:])
-            self._bounds[value, after] = _preimage(function, ends.interval, bounds)
-        low, high = self._bounds[value, after]
+            self._bounds[key] = _preimage(function, ends.interval, bounds)
+        low, high = self._bounds[key]
         one = Ends.of(Interval(int(low.min()), int(high.max())), self._rank)
         low = low if self._clamping.low else one.low
         high = high if self._clamping.high else one.high
@@ -281,13 +359,17 @@ class _Restating:
 
     def _stepped(self, x: Emitted, ends: Ends, step: _Step) -> tuple[Emitted, Ends]:
         """Emits a step on a number that has these ends; gives its result with its ends."""
-        kind, operand, result = step
-        found = ends.corners(self._ends[operand], step.exact)
+        kind, number, result, operand = step
+        found = ends.corners(number, step.exact)
         if kind is not None:
             if not found.within(self._range):
                 raise self._unfit_step(kind, found)
-            return self._applied(kind, x, operand), found
-        width, shift = width_of(self._type), self._ends[operand].interval.low
+            if operand is not None:
+                return self._applied(kind, x, operand), found
+            if not number.within(self._range):
+                raise self._unfit_step(kind, number)
+            return x.binary(NAMES[kind], self._bound(number.low)), found
+        width, shift = width_of(self._type), number.interval.low
         half = Ends.of(Interval.at(1 << shift - 1), self._rank)
         raised = ends.corners(half, np.add)
         if shift > width - 2 or not raised.within(self._range) or not ends.within(self._range):
@@ -353,7 +435,7 @@ class _Restating:
                 continue
             if value in self._rounded:
                 before, shift = self._rounded[value]
-                found.append(_Step(None, shift, value))
+                found.append(_Step(None, self._ends[shift], value, shift))
                 value = before
                 continue
             operands = list(owner.operands)
@@ -362,7 +444,8 @@ class _Restating:
                 operands.reverse()
             if len(operands) != 2 or not self._rises(owner, operands[1]):
                 break
-            found.append(_Step(type(owner), operands[1], value))
+            number = self._ends[operands[1]]
+            found.append(_Step(type(owner), number, value, operands[1]))
             value = operands[0]
         return found[::-1], value
 
@@ -384,8 +467,7 @@ class _Restating:
             found = np.asarray(numbers, object)  # numpy gives integers where there is no dimension
             found = found.reshape((1,) * (self._rank - found.ndim) + found.shape)
             for step in steps:
-                number = self._ends[step.operand].low.astype(object)
-                found = np.asarray(step.exact(found, number))
+                found = np.asarray(step.exact(found, step.values))
             return found
 
         return apply
