@@ -181,8 +181,8 @@ class Kind:
         """
         names, body = self.fit.form.iterators, self.block.body.block
         total, products = self.block.yielded[0].owner, (arith.MuliOp, arith.MulfOp)
-        adds = isinstance(total, arith.AddiOp | arith.AddfOp) and body.args[-1] in total.operands
-        if adds and any(isinstance(value.owner, products) for value in total.operands):
+        terms = [*total.operands] if isinstance(total, arith.AddiOp | arith.AddfOp) else []
+        if body.args[-1] in terms and any(isinstance(each.owner, products) for each in terms):
             return prod(self.block.extents)
         sums = names.reduction or names.reduction_groups
         multiplies = any(isinstance(op, products) for op in body.ops)

@@ -71,14 +71,15 @@ class _Reduction:
         """Puts two blocks in the place of this one, if an instruction does the second."""
         extents = self.op.extents
         shape = [extents[expr.position] for expr in _dims(self.index)]
-        outside = Block(arg_types=[tensor(self.term.type, shape)])
+        type_ = tensor(self.term.type, shape)
+        outside = Block(arg_types=[type_])
         combined = self._combined(outside.args[0])
         outside.add_op(combined)
         if not plans_for(machine, combined, extents, []):
             erase(combined)
             return
         combined.detach()
-        out = EmptyOp.of(outside.args[0].type, location=self.op.location)
+        out = EmptyOp.of(type_, location=self.op.location)
         terms = self._terms(out.result)
         combined.operands[0] = terms.results[0]
         replace_op(self.op, [out, terms, combined])
@@ -88,10 +89,11 @@ class _Reduction:
         region = self.op.body.clone()
         end = region.block.last_op
         assert end is not None
-        (combined,) = end.operands
-        term = next(each for each in combined.owner.operands if each is not region.block.args[-1])
-        end.operands = [term]
-        erase(combined.owner)
+        combining = end.operands[0].owner
+        assert isinstance(combining, Operation)
+        old = region.block.args[-1]
+        end.operands = [next(each for each in combining.operands if each is not old)]
+        erase(combining)
         iterators = [
             IteratorAttr.of(name, IteratorKind.PARALLEL, extent)
             for name, extent in zip(self.op.names, self.op.extents, strict=True)

@@ -121,8 +121,9 @@ class TileCosts:
         """
         kept = np.ones((), np.bool_)
         for s, stage in enumerate(self.chain.stages):
-            pairs = [] if is_unordered(stage.block) else combinations(stage.reductions, 2)
-            for outer, inner in pairs:
+            for outer, inner in combinations(stage.reductions, 2):
+                if is_unordered(stage.block):
+                    break
                 kept = kept & ((self.sizes[s, outer] == 1) | (self.count(s, inner) == 1))
         return kept
 
