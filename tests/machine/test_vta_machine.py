@@ -197,6 +197,25 @@ def test_a_depthwise_convolution_has_its_weights_on_diagonals(
     assert package.report.macs["host"] == 0
 
 
+@settings(max_examples=4 if settings.default.max_examples < 100 else 500)
+@given(
+    st.sampled_from([16, 17, 20, 48]), st.integers(1, 20), st.integers(1, 5), st.integers(1, 3),
+    st.integers(1, 2), st.lists(st.integers(0, 4), min_size=4, max_size=4), st.booleans(),
+)  # fmt: skip
+def test_depthwise_convolutions_of_all_windows_are_equal(
+    channels, side, kernel, stride, dilation, pads, per_channel
+):
+    net, both = Net((1, channels, side, side), per_channel=per_channel), (channels, channels)
+    pads = [min(pad, kernel - 1) for pad in pads]
+    room = [side + pads[d] + pads[d + 2] - dilation * (kernel - 1) for d in range(2)]
+    assume(min(room) > 0)
+    sizes = [-(-each // stride) for each in room]
+    window = {"group": channels, "pads": pads, "dilation": dilation}
+    value = net.conv(net.value, both, kernel, stride, **window)
+    package = expect_equal(byocir.import_onnx(net.of(value, (1, channels, *sizes))), 1)
+    assert package.report.macs["host"] == 0
+
+
 def test_a_depthwise_convolution_of_several_results_a_channel_stays_on_the_host() -> None:
     net = Net((1, 16, 6, 6), per_channel=True)
     model = net.of(net.conv(net.value, (16, 32), 3, group=16), (1, 32, 6, 6))
