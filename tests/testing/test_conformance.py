@@ -112,6 +112,13 @@ def test_the_same_seed_gives_the_same_score(capsys):
     assert json.loads(capsys.readouterr().out) == scores[0]
 
 
+def test_progress_is_told_in_lines_where_no_terminal_shows_it(capsys, monkeypatch):
+    monkeypatch.setattr("byocir.cli.conform.BETWEEN", 0)
+    assert main(["conform", str(TOY), "--rounds", "1", "--pattern", "npu.conv"]) == 0
+    first, *_ = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"\d+ of 60 s, 0 cases, 0 wrong: npu.conv", first)
+
+
 def test_a_target_without_patterns(tmp_path, capsys):
     file = tmp_path / "bare.py"
     file.write_text("import byocir\n\nclass Bare(byocir.Target):\n    name = 'bare'\n")

@@ -69,24 +69,34 @@ def run(options: argparse.Namespace) -> int:
     again = isolation_given(options)
     session = Session(target, options.seed, options.pattern, folder, again)
     try:
-        with Console(stderr=True).status("") as status:
-            session.progress = _Progress(status, options.seconds)
+        console = Console(stderr=True)
+        with console.status("") as status:
+            session.progress = _Progress(console, status, options.seconds)
             session.run(options.seconds, options.rounds, first=options.first)
     finally:  # also prints the score of a session that was interrupted
         _print(session.score, options.json)
     return CHECK_FAILED if session.score.wrong else OK
 
 
-class _Progress:
-    """Shows on a terminal how far a session has come."""
+BETWEEN = 20
+"""Seconds between two lines about progress where stderr is no terminal."""
 
-    def __init__(self, status: Status, seconds: float) -> None:
-        self._status, self._seconds, self._began = status, seconds, time.monotonic()
+
+class _Progress:
+    """Shows how far a session has come: on a terminal always, elsewhere by a line now and then."""
+
+    def __init__(self, console: Console, status: Status, seconds: float) -> None:
+        self._console, self._status, self._seconds = console, status, seconds
+        self._began = self._told = time.monotonic()
 
     def __call__(self, score: Score, what: str) -> None:
-        spent = time.monotonic() - self._began
-        told = f"{score.cases:,} cases, {score.wrong:,} wrong"
-        self._status.update(f"{spent:.0f} of {self._seconds:.0f} s, {told}: {what}")
+        now = time.monotonic()
+        spent = f"{now - self._began:.0f} of {self._seconds:.0f} s"
+        told = f"{spent}, {score.cases:,} cases, {score.wrong:,} wrong: {what}"
+        self._status.update(told)
+        if not self._console.is_terminal and now - self._told >= BETWEEN:
+            self._told = now
+            self._console.print(told, highlight=False)
 
 
 def _print(score: Score, as_json: bool) -> None:
