@@ -110,3 +110,23 @@ def test_points_that_guards_leave_out_are_in_the_ends(name: str, data: st.DataOb
         assert ((ends.low <= found) & (found <= ends.high)).all()
     if name == "addi":
         assert ends.interval == Interval(start + 3 * min(low, 0), start + 3 * max(high, 0))
+
+
+def test_guards_may_divide() -> None:
+    module = parse_module("""
+      func.func @main(%x: tensor<5xi8>) -> tensor<4xi32> {
+        %z = tir.fill 0 : i32 : tensor<4xi32>
+        %y = tir.block [i: 4 | k: 2] ins(%x[i + k] : tensor<5xi8>) outs(%z[i] : tensor<4xi32>)
+            where(i floordiv 2 - 1 >= 0) {
+        ^bb0(%a: i8, %old: i32):
+          %v = arith.extsi %a : i8 to i32
+          %s = arith.addi %old, %v : i32
+          tir.yield %s : i32
+        }
+        func.return %y : tensor<4xi32>
+      }""")
+    (block,) = [op for op in module.walk() if isinstance(op, BlockOp)]
+    ends = ends_of(block.results[0], {block.ins[0]: Interval(3, 7)})
+    assert ends is not None
+    np.testing.assert_array_equal(ends.low, [0, 0, 6, 6])
+    np.testing.assert_array_equal(ends.high, [0, 0, 14, 14])

@@ -9,8 +9,8 @@ import numpy as np
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.tir.affine import bounds, linear
-from byocir.dialects.tir.linear import Linear, spans
+from byocir.dialects.tir.affine import bounds
+from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import Shape, shape_of
 
 
@@ -49,25 +49,20 @@ def points_left(block: BlockOp, where: AffineMap) -> np.ndarray:
     return found * prod(block.extents[i] for i in sums if i not in guarded)
 
 
-def _by_iterators(where: AffineMap) -> list[list[Linear[int]]]:
+def _by_iterators(where: AffineMap) -> list[list[AffineExpr]]:
     """Groups guards: those of different groups share no iterators."""
-    groups: list[list[Linear[int]]] = []
+    groups: list[list[AffineExpr]] = []
     for expr in where.results:
-        form = linear(expr)
-        assert form is not None, "guards are linear"
-        joined = [g for g in groups if any({*form.atoms} & {*other.atoms} for other in g)]
+        used = expr.used_dims()
+        joined = [g for g in groups if any(used & other.used_dims() for other in g)]
         groups = [g for g in groups if g not in joined]
-        groups.append([form, *(each for group in joined for each in group)])
+        groups.append([expr, *(each for group in joined for each in group)])
     return groups
 
 
-def _inside(block: BlockOp, guards: Sequence[Linear[int]]) -> np.ndarray:
+def _inside(block: BlockOp, guards: Sequence[AffineExpr]) -> np.ndarray:
     """Marks the points at which guards hold, over the iterators of a block."""
-    inside = np.ones((1,) * len(block.extents), np.bool_)
-    for form in guards:
-        left = np.array(form.constant)
-        for i, step in form.terms:
-            side = [-1 if n == i else 1 for n in range(len(block.extents))]
-            left = left + step * np.arange(block.extents[i]).reshape(side)
-        inside = inside & (left >= 0)
-    return inside
+    used = {i for guard in guards for i in guard.used_dims()}
+    points = np.ogrid[tuple(slice(n if i in used else 1) for i, n in enumerate(block.extents))]
+    left = [np.asarray(guard.eval(points, [])) for guard in guards]  # pyright: ignore[reportArgumentType]
+    return np.logical_and.reduce([each >= 0 for each in left])
