@@ -332,3 +332,33 @@ def test_ties_take_steps_only_where_numbers_may_be_half_way(
         assert not isinstance(way, str)
         products = [op for op in way[-1].walk() if isinstance(op, arith.MuliOp)]
         assert any(constant_number(op.rhs) == -1 for op in products) == ties
+
+
+def test_a_number_that_wraps_on_the_way_is_not_rounded_as_one_that_does_not() -> None:
+    """The greatest i32 and half of 512 are a number below zero, which is clamped to zero."""
+    text = """
+      func.func @main(%x: tensor<4xi32>) -> tensor<4xi8> {
+        %e = tir.empty : tensor<4xi8>
+        %y = tir.block [j: 4] ins(%x[j] : tensor<4xi32>) outs(%e[j] : tensor<4xi8>) {
+        ^bb0(%a: i32, %old: i8):
+          %s = arith.constant 9 : i32
+          %q = arith.shrsi %a, %s : i32
+          %one = arith.constant 1 : i32
+          %h = arith.shrsi %q, %one : i32
+          %two = arith.constant 2 : i32
+          %d = arith.muli %h, %two : i32
+          %o = arith.subi %q, %d : i32
+          %b = arith.constant 255 : i32
+          %u = arith.addi %a, %b : i32
+          %t = arith.addi %u, %o : i32
+          %v = arith.shrsi %t, %s : i32
+          %lo = arith.constant 0 : i32
+          %c = arith.maxsi %v, %lo : i32
+          %hi = arith.constant 127 : i32
+          %g = arith.minsi %c, %hi : i32
+          %r = arith.trunci %g : i32 to i8
+          tir.yield %r : i8
+        }
+        func.return %y : tensor<4xi8>
+      }"""
+    assert restates(text, (4,), "i32") == 1

@@ -177,11 +177,11 @@ class _Facts:
 
     @staticmethod
     def of(op: BlockOp, given: Known) -> _Facts:
-        rounded = dict[SSAValue, tuple[SSAValue, SSAValue]]()
-        for inner in op.body.block.ops:
-            if inner.results and (found := even_rounding(inner.results[0])) is not None:
-                rounded[inner.results[0]] = found
-        return _Facts(scalar_ends(op, given), rounded, {}, {})
+        ends, rank = scalar_ends(op, given), len(op.extents)
+        results = [inner.results[0] for inner in op.body.block.ops if inner.results]
+        pairs = ((value, even_rounding(value, ends, rank)) for value in results)
+        rounded = {value: found for value, found in pairs if found is not None}
+        return _Facts(ends, rounded, {}, {})
 
 
 class _Restating:

@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
-from byocir.dialects.intervals import integer_range
+from byocir.dialects.intervals import Interval, integer_range
 from byocir.dialects.tir.bodies import round_even
 from byocir.dialects.tir.scalar import Emitted
 from byocir.patterns.scalars import ScalarPattern, match_part, number
@@ -27,16 +27,21 @@ FEW = 2**9
 """An integer that is no sum is taken to have any of its values where these are so few."""
 
 
-def even_rounding(value: SSAValue) -> tuple[SSAValue, SSAValue] | None:
+def even_rounding(
+    value: SSAValue, ends: Mapping[SSAValue, Ends], rank: int
+) -> tuple[SSAValue, SSAValue] | None:
     """Gives what a value rounds, half to even, and the bits by which it shifts; None for another
-    value.
+    value, and where what it rounds and half of 2^shift may leave their type.
     """
     if not isinstance(value.owner, arith.ShRSIOp):
         return None
     for part in match_part(value, _rounded, 1):
         shift, below = int(part.numbers["shift"]), int(part.numbers["below"])
         (rounded,) = part.inputs
-        if rounded is not None and shift > 0 and below == (1 << shift - 1) - 1:
+        if rounded is None or shift <= 0 or below != (1 << shift - 1) - 1:
+            continue
+        half = Ends.of(Interval.at(below + 1), rank)
+        if ends[rounded].corners(half, np.add).within(integer_range(rounded.type)):
             return rounded, value.owner.rhs
     return None
 
