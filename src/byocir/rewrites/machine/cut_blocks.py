@@ -5,6 +5,7 @@ ends or the first of its sums need others, several do parts.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import product
 from math import inf
@@ -13,6 +14,7 @@ from xdsl.ir import Attribute
 
 from byocir.dialects.locations import place
 from byocir.dialects.tir import BlockOp
+from byocir.dialects.tir.reductions import is_unordered, keeps_order
 from byocir.dialects.types import Shape
 from byocir.machine import Machine
 from byocir.machine.cut_plans import Plan, none_does, plans_of
@@ -85,32 +87,46 @@ def _parts(
             continue
         kinds = list(_kinds(machine, plan, block, key, number))
         if all(isinstance(kind, Kind) for kind in kinds):
-            found = [_part_of(plan, box, number)]
+            found = [_part_of(plan, box, block, number)]
         else:
             reasons += [
                 f"{plan.instruction.name}: {each}" for each in kinds if isinstance(each, str)
             ]
-            found = _in_two(machine, plan, box, number, reasons)
+            found = _in_two(machine, plan, box, block, number, reasons)
         if found and cycles_of(found) < least:
             best, least = found, cycles_of(found)
     return best
 
 
-def _part_of(plan: Plan, box: PaddedBox, number: Attribute | None) -> Part:
-    """Makes the part that is the whole of a box."""
+def _part_of(plan: Plan, box: PaddedBox, block: BlockOp, number: Attribute | None) -> Part:
+    """Makes the part that is the whole of a box, whose block is given."""
     cut = dict(zip(box.kept, plan.sizes, strict=True))
     whole = tuple(cut.get(i, 1) for i in range(len(box.sides)))
-    turns = {box.kept[i] for i in plan.fit.turns}
+    turns = {box.kept[i] for i in _moving_first(block, plan.fit.turns)}
     order = sorted(range(len(box.sides)), key=lambda i: i not in turns)
     name, numbers = plan.instruction.name, plan.fit.numbers
     return Part(box.sides, name, whole, order, numbers, number is not None, plan.cycles)
 
 
+def _moving_first(block: BlockOp, turns: AbstractSet[int]) -> AbstractSet[int]:
+    """Leaves out iterators of sums that others go around which are to stay, where the order of
+    sums counts.
+    """
+    sums = [] if is_unordered(block) else block.reductions
+    stay = next((at for at, i in enumerate(sums) if i not in turns), len(sums))
+    return turns - {*sums[stay:]}
+
+
 def _in_two(
-    machine: Machine, plan: Plan, box: PaddedBox, number: Attribute | None, reasons: list[str]
+    machine: Machine,
+    plan: Plan,
+    box: PaddedBox,
+    block: BlockOp,
+    number: Attribute | None,
+    reasons: list[str],
 ) -> list[Part] | None:
     """Cuts a box in two where calls of a plan do not do the whole of it, and each again."""
-    for one, other, begins in _split(box, plan, number is not None):
+    for one, other, begins in _split(box, block, plan, number is not None):
         first = _parts(machine, one, number, reasons)
         rest = first and _parts(machine, other, number if begins else None, reasons)
         if first and rest:
@@ -139,15 +155,19 @@ def _pieces(size: int, most: int) -> set[tuple[int, bool]]:
     return {(min(most, size), True), *later}
 
 
-def _split(box: PaddedBox, plan: Plan, begins: bool) -> Iterator[tuple[PaddedBox, PaddedBox, bool]]:
+def _split(
+    box: PaddedBox, block: BlockOp, plan: Plan, begins: bool
+) -> Iterator[tuple[PaddedBox, PaddedBox, bool]]:
     """Yields the ways to part a box in two, one after the other: behind its first sums, or before
-    its ragged ends. Tells whether sums begin in the second part, too, if they do in the first.
+    its ragged ends, if sums keep their order. Tells whether sums begin in the second part, too, if
+    they do in the first.
     """
-    for i, most in zip(box.kept, plan.sizes, strict=True):
+    extents = block.extents
+    for n, (i, most) in enumerate(zip(box.kept, plan.sizes, strict=True)):
         low, high = box.sides[i]
         if most >= high - low:
             continue
         is_sum = i in box.op.reductions
         at = low + most if begins and is_sum else high - (high - low) % most
-        if at < high:
+        if at < high and keeps_order(block, [*extents[:n], at - low, *extents[n + 1 :]], extents):
             yield box.over(i, (low, at)), box.over(i, (at, high)), begins and not is_sum
