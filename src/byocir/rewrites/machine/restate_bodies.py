@@ -178,9 +178,10 @@ class _Facts:
     @staticmethod
     def of(op: BlockOp, given: Known) -> _Facts:
         ends, rank = scalar_ends(op, given), len(op.extents)
-        results = [inner.results[0] for inner in op.body.block.ops if inner.results]
-        pairs = ((value, even_rounding(value, ends, rank)) for value in results)
-        rounded = {value: found for value, found in pairs if found is not None}
+        rounded = dict[SSAValue, tuple[SSAValue, SSAValue]]()
+        for value in (value for inner in op.body.block.ops for value in inner.results):
+            if (found := even_rounding(value, ends, rank)) is not None:
+                rounded[value] = found
         return _Facts(ends, rounded, {}, {})
 
 
