@@ -255,7 +255,7 @@ def test_composites_on_the_same_work_are_judged_once():
 
 
 def test_a_described_machine_is_tuned():
-    assert_tuned(products((56, 8, 56)), engine_class()(), 3)
+    assert_tuned(products((40, 8, 56)), engine_class()(), 3)
 
 
 def test_vtas_tiles_are_tuned():
