@@ -62,11 +62,23 @@ def never_begun(machine: Machine) -> None:
         return block("m n", x, lambda old, x: old + x, init=sums("sums"))
 
 
+def one_in_rows(machine: Machine) -> None:
+    near = machine.memories[0]
+
+    @machine.instruction(machine.units[0], into=near, cycles=lambda s: 1)
+    def scale() -> Any:
+        return block("m n", near("x")["m n"], near("by")[""], lambda _, x, by: x * by)
+
+
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"unfed": True}, "an instruction that brings what npu.double reads into npu.near, found none"),
     (
         {"more": never_begun},
         "brings what npu.add reads into npu.sums, found none that anything feeds",
+    ),
+    (
+        {"more": one_in_rows},
+        "npu.scale to read a single number where an instruction writes one, found it in npu.near",
     ),
     ({"lost": True}, "an instruction that brings what npu.load writes from npu.near back, found"),
     ({"cycles": lambda s: s["m"] - 2}, "cycles of npu.double of at least 0 at {'m': 1, 'n': 1}"),

@@ -23,7 +23,7 @@ MOST_SIZES = 64
 def check_machine(machine: Machine) -> None:
     """Raises ByocirError B270 for the first mistake of a description."""
     parts = (_kinds, _names, _memories, _parts, _fifos, _units, _opcodes)
-    for check in (*parts, _limits, _costs, _tiles, _feeding):
+    for check in (*parts, _limits, _costs, _tiles, _feeding, _single_numbers):
         check(machine)
 
 
@@ -274,3 +274,17 @@ def _feeding(machine: Machine) -> None:
                 f"an instruction that brings what {each.name} writes from {each.into.called} back"
             )
             raise _wrong(machine, told, "none", "declare a copy to MAIN, or a step towards it")
+
+
+def _single_numbers(machine: Machine) -> None:
+    """Checks that instructions read single numbers where they can be: copies bring rows."""
+    made = {each.into for each in machine.instructions for form in each.forms if not form.out}
+    for each in machine.instructions:
+        for form in each.forms:
+            for read, index in zip(form.reads, form.indices, strict=True):
+                memory = _memory(read.pattern)
+                if index or read.whole or not memory.row or memory in {MAIN, *made}:
+                    continue
+                told = f"{each.name} to read a single number where an instruction writes one"
+                help = 'read it in main memory, as in wildcard(…)[""], or a row of them'
+                raise _wrong(machine, told, f"it in {memory.called}, which gets rows", help)

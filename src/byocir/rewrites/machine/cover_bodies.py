@@ -418,7 +418,18 @@ def is_done(machine: Machine, block: BlockOp) -> bool:
     """Tells whether one instruction does a block as a whole."""
     plans = plans_of(machine, block, block.extents, "pattern", [])
     makers = dict.fromkeys(plan.instruction for plan in plans)
-    return any(isinstance(done_by(machine, block, each), Plan) for each in makers)
+    found = (done_by(machine, block, each) for each in makers)
+    return any(isinstance(plan, Plan) and _can_be_fed(block, plan) for plan in found)
+
+
+def _can_be_fed(block: BlockOp, plan: Plan) -> bool:
+    """Tells whether what a plan reads can be where it reads it: a single number cannot be copied,
+    so it must be in main memory or come from another block.
+    """
+    return all(
+        memory.is_main or shape_of(value.type) or isinstance(value.owner, BlockOp)
+        for value, memory in zip(block.ins, plan.fit.memories, strict=False)
+    )
 
 
 def plans_for(
