@@ -100,7 +100,8 @@ class _Apart:
         if by_node.amplifies(array, reference, self.coarse):
             return "note", "; no node differs by itself: the model amplifies how floats round"
         followed = self._followed
-        return ("note", str(followed)) if followed.explains(name, reference) else ("FAIL", "")
+        few = followed.explains(name, reference)
+        return "note" if few else "FAIL", followed.told(few)
 
     @cached_property
     def _by_node(self) -> ByNode:
@@ -137,11 +138,14 @@ class _Followed:
         few = 0 < steps.moved <= most and steps.largest <= 1 and not steps.unseen
         return few and _near(self.outputs[name], reference, coarse=True)[0]
 
-    def __str__(self) -> str:
-        return (
-            f"; without fixed point it is near; given the same inputs, {self.steps.moved} of "
-            f"{self.steps.values} quantised values are one step off, none more"
-        )
+    def told(self, few: bool) -> str:
+        """Words how many quantised values are off, which are few or too many."""
+        steps = self.steps
+        found = f"given the same inputs, {steps.moved} of {steps.values} quantised values are"
+        if few:
+            return f"; without fixed point it is near; {found} one step off, none more"
+        rounded = f"where a step for {MOST_MOVED:.0%} is taken for rounding"
+        return f"; {found} off, by up to {steps.largest}, {rounded}" if steps.moved else ""
 
 
 def _near(array: np.ndarray, reference: np.ndarray, coarse: bool) -> tuple[bool, str]:
