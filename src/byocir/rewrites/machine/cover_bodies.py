@@ -218,7 +218,7 @@ class Cover:
             yield again
         for form in self._forms(value, into):
             for piece in self._pieces(value, *form, copies=True):
-                yield replace(piece, is_copy=True)
+                yield _copying(value, piece)
         if is_signed(value.type):
             if (value, result) not in sums:
                 zero = number_op(0, value.type)
@@ -227,7 +227,7 @@ class Cover:
                 self._zeros.add(zero.result)
             added = self._best(sums[value, result].result, into)
             if added is not None:
-                yield replace(added, is_copy=True)
+                yield _copying(value, added)
 
     def _is_free(self, value: SSAValue, position: int) -> bool:
         """Tells whether a block before makes an input, element for element, that nothing else
@@ -347,6 +347,12 @@ class Cover:
         type_ = type_of(self.op, source)
         key = "brought", type_, home, memory
         return self.machine.answer(key, lambda: cycles_of_moving(self.machine, type_, home, memory))
+
+
+def _copying(value: SSAValue, piece: Piece) -> Piece:
+    """Says of a piece that it copies the result of the one which computes a value, if one does."""
+    pieces = (each for each in piece.inputs if isinstance(each, Piece))
+    return replace(piece, copied=next((each for each in pieces if each.value is value), None))
 
 
 def cycles_of_moving(machine: Machine, type_: Attribute, home: Memory, memory: Memory) -> float:

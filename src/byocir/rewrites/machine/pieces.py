@@ -50,8 +50,8 @@ class Piece:
     sums: int = 0
     """The extent of one more iterator, behind those of the block, that it sums over; 0 for none."""
     cycles: float = 0
-    is_copy: bool = False
-    """Tells whether it only gives its input a place of its own."""
+    copied: Piece | None = None
+    """The piece whose result it only gives a place of its own, if it does."""
 
 
 Source = Given | Made | Piece

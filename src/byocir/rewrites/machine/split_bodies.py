@@ -217,8 +217,8 @@ class _Emitter:
         return value
 
     def _piece(self, piece: Piece) -> SSAValue:
-        if piece.is_copy and self._left[piece.inputs[0]] == 1:
-            return self._of(piece.inputs[0])  # which nothing else reads any more
+        if piece.copied is not None and self._left[piece.copied] == 1:
+            return self._of(piece.copied)  # which nothing else reads any more
         if piece.old is not None:
             out = self._of(piece.old)
         elif piece is self._last:
