@@ -159,16 +159,21 @@ def softmax() -> Pattern:
 
 @composite("fnpu.layer_norm")
 def layer_norm() -> Pattern:
-    """Vectors with mean 0 and variance 1, scaled and moved."""
+    """Vectors with mean 0 and variance 1, scaled, and moved or not."""
     x, rows = wildcard("x", dtype=f32)["*i c"], "*i"
-    gain, offset = constant("gain", dtype=f32)["c"], constant("offset", dtype=f32)["c"]
+    gain, offset = (constant(name, dtype=f32)["c"] for name in ("gain", "offset"))
     mean = each(block("*i | c", x, lambda old, x: old + x), lambda x: x / number("size"))
     squares = block("*i | c", x, mean[rows], lambda old, x, m: old + (x - m) * (x - m))
     variance = each(squares, lambda x: x / number("size"))
-    return block(
-        "*i c", x, mean[rows], variance[rows], gain, offset,
-        lambda _, x, m, v, g, o: (x - m) / (v + number("epsilon")).sqrt() * g + o,
-    )  # fmt: skip
+
+    def scaled(_: Scalar, x: Scalar, m: Scalar, v: Scalar, g: Scalar) -> Scalar:
+        return (x - m) / (v + number("epsilon")).sqrt() * g
+
+    def moved(_: Scalar, x: Scalar, m: Scalar, v: Scalar, g: Scalar, o: Scalar) -> Scalar:
+        return scaled(_, x, m, v, g) + o
+
+    reads = x, mean[rows], variance[rows], gain
+    return block("*i c", *reads, offset, moved) | block("*i c", *reads, scaled)
 
 
 @composite("fnpu.add")

@@ -29,13 +29,17 @@ from byocir.dialects.context import load_context
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate
 from byocir.evaluate.rounding_steps import BEFORE_INTEGERS, StepCounts, count_steps
+from byocir.patterns.targets import targets_of
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.golden import exact
+from byocir.targets.base import target_of
 from byocir.targets.hand_off_passes import meaning_pipeline
 from byocir.targets.resolve_targets import operators_of
 
 MOST_MOVED = 0.01
 """The share of quantised values that fixed point may move by a step, each given the same inputs."""
+MOST_MOVED_BY_TERMS = 0.05
+"""The same where terms of sums are rounded, too: those that are scaled by f32 as they come in."""
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -51,7 +55,9 @@ def verify(
     run_passes(module, load_context(), meaning_pipeline(module, targets))
     meant = evaluate(module, feeds)
     runtime, lines = _runtime(model, targets, feeds)
-    apart = _Apart(model, shapes, module, feeds, coarse)
+    ways = {target_of(attribute).fixed_point for attribute in targets_of(module)}
+    most = MOST_MOVED_BY_TERMS if "float_scale" in ways else MOST_MOVED
+    apart = _Apart(model, shapes, module, feeds, coarse, most)
     code = OK
     for name, array in outputs.items():
         holds, text = exact(array, meant[name], "the evaluator")
@@ -88,6 +94,8 @@ class _Apart:
     module: ModuleOp
     feeds: Arrays
     coarse: bool
+    most: float
+    """The share of quantised values that may be moved by a step."""
 
     def verdict(self, name: str, array: np.ndarray, reference: np.ndarray) -> tuple[str, str]:
         """Words the verdict on an output, and names the nodes where the difference begins, or says
@@ -110,7 +118,7 @@ class _Apart:
     @cached_property
     def _followed(self) -> _Followed:
         plain = byocir.import_onnx(self.model, shapes=self.shapes)
-        return _Followed.of(plain, self.module, self.feeds)
+        return _Followed.of(plain, self.module, self.feeds, self.most)
 
 
 @dataclass(frozen=True)
@@ -121,20 +129,21 @@ class _Followed:
 
     outputs: Arrays
     steps: StepCounts
+    most: float
 
     @staticmethod
-    def of(plain: ModuleOp, rewritten: ModuleOp, feeds: Arrays) -> _Followed:
+    def of(plain: ModuleOp, rewritten: ModuleOp, feeds: Arrays, most: float) -> _Followed:
         run_passes(plain, load_context(), BEFORE_INTEGERS)
         found = StepCounts()
         outputs = evaluate(plain, feeds)
         count_steps(plain, rewritten, feeds, found)
-        return _Followed(outputs, found)
+        return _Followed(outputs, found, most)
 
     def explains(self, name: str, reference: np.ndarray) -> bool:
         """Tells if a few values that are a single step off are all that keeps an output from ONNX
         Runtime's.
         """
-        steps, most = self.steps, self.steps.values * MOST_MOVED
+        steps, most = self.steps, self.steps.values * self.most
         few = 0 < steps.moved <= most and steps.largest <= 1 and not steps.unseen
         return few and _near(self.outputs[name], reference, coarse=True)[0]
 
@@ -144,7 +153,7 @@ class _Followed:
         found = f"given the same inputs, {steps.moved} of {steps.values} quantised values are"
         if few:
             return f"; without fixed point it is near; {found} one step off, none more"
-        rounded = f"where a step for {MOST_MOVED:.0%} is taken for rounding"
+        rounded = f"where a step for {self.most:.0%} is taken for rounding"
         return f"; {found} off, by up to {steps.largest}, {rounded}" if steps.moved else ""
 
 
