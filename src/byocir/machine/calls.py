@@ -158,7 +158,7 @@ class _Alike:
     indices."""
 
     kind: Kind
-    """What a call is that does as many points as the cut says."""
+    """Describes a call that does as many points as the cut says."""
     moves: Sequence[Sequence[Linear[int]]]
     """The indices into each operand, without their constants."""
     cut: Shape

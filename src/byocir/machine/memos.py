@@ -21,7 +21,7 @@ class Memo(Generic[Key, Value]):
         self._lately = dict[Key, Value]()
         self._before = dict[Key, Value]()
         self.turns = 0
-        """How often values were dropped."""
+        """Counts how often values were dropped."""
 
     def of(self, key: Key, find: Callable[[], Value]) -> Value:
         """Gives the value of a key, which `find` finds if it is not known."""

@@ -166,14 +166,14 @@ class _Facts:
 
     ends: Mapping[SSAValue, Ends]
     rounded: Mapping[SSAValue, tuple[SSAValue, SSAValue]]
-    """What values round half to even, and by how many bits they shift."""
+    """Maps values that are rounded half to even to what they round, and the bits of the shift."""
     bounds: dict[tuple[SSAValue, int, bool], Ends]
-    """Between which numbers is clamped behind so many of the steps that lead to a value, with
-    numbers that are added late or not."""
+    """Maps a value, and how many of the steps that lead to it come before its clamp, with numbers
+    added late or not, to the bounds of that clamp."""
     ties: dict[SSAValue, bool]
-    """Whether a number may be half-way that a value rounds half to even."""
+    """Tells of a value that is rounded half to even if numbers may lie half-way."""
     has_late: bool = False
-    """Whether what is added before a product may be added behind it, with another number."""
+    """Tells if what is added before a product may be added behind it, with another number."""
 
     @staticmethod
     def of(op: BlockOp, given: Known) -> _Facts:

@@ -136,8 +136,8 @@ class PaddedBox:
     alike: dict[tuple[Shape, frozenset[int]], _Alike] = field(
         default_factory=dict[tuple[Shape, frozenset[int]], "_Alike"], compare=False, repr=False
     )
-    """What blocks of boxes of the same op have in common, by the sizes of the box and the inputs of
-    which only the pad is read."""
+    """Maps the sizes of a box, and the inputs of which only the pad is read, to what the blocks of
+    such boxes of the same op have in common."""
 
     @staticmethod
     def of(op: BlockOp) -> PaddedBox:
