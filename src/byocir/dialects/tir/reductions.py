@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from byocir.dialects.tir.block import BlockOp
 from byocir.dialects.types import element_type_of, is_integer
 
-_ORDERLESS = (arith.MaximumfOp, arith.MinimumfOp)
+_ORDERLESS_ON_FLOATS = (arith.MaximumfOp, arith.MinimumfOp)
 _ORDERLESS_ON_INTEGERS = (
     arith.AddiOp,
     arith.MuliOp,
@@ -24,6 +24,9 @@ _ORDERLESS_ON_INTEGERS = (
     arith.OrIOp,
     arith.XOrIOp,
 )
+ORDERLESS = (*_ORDERLESS_ON_INTEGERS, *_ORDERLESS_ON_FLOATS)
+"""Ops that give the same result in whatever order they take their operands, on numbers of their own
+type; sums and products of floats only do with the flag `reassoc`."""
 
 
 def is_unordered(block: BlockOp) -> bool:
@@ -46,7 +49,7 @@ def is_unordered(block: BlockOp) -> bool:
 def _is_orderless(step: Operation, *, on_integers: bool) -> bool:
     if isinstance(step, arith.AddfOp | arith.MulfOp):
         return FastMathFlag.REASSOC in step.fastmath.data
-    return isinstance(step, _ORDERLESS_ON_INTEGERS if on_integers else _ORDERLESS)
+    return isinstance(step, _ORDERLESS_ON_INTEGERS if on_integers else _ORDERLESS_ON_FLOATS)
 
 
 def keeps_order(block: BlockOp, sizes: Sequence[int], extents: Sequence[int]) -> bool:

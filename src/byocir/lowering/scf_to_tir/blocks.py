@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
@@ -19,6 +18,7 @@ from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import IteratorAttr, IteratorKind
 from byocir.dialects.tir.affine import bounds, canonical, divided_iterators, form_of, linear
 from byocir.dialects.tir.linear import spans
+from byocir.dialects.tir.reductions import ORDERLESS
 from byocir.dialects.types import shape_of
 from byocir.lowering.scf_to_tir.bodies import number_behind
 from byocir.lowering.scf_to_tir.indices import IndexExprs
@@ -30,21 +30,6 @@ from byocir.lowering.scf_to_tir.statements import (
     is_injective,
     may_meet,
 )
-
-_ANY_ORDER = (
-    arith.AddiOp,
-    arith.MuliOp,
-    arith.MaxSIOp,
-    arith.MinSIOp,
-    arith.MaxUIOp,
-    arith.MinUIOp,
-    arith.MaximumfOp,
-    arith.MinimumfOp,
-    arith.AndIOp,
-    arith.OrIOp,
-    arith.XOrIOp,
-)
-"""Ops that give the same result in whatever order they take their operands."""
 
 
 def ops_of(statement: Statement, indices: IndexExprs) -> list[Operation]:
@@ -183,7 +168,7 @@ class _Nest:
         old = self._old[position]
         assert last is not None
         op = last.operands[position].owner
-        return isinstance(op, _ANY_ORDER) and old in op.operands and old.has_one_use()
+        return isinstance(op, ORDERLESS) and old in op.operands and old.has_one_use()
 
     # What is left, in order.
 
