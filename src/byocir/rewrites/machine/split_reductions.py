@@ -41,12 +41,12 @@ def split_reductions(machine: Machine, body: Block) -> None:
 
 @dataclass(frozen=True)
 class _Reduction:
-    """Describes a block whose result is combined, by the operator of this `name`, with a `term`
-    that the block computes. One of its inputs has an element for each of its points, at `index`.
+    """Describes a block whose result is combined, by an op of its body, with a `term` that it
+    computes. One of its inputs has an element for each of its points, at `index`.
     """
 
     op: BlockOp
-    name: str
+    combining: Operation
     term: OpResult
     index: AffineMap
 
@@ -65,7 +65,7 @@ class _Reduction:
         term = terms[0]
         if not isinstance(term, OpResult):
             return None
-        return _Reduction(op, NAMES[type(combining)], term, index)
+        return _Reduction(op, combining, term, index)
 
     def split(self, machine: Machine) -> None:
         """Puts two blocks in the place of this one, if an instruction does the second."""
@@ -105,10 +105,14 @@ class _Reduction:
         """Makes the block that combines what was computed."""
         maps, type_ = [self.index, self.op.out_maps[0]], self.term.type
         body = emit_body([type_, type_], self._step)
-        return self.op.like(ins=[terms], maps=maps, body=body, pads=[None])
+        made = self.op.like(ins=[terms], maps=maps, body=body, pads=[None])
+        step = made.yielded[0].owner
+        assert isinstance(step, Operation)
+        step.properties = dict(self.combining.properties)  # as whether sums have an order
+        return made
 
     def _step(self, term: Emitted, old: Emitted) -> Emitted:
-        return old.binary(self.name, term)
+        return old.binary(NAMES[type(self.combining)], term)
 
 
 def _dims(index: AffineMap) -> list[AffineDimExpr]:

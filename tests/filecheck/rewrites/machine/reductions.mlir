@@ -7,7 +7,7 @@
 // CHECK:       %[[SQUARES:.*]] = tir.block [r: 8, c: 32] ins(%[[CENTRED]][r, c] : tensor<8x32xf32>, %[[CENTRED]][r, c] : tensor<8x32xf32>)
 // CHECK:         arith.mulf
 // CHECK:       tir.block [r: 8 | c: 32] ins(%[[SQUARES]][r, c] : tensor<8x32xf32>)
-// CHECK:         arith.addf
+// CHECK:         arith.addf %{{.*}} fastmath<reassoc> : f32
 func.func @squares(%a: tensor<8x32xf32>, %b: tensor<8xf32>) -> tensor<8xf32> attributes {byoc.target = #byoc.target<"fnpu", {}>} {
   %r = byoc.composite "fnpu.any" at "tensor" (%x = %a : tensor<8x32xf32>, %mean = %b : tensor<8xf32>) -> tensor<8xf32> {
     %z = tir.fill 0.0 : f32 : tensor<8xf32>
@@ -15,7 +15,7 @@ func.func @squares(%a: tensor<8x32xf32>, %b: tensor<8xf32>) -> tensor<8xf32> att
     ^bb0(%p: f32, %m: f32, %old: f32):
       %0 = arith.subf %p, %m : f32
       %1 = arith.mulf %0, %0 : f32
-      %2 = arith.addf %old, %1 : f32
+      %2 = arith.addf %old, %1 fastmath<reassoc> : f32
       tir.yield %2 : f32
     }
     byoc.yield %out : tensor<8xf32>
