@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xdsl.dialects.builtin import FloatAttr
+from xdsl.ir import SSAValue
 
 from byocir.dialects.text import parse_module
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import f32
 from byocir.machine import Machine, up_to
 from byocir.patterns import Match, Pattern, block
-from byocir.rewrites.machine.cut_blocks import Part, expect_parts
+from byocir.rewrites.machine.cut_blocks import Part, Undone, expect_parts, parts_of
+from byocir.rewrites.schedule.write_out import PaddedBox
 
 
 def engine(*, keeps: bool) -> Machine:
@@ -86,3 +89,44 @@ def test_calls_keep_the_order_of_sums(keeps: bool, m: int, r: int, c: int, facto
         for first, *rest in points(part):
             found.setdefault(first, []).append((*rest,))
     assert found == {at: [*product(range(r), range(c))] for at in range(m)}
+
+
+def test_a_box_that_cuts_in_many_ways_lead_to_is_cut_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    boxes: list[object] = []
+    made = PaddedBox.made
+
+    def counted(box: PaddedBox, operands: Sequence[SSAValue]) -> BlockOp:
+        boxes.append(box.sides)
+        return made(box, operands)
+
+    machine = Machine("begins_nowhere")
+    near = machine.memory("near", f32, row=(4,), rows=4096)
+    most = {each: up_to(4) for each in "mnk"}
+
+    @machine.instruction(machine.unit("core"), into=near, cycles=lambda _: 1, **most)
+    def product() -> Pattern:  # pyright: ignore[reportUnusedFunction]
+        x, w = near("x")["m k"], near("w")["k n"]
+        return block("m n | k", x, w, lambda total, x, w: total + x * w, init=near("sums"))
+
+    (op,) = [op for op in parse_module(WINDOWS).walk() if isinstance(op, BlockOp)]
+    monkeypatch.setattr(PaddedBox, "made", counted)
+    assert isinstance(parts_of(machine, op, FloatAttr(0, f32)), Undone)
+    # behind the first of each of the three sums, or not
+    assert len(boxes) == len(set(boxes)) <= 8
+
+
+WINDOWS = """
+  func.func @main(%x: memref<10x10x64xf32, "begins_nowhere.near">,
+      %w: memref<3x3x64x4xf32, "begins_nowhere.near">,
+      %y: memref<8x4xf32, "begins_nowhere.near">) {
+    tir.block [m: 8, n: 4 | r: 3, s: 3, k: 64]
+        ins(%x[r, m + s, k] : memref<10x10x64xf32, "begins_nowhere.near">,
+            %w[r, s, k, n] : memref<3x3x64x4xf32, "begins_nowhere.near">)
+        outs(%y[m, n] : memref<8x4xf32, "begins_nowhere.near">) {
+    ^bb0(%a: f32, %b: f32, %old: f32):
+      %p = arith.mulf %a, %b : f32
+      %s = arith.addf %old, %p : f32
+      tir.yield %s : f32
+    }
+    func.return
+  }"""

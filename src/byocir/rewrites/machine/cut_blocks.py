@@ -22,6 +22,8 @@ from byocir.machine.find_instruction import kind_of
 from byocir.machine.instructions import Kind
 from byocir.rewrites.schedule.write_out import PaddedBox
 
+_Sides = tuple[tuple[int, int], ...]
+
 
 @dataclass(frozen=True)
 class Part:
@@ -31,7 +33,7 @@ class Part:
     `begins`, sums start from a number. All calls together take so many `cycles`.
     """
 
-    sides: tuple[tuple[int, int], ...]
+    sides: _Sides
     name: str
     cut: Shape
     order: Sequence[int]
@@ -66,36 +68,59 @@ def parts_of(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequ
     """
 
     def found() -> Sequence[Part] | Undone:
-        reasons: list[str] = []
-        parts = _parts(machine, PaddedBox.of(block), number, reasons)
-        return Undone(reasons) if parts is None else parts
+        cuts = _Cuts(machine)
+        parts = cuts.of(PaddedBox.of(block), number)
+        return Undone(cuts.reasons) if parts is None else parts
 
     return machine.answer(("parts", machine.keys.block(block), number), found)
 
 
-def _parts(
-    machine: Machine, box: PaddedBox, number: Attribute | None, reasons: list[str]
-) -> list[Part] | None:
-    block = box.made([*box.op.ins, *box.op.outs])
-    key = machine.keys.block(block)
-    plans = plans_of(machine, block, block.extents, "memories", reasons)
-    if number is not None:
-        plans += plans_of(machine, block, block.extents, "memories", reasons, number)
-    best, least = None, inf
-    for plan in plans:
-        if plan.cycles >= least:
-            continue
-        kinds = list(_kinds(machine, plan, block, key, number))
-        if all(isinstance(kind, Kind) for kind in kinds):
-            found = [_part_of(plan, box, block, number)]
-        else:
-            reasons += [
-                f"{plan.instruction.name}: {each}" for each in kinds if isinstance(each, str)
-            ]
-            found = _in_two(machine, plan, box, block, number, reasons)
-        if found and cycles_of(found) < least:
-            best, least = found, cycles_of(found)
-    return best
+class _Cuts:
+    """Cuts boxes of one block into parts. Many ways to cut it lead to the same boxes, each of which
+    is cut once."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.reasons: list[str] = []
+        """Says why instructions do not do what was tried."""
+        self._known: dict[tuple[_Sides, bool], list[Part] | None] = {}
+
+    def of(self, box: PaddedBox, number: Attribute | None) -> list[Part] | None:
+        """Gives the parts of a box that take the fewest cycles; None if there are none."""
+        key = tuple(box.sides), number is not None
+        if key not in self._known:
+            self._known[key] = self._best(box, number)
+        return self._known[key]
+
+    def _best(self, box: PaddedBox, number: Attribute | None) -> list[Part] | None:
+        block = box.made([*box.op.ins, *box.op.outs])
+        key, asked = self.machine.keys.block(block), (self.machine, block, block.extents)
+        plans = plans_of(*asked, "memories", self.reasons)
+        if number is not None:
+            plans += plans_of(*asked, "memories", self.reasons, number)
+        best, least = None, inf
+        for plan in plans:
+            if plan.cycles >= least:
+                continue
+            kinds = list(_kinds(self.machine, plan, block, key, number))
+            told = [f"{plan.instruction.name}: {each}" for each in kinds if isinstance(each, str)]
+            self.reasons += told
+            whole = [_part_of(plan, box, block, number)]
+            found = self._in_two(plan, box, block, number) if told else whole
+            if found and cycles_of(found) < least:
+                best, least = found, cycles_of(found)
+        return best
+
+    def _in_two(
+        self, plan: Plan, box: PaddedBox, block: BlockOp, number: Attribute | None
+    ) -> list[Part] | None:
+        """Cuts a box in two where calls of a plan do not do the whole of it, and each again."""
+        for one, other, begins in _split(box, block, plan, number is not None):
+            first = self.of(one, number)
+            rest = first and self.of(other, number if begins else None)
+            if first and rest:
+                return [*first, *rest]
+        return None
 
 
 def _part_of(plan: Plan, box: PaddedBox, block: BlockOp, number: Attribute | None) -> Part:
@@ -115,23 +140,6 @@ def _moving_first(block: BlockOp, turns: AbstractSet[int]) -> AbstractSet[int]:
     sums = [] if is_unordered(block) else block.reductions
     stay = next((at for at, i in enumerate(sums) if i not in turns), len(sums))
     return turns - {*sums[stay:]}
-
-
-def _in_two(
-    machine: Machine,
-    plan: Plan,
-    box: PaddedBox,
-    block: BlockOp,
-    number: Attribute | None,
-    reasons: list[str],
-) -> list[Part] | None:
-    """Cuts a box in two where calls of a plan do not do the whole of it, and each again."""
-    for one, other, begins in _split(box, block, plan, number is not None):
-        first = _parts(machine, one, number, reasons)
-        rest = first and _parts(machine, other, number if begins else None, reasons)
-        if first and rest:
-            return [*first, *rest]
-    return None
 
 
 def _kinds(
