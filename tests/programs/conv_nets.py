@@ -17,13 +17,16 @@ from byocir.dialects.types import element_of, shape_of, tensor
 
 
 class ConvNet:
-    """A function of one input under construction. `values` are its 4-D values of one type."""
+    """A function of one input under construction. `values` are its images [N, C, H, W] of one type,
+    or with one dimension [N, C, W].
+    """
 
-    def __init__(self, draw: st.DrawFn) -> None:
-        self.draw = draw
+    def __init__(self, draw: st.DrawFn, dimensions: int = 2) -> None:
+        self.draw, self.dimensions = draw, dimensions
         self.dtype = np.dtype(draw(st.sampled_from([np.float32, np.float32, np.int8])))
         self.rng = np.random.default_rng(draw(st.integers(0, 2**16)))
         size = [draw(st.integers(5, 9)), draw(st.integers(5, 17))]
+        size = size[2 - dimensions :]
         shape = (draw(st.integers(1, 2)), draw(st.sampled_from([1, 3, 4, 8])), *size)
         self.array = self.numbers(shape)
         self.block = Block(arg_types=[tensor(element_of(self.dtype), shape)])
@@ -67,9 +70,9 @@ class ConvNet:
         outputs = group * draw(st.sampled_from([1, 2, 5, 16, 20, 24]))
         weight = self.constant(self.numbers((outputs, inputs // group, *kernel)))
         window = {
-            "strides": [draw(st.integers(1, 2)) for _ in range(2)],
+            "strides": [draw(st.integers(1, 2)) for _ in kernel],
             "pads": [draw(st.integers(0, k - 1)) for k in [*kernel, *kernel]],
-            "dilations": [1, 1],
+            "dilations": [1] * self.dimensions,
         }
         operands = [x, weight]
         if self.dtype.kind == "f" and draw(st.booleans()):
@@ -86,9 +89,10 @@ class ConvNet:
 
     def pool(self) -> SSAValue:
         x = self.any
-        pads = [self.draw(st.integers(0, 1)) for _ in range(4)]
+        pads = [self.draw(st.integers(0, 1)) for _ in range(2 * self.dimensions)]
         kernel = [min(n, 2) for n in shape_of(x.type)[2:]]
-        window = {"strides": [2, 1], "dilations": [1, 1], "pads": pads}
+        strides = [2, 1][: self.dimensions]
+        window = {"strides": strides, "dilations": [1] * self.dimensions, "pads": pads}
         return self.add(graph.MaxPoolOp.make(x, kernel_shape=kernel, ceil_mode=False, **window))
 
     def residual(self) -> SSAValue:
@@ -107,7 +111,8 @@ class ConvNet:
         return self.add(graph.ConcatOp.make(x, self.draw(st.sampled_from(alike)), axis=1))
 
     def transpose(self) -> SSAValue:
-        return self.add(graph.TransposeOp.make(self.any, perm=[0, 1, 3, 2]))
+        turned = reversed(range(2, 2 + self.dimensions))
+        return self.add(graph.TransposeOp.make(self.any, perm=[0, 1, *turned]))
 
 
 LAYERS: list[Callable[[ConvNet], SSAValue]] = [
@@ -117,9 +122,9 @@ LAYERS: list[Callable[[ConvNet], SSAValue]] = [
 
 
 @st.composite
-def conv_nets(draw: st.DrawFn) -> tuple[ModuleOp, np.ndarray]:
+def conv_nets(draw: st.DrawFn, dimensions: int = 2) -> tuple[ModuleOp, np.ndarray]:
     """A net of up to six layers, and its input."""
-    net = ConvNet(draw)
+    net = ConvNet(draw, dimensions)
     net.values.append(net.conv())
     for _ in range(draw(st.integers(0, 5))):
         layer = draw(st.sampled_from(LAYERS))

@@ -38,13 +38,14 @@ class Net(Model):
         dilation: int = 1,
     ) -> str:
         inputs, outputs = channels[0] // group, channels[1]
-        shape = (outputs, inputs, kernel, kernel)
+        dimensions = len(self.first) - 2
+        shape = (outputs, inputs, *[kernel] * dimensions)
         weight, scale = self.weights(shape, per_channel=self.per_channel, axis=0)
         operands = [value, weight]
         if bias:
             operands.append(self.bias(outputs, scale, per_channel=self.per_channel))
-        window = {"pads": pads or [kernel // 2] * 4, "strides": [stride] * 2}
-        window["dilations"] = [dilation] * 2
+        window = {"pads": pads or [kernel // 2] * 2 * dimensions, "strides": [stride] * dimensions}
+        window["dilations"] = [dilation] * dimensions
         made = self.node("Conv", operands, group=group, **window)
         made = self.node("Relu", [made]) if relu else made
         return self.requantize(made, self.scale * 0.6 * np.sqrt(inputs) * kernel / 2)

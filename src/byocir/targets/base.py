@@ -122,7 +122,8 @@ class Target(Loader, ArgSpecConvertible):
     channels_last: ClassVar[bool] = False
     """Asks that convolutions are offered to its patterns at the tensor level with channels last:
     images [n, h, w, c], weights [r, s, c, o], those of depthwise convolutions [r, s, c], and zeros
-    around images in memory. What computes images and what reads them follows, in the whole
+    around images in memory. Those of one dimension are offered with images of height 1, [n, 1, w,
+    c], and weights [1, s, c, o]. What computes images and what reads them follows, in the whole
     module."""
 
     reassociates: ClassVar[bool] = False

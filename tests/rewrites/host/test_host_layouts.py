@@ -12,8 +12,10 @@ from xdsl.dialects.arith import FastMathFlagsAttr
 from byocir.compiler import host_pipeline
 from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module
+from byocir.dialects.tir import BlockOp
 from byocir.evaluate.module import evaluate_function
 from byocir.rewrites.host.c_host import CHost
+from byocir.rewrites.host.contraction import is_contraction
 from byocir.toolchain.cpu import CPUS
 
 FEW = settings.default.max_examples // 20
@@ -43,6 +45,19 @@ def test_ordered_weights_keep_what_nets_compute(net):
     expected = evaluate_function(module, "main", [x])
     run_on(module, "order-weights")
     same(evaluate_function(module, "main", [x]), expected)
+
+
+@pytest.mark.hypothesis
+@settings(max_examples=8 * FEW, deadline=None)
+@given(conv_nets(dimensions=1))
+def test_convolutions_of_one_dimension_are_those_of_images(net):
+    module, x = net
+    run_on(module, "convert-graph-to-tir")
+    expected = evaluate_function(module, "main", [x])
+    run_on(module, "assign-layouts{frames=copied least=1 height=true},order-weights")
+    same(evaluate_function(module, "main", [x]), expected)
+    blocks = [op for op in module.walk() if isinstance(op, BlockOp) and is_contraction(op)]
+    assert {len(m.results) for op in blocks for m in (op.in_maps[0], *op.out_maps)} == {4}
 
 
 def flagged(text):

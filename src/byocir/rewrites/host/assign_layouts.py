@@ -7,7 +7,9 @@ at the edges of such a region; blocks that reshape, and all others, read through
 What convolutions read outside of an array is stored around it: the block that computes the array
 writes it into a larger one, and no window has to look where it is; with `frames=copied` a copy does
 that, so that targets may take the block without what is around its result. Sums that may be taken
-in any order run along the channels innermost.
+in any order run along the channels innermost. With `height` a convolution of [N, C, W]
+becomes one of images of height 1, [N, 1, W, C], and so do the blocks after it; a window gets an
+iterator of one point for its height.
 
 Requires: blocks in value form. Looks at functions without `byoc.target`.
 
@@ -21,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -29,9 +32,16 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
+from byocir.dialects.tir import (
+    BlockOp,
+    ConstantOp,
+    EmptyOp,
+    FillOp,
+    IteratorAttr,
+    IteratorKind,
+)
 from byocir.dialects.tir.affine import beyond, linear
-from byocir.dialects.tir.emit import Emitter, Read, Space
+from byocir.dialects.tir.emit import ZERO, Emitter, Read, Space
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.scalar import Number
 from byocir.dialects.types import Shape, element_type_of, shape_of
@@ -39,6 +49,7 @@ from byocir.dialects.uses import erase, replace_op, replace_uses
 from byocir.evaluate.scalar import number
 from byocir.rewrites.byoc.host_blocks import host_functions
 from byocir.rewrites.host.contraction import is_contraction, may_reorder
+from byocir.rewrites.schedule.blocks import Parts, unused_name
 
 LEAST_CHANNELS = 4
 """The least number of channels for which vectors along them are worth it."""
@@ -54,9 +65,12 @@ class AssignLayoutsPass(ModulePass):
     least: int = LEAST_CHANNELS
     """Convolutions to fewer channels stay as they are."""
 
+    height: bool = False
+    """Arrays of one spatial dimension become images of height 1."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in host_functions(op):
-            _Layouts(function, self.least, self.frames == "written").assign()
+            _Layouts(function, self.least, self.frames == "written", self.height).assign()
 
 
 @dataclass(frozen=True)
@@ -79,29 +93,28 @@ class Frame:
 
 @dataclass(frozen=True)
 class PlacedImage:
-    """Says where a value of [N, C, spatial…] is: in `value`, with channels last and a frame."""
+    """Says where a value of [N, C, spatial…] is: in `value`, with channels last and a frame, and
+    with a height of 1 where it has one more dimension.
+    """
 
     value: SSAValue
     frame: Frame
 
-    def index(self, exprs: Sequence[AffineExpr]) -> list[AffineExpr]:
-        """Turns an index of the value into one of its place: [n, c, h, w] → [n, h + b, w + b,
-        c].
+    def index(self, exprs: Sequence[AffineExpr], height: AffineExpr = ZERO) -> list[AffineExpr]:
+        """Turns an index of the value into one of its place: [n, c, h, w] → [n, h + b, w + b, c].
+        A height of 1 is read at `height`.
         """
         spatial = [e + b for e, b in zip(exprs[2:], self.frame.before, strict=True)]
-        return [exprs[0], *spatial, exprs[1]]
-
-
-def _last(shape: Shape) -> Shape:
-    return (shape[0], *shape[2:], shape[1])
+        heights = [height] * (len(shape_of(self.value.type)) - len(exprs))
+        return [exprs[0], *heights, *spatial, exprs[1]]
 
 
 class _Layouts:
     """Walks once through a function, from its start to its end, and assigns layouts."""
 
-    def __init__(self, function: FuncOp, least: int, writes_frames: bool) -> None:
+    def __init__(self, function: FuncOp, least: int, writes_frames: bool, height: bool) -> None:
         self.block = function.body.block
-        self._least, self._writes_frames = least, writes_frames
+        self._least, self._writes_frames, self._height = least, writes_frames, height
         self.placed: dict[SSAValue, PlacedImage] = {}
         self._copied: set[SSAValue] = set()
         """Values that are in their own layout, too."""
@@ -116,7 +129,7 @@ class _Layouts:
                 self._reread(op)
         for op in reversed(list(self.block.ops)):
             unused = op.results and not any(list(result.uses) for result in op.results)
-            if isinstance(op, BlockOp | EmptyOp | FillOp) and unused:
+            if isinstance(op, BlockOp | ConstantOp | EmptyOp | FillOp) and unused:
                 erase(op)
 
     def _follows(self, op: BlockOp) -> bool:
@@ -153,12 +166,13 @@ class _Layouts:
         dimensions.
         """
         emit = Emitter(op.location)
-        reads = [self._read(emit, op, i) for i in range(len(op.ins))]
+        heights = self._with_heights(op) if self._has_height(op.results[0]) else (ZERO, ZERO)
+        reads = [self._read(emit, op, i, heights) for i in range(len(op.ins))]
         frame = self._frame(op.results[0])
         frame = frame if self._writes_frames and _can_write_frame(op, frame) else None
         start, placed = self._start(emit, op, frame)
         target = PlacedImage(start, placed)
-        maps = [*(map_ for _, map_, _ in reads), target.index(op.out_maps[0].results)]
+        maps = [*(map_ for _, map_, _ in reads), target.index(op.out_maps[0].results, heights[0])]
         order = _order(op, maps, self._is_convolution(op))
         count = len(order)
         made = BlockOp(
@@ -174,8 +188,26 @@ class _Layouts:
         self.placed[op.results[0]] = PlacedImage(emit.add(made).results[0], placed)
         Rewriter.insert_op(emit.ops, InsertPoint.before(op))
 
+    def _has_height(self, value: SSAValue) -> bool:
+        """Tells if a value of [N, C, W] gets a height of 1 with channels last."""
+        return self._height and len(shape_of(value.type)) == 3
+
+    def _with_heights(self, op: BlockOp) -> tuple[AffineExpr, AffineExpr]:
+        """Gives a block an iterator of one point over the height of its result, and one over the
+        height of its windows, if it has any; gives both as indices.
+        """
+        iterators = op.iterators.data
+        read = [m.results[2:3] for m in op.in_maps if len(m.results) == 3]
+        slides = {*op.reductions} & {i for exprs in read for i in _uses(exprs)}
+        at = min(slides, default=len(iterators))
+        kinds = [("h", IteratorKind.PARALLEL), ("r", IteratorKind.REDUCTION)][: 1 + bool(slides)]
+        added = [IteratorAttr.of(unused_name(name, iterators), kind, 1) for name, kind in kinds]
+        old = [AffineExpr.dimension(i + len(added) * (i >= at)) for i in range(len(iterators))]
+        Parts.of(op).substituted([*iterators[:at], *added, *iterators[at:]], old, ()).put(op)
+        return AffineExpr.dimension(at), AffineExpr.dimension(at + 1) if slides else ZERO
+
     def _read(
-        self, emit: Emitter, op: BlockOp, position: int
+        self, emit: Emitter, op: BlockOp, position: int, heights: tuple[AffineExpr, AffineExpr]
     ) -> tuple[SSAValue, list[AffineExpr], Attribute | None]:
         """Gives an input with channels last where it has such a place, the index at which the block
         reads it, and what it reads outside.
@@ -188,21 +220,25 @@ class _Layouts:
             self._copied.add(value)
         placed = self.placed.get(value)
         if placed is None:
-            return value, exprs, pad
+            weights = value.owner if self._has_height(value) and self._is_convolution(op) else None
+            if not isinstance(weights, ConstantOp):
+                return value, exprs, pad
+            kernel = np.expand_dims(weights.value.data.values(), 2)
+            return emit.constant(kernel), [*exprs[:2], heights[1], exprs[2]], pad
         outside = _outside(op, position)
         if wanted and not _holds(placed.frame, outside, pad):
             placed = self._copy(emit, value, _as_frame(outside, pad))
-        index = placed.index(exprs)
+        index = placed.index(exprs, heights[0] + heights[1])
         return placed.value, index, None if _holds(placed.frame, outside, pad) else pad
 
     def _start(self, emit: Emitter, op: BlockOp, frame: Frame | None) -> tuple[SSAValue, Frame]:
         start = op.outs[0]
-        shape, element = _last(shape_of(start.type)), element_type_of(start.type)
-        empty = Frame.none(len(shape) - 2)
+        element, empty = element_type_of(start.type), Frame.none(len(shape_of(start.type)) - 2)
+        shape = self._place(start, empty)
         if start in self.placed:
             return self.placed[start].value, empty
         if frame is not None and not frame.is_empty:
-            return emit.fill(frame.number, element, _framed(shape, frame)), frame
+            return emit.fill(frame.number, element, self._place(start, frame)), frame
         if isinstance(start.owner, FillOp):
             return emit.fill(number(start.owner.value).item(), element, shape), empty
         return emit.empty(element, shape), empty
@@ -210,12 +246,12 @@ class _Layouts:
     def _copy(self, emit: Emitter, value: SSAValue, frame: Frame) -> PlacedImage:
         """Copies a value, wherever it is, into a new array with channels last and this frame."""
         shape, element = shape_of(value.type), element_type_of(value.type)
-        space = Space.over(_last(shape))
+        space = Space.over((shape[0], *shape[2:], shape[1]))
         at = space.parallel
         exprs = [at[0], at[-1], *at[1:-1]]
         held = self.placed.get(value)
         read = Read(value, exprs) if held is None else Read(held.value, held.index(exprs))
-        whole = _framed(_last(shape), frame)
+        whole = self._place(value, frame)
         empty = emit.empty(element, whole) if frame.is_empty else None
         start = empty or emit.fill(frame.number, element, whole)
         target = PlacedImage(start, frame)
@@ -267,6 +303,13 @@ class _Layouts:
 
     # -- frames
 
+    def _place(self, value: SSAValue, frame: Frame) -> Shape:
+        """Gives the shape of a value with channels last and a frame."""
+        batch, channels, *sizes = shape_of(value.type)
+        rows = zip(sizes, frame.before, frame.after, strict=True)
+        heights = [1] * self._has_height(value)
+        return (batch, *heights, *(b + size + a for size, b, a in rows), channels)
+
     def _frame(self, value: SSAValue) -> Frame:
         """Finds the frame that convolutions read around a value, if nothing reads another number
         there.
@@ -316,12 +359,6 @@ def _holds(frame: Frame, outside: Outside, pad: Attribute | None) -> bool:
     return fits and outside[:2] == NOWHERE
 
 
-def _framed(shape: Shape, frame: Frame) -> Shape:
-    """Gives the shape, channels last, of an array with a frame."""
-    rows = zip(shape[1:-1], frame.before, frame.after, strict=True)
-    return (shape[0], *(b + size + a for size, b, a in rows), shape[-1])
-
-
 def _is_plain(op: BlockOp) -> bool:
     rank = len(shape_of(op.outs[0].type))
     return op.in_value_form and not op.bases and len(op.outs) == 1 and rank >= 3
@@ -337,9 +374,13 @@ def _can_write_frame(op: BlockOp, frame: Frame) -> bool:
 
 def _image(op: BlockOp) -> int:
     """Finds the operand of a convolution over which its windows slide."""
-    spatial = {i for e in op.out_maps[0].results[2:] for i in e.used_dims()}
-    uses = [{i for e in map_.results for i in e.used_dims()} for map_ in op.in_maps]
-    return 0 if spatial & uses[0] else 1
+    spatial = _uses(op.out_maps[0].results[2:])
+    return 0 if spatial & _uses(op.in_maps[0].results) else 1
+
+
+def _uses(exprs: Sequence[AffineExpr]) -> set[int]:
+    """Gives the iterators that some expressions use."""
+    return {i for e in exprs for i in e.used_dims()}
 
 
 def _is_convolution(op: BlockOp) -> bool:
@@ -352,12 +393,11 @@ def _is_convolution(op: BlockOp) -> bool:
     image, weights = op.in_maps[position].results, op.in_maps[1 - position].results
     if len(image) != len(out) or not isinstance(op.ins[1 - position].owner, ConstantOp):
         return False
-    known = {i for e in weights for i in e.used_dims()}
     spatial = [e.position for e in out[2:] if isinstance(e, AffineDimExpr)]
-    here = {i for e in (out[0], *out[2:]) for i in e.used_dims()}
-    if len(spatial) != len(out) - 2 or here & known or _outside(op, position)[:2] != NOWHERE:
+    here = _uses((out[0], *out[2:]))
+    if len(spatial) != len(out) - 2 or here & _uses(weights):
         return False
-    if any(linear(e) is None for e in image):
+    if _outside(op, position)[:2] != NOWHERE or any(linear(e) is None for e in image):
         return False
     return all(e.used_dims() for e in out[1:2])
 

@@ -110,10 +110,8 @@ class Parts:
         for i, iterator in enumerate(self.iterators):
             if iterator.extent.data == 1 and self.bases and self.bases[i] is base:
                 return self, AffineExpr.dimension(i)
-        names = {it.iterator_name.data for it in self.iterators}
         count = len(self.iterators)
-        name = next(n for n in (f"{name}{i}" for i in range(count + 1)) if n not in names)
-        point = IteratorAttr.of(name, IteratorKind.PARALLEL, 1)
+        point = IteratorAttr.of(unused_name(name, self.iterators), IteratorKind.PARALLEL, 1)
         at = 1 + max((i for i, it in enumerate(self.iterators) if not it.is_reduction), default=-1)
         iterators, bases = list(self.iterators), list(self.bases or (zero,) * count)
         iterators.insert(at, point)
@@ -133,6 +131,12 @@ class Parts:
         if self.guards:
             guard = canonical_map(AffineMap(len(self.iterators), 0, self.guards))
             op.properties["where"] = AffineMapAttr(guard)
+
+
+def unused_name(stem: str, iterators: Sequence[IteratorAttr]) -> str:
+    """Numbers a name so that none of some iterators has it: `p0`, or `p1` where that is taken."""
+    names = {it.iterator_name.data for it in iterators}
+    return next(n for n in (f"{stem}{i}" for i in range(len(names) + 1)) if n not in names)
 
 
 def retile(op: BlockOp, extents: Sequence[int], bases: Sequence[SSAValue]) -> None:
