@@ -13,9 +13,9 @@ Printing and reading back loses nothing but the bytes of large arrays, which tra
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from typing import Any
 
@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     TensorType,
 )
-from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue, TypeAttribute
 from xdsl.parser import Parser, ParserState
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException, ParseError
@@ -43,10 +43,12 @@ from xdsl.utils.mlir_lexer import (
 from xdsl.utils.scoped_dict import ScopedDict
 
 from byocir.dialects.array import ArrayStore, ByocirContext
+from byocir.dialects.body_facts import BodyFacts
 from byocir.dialects.context import load_context
 from byocir.dialects.dominance import InvalidOp, describe
 from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.locations import named
+from byocir.dialects.tir import BlockOp
 from byocir.dialects.verify import verify_module
 from byocir.dialects.weights import parts_of
 from byocir.errors import ByocirError, Lines, did_you_mean
@@ -78,6 +80,11 @@ class ModulePrinter(Printer):
     )
     """The fused locations and the types of arrays that were printed, by identity, and their text,
     of locations that inside `loc(…)`: ops and values share them."""
+
+    _bodies: dict[int, BodyFacts[_BodyText | None]] = field(
+        default_factory=dict[int, BodyFacts["_BodyText | None"]]
+    )
+    """The texts of the bodies of blocks, by how far they are indented."""
 
     def print_string(self, text: str, *, indent: int | None = None) -> None:
         """Prints text; most of it is part of a line, which xDSL prints in three times the time."""
@@ -113,6 +120,47 @@ class ModulePrinter(Printer):
         super().print_block_argument(arg, print_type)
         self.print_debuginfo = outer
 
+    def print_region(
+        self,
+        region: Region,
+        print_entry_block_args: bool = True,
+        print_empty_block: bool = True,
+        print_block_terminators: bool = True,
+    ) -> None:
+        """Prints a region. The bodies of blocks, which are alike in programs of machines, are
+        printed once and then repeated, with other numbers for their values.
+        """
+        text = self._body_text(region)
+        if text is None or self.stream is None:
+            shown = print_entry_block_args, print_empty_block, print_block_terminators
+            super().print_region(region, *shown)
+            return
+        self.stream.write(text.from_number(self._next_valid_name_id[-1]))
+        self._next_valid_name_id[-1] += text.values
+        self._current_column = self._indent * self.indent_num_spaces + 1
+
+    def _body_text(self, region: Region) -> _BodyText | None:
+        """Gives the text of the body of a block, whose values have numbers; None for another
+        region, or values with names."""
+        body = region.first_block
+        if body is None or type(region.parent) is not BlockOp or self.diagnostic.op_messages:
+            return None
+        bodies = self._bodies.setdefault(self._indent, BodyFacts())
+        return bodies.of(body, lambda: self._printed(region, body))
+
+    def _printed(self, region: Region, body: Block) -> _BodyText | None:
+        results = [result for op in body.ops for result in op.results]
+        values = [*body.args, *results]
+        if any(value.name_hint for value in values):
+            return None
+        out = StringIO()
+        printer = replace(self, stream=out)
+        printer._indent = self._indent
+        printer._ssa_values.update({value: f"\0{n}\0" for n, value in enumerate(values)})
+        Printer.print_region(printer, region)
+        pieces = out.getvalue().split("\0")
+        return _BodyText(pieces, [int(n) for n in pieces[1::2]], len(values))
+
     def _mention(self, location: LocationAttr) -> bool:
         """Chooses whether the location of what is printed next is shown; gives the previous
         choice.
@@ -120,6 +168,23 @@ class ModulePrinter(Printer):
         outer = self.print_debuginfo
         self.print_debuginfo = self.debuginfo and location != UNKNOWN_LOC
         return outer
+
+
+@dataclass(frozen=True)
+class _BodyText:
+    """Holds the text of a body in pieces: every second one is the number of a value, counted from
+    the first of the body."""
+
+    pieces: Sequence[str]
+    numbers: Sequence[int]
+    values: int
+    """The number of values that the body defines."""
+
+    def from_number(self, first: int) -> str:
+        """Gives the text in which values are numbered from here on."""
+        pieces = [*self.pieces]
+        pieces[1::2] = [str(first + number) for number in self.numbers]
+        return "".join(pieces)
 
 
 def print_module(module: ModuleOp, *, debuginfo: bool = True) -> str:

@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import HasAncestor, HasParent, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from byocir.dialects.body_facts import BodyFacts
 from byocir.dialects.byoc import CallOp, CompositeOp, HandedOffAttr
 from byocir.dialects.byoc import YieldOp as CompositeYieldOp
 from byocir.dialects.dominance import InvalidOp, verify_dominance
@@ -38,10 +39,20 @@ BRANCHING_DIALECTS = frozenset(("builtin", "cf"))
 SCALAR_DIALECTS = frozenset(("arith", "math"))
 """Dialects whose ops compute one number from others."""
 
+BODY_DIALECTS = SCALAR_DIALECTS | {"tir"}
+"""Dialects whose ops in the body of a block are right or wrong by what the body is made of."""
+
 
 def verify_module(module: ModuleOp) -> None:
     """Raises InvalidOp, one sentence, for the first op that breaks a rule."""
     Verifier().verify(module)
+
+
+@dataclass(eq=False)
+class _Body:
+    """Stands for the bodies of blocks that are alike: they are right or wrong together."""
+
+    is_right: bool = False
 
 
 class _Facts(NamedTuple):
@@ -51,8 +62,9 @@ class _Facts(NamedTuple):
 
     types: list[Attribute]
     """The types of operands, results and the arguments of blocks inside."""
-    counts: tuple[int, ...]
-    """The numbers of operands and results, and of each block's arguments; if it has ops."""
+    counts: tuple[object, ...]
+    """The numbers of operands and results, and of each block's arguments; if it has ops, or what
+    stands for these if the block is the body of a `tir.block`."""
     around: object
     """The class of the op around it; for the last op of a block, what that op is."""
     properties: dict[str, Attribute] | None
@@ -85,6 +97,7 @@ class Verifier:
     """The facts of ops that were right."""
     _right: list[_Seen] | None = None
     """The module as it was last found right; None if its ops may look at more than was noted."""
+    _bodies: BodyFacts[_Body | None] = field(default_factory=BodyFacts["_Body | None"])
     _alike: dict[tuple[object, ...], _Facts] = field(
         default_factory=dict[tuple[object, ...], _Facts]
     )
@@ -95,7 +108,7 @@ class Verifier:
         """Raises InvalidOp, one sentence, for the first op that breaks a rule."""
         with gc_paused():
             seen: list[_Seen] = []
-            _look(module, None, False, seen)
+            _look(module, None, False, seen, self._bodies)
             if seen == self._right:
                 return
             self._right = None
@@ -111,6 +124,10 @@ class Verifier:
         holders = set[Operation | None]()
         for each in seen:
             op, facts = each.op, each.facts
+            for body in facts.counts:
+                if type(body) is _Body and not body.is_right:
+                    self._verify_body(op)
+                    body.is_right = True
             is_local = _is_local(type(op))
             changed = not is_local or facts != before.get(op)
             if changed or (op in holders and not isinstance(op, FuncOp)):
@@ -121,6 +138,14 @@ class Verifier:
                 holders.add(each.around)
             if is_local:
                 self._known[op] = facts
+
+    def _verify_body(self, op: Operation) -> None:
+        """Verifies the ops in the body of a block."""
+        seen: list[_Seen] = []
+        for inner in ops_in(op.regions[0].block):
+            _look(inner, op, inner.next_op is None, seen, self._bodies)
+        for each in seen:
+            self._verify_local(each.op, each.facts)
 
     def _verify_local(self, op: Operation, facts: _Facts) -> None:
         """Verifies an op unless one like it was right; of a block like another but for its index
@@ -141,20 +166,34 @@ class Verifier:
                 self._alike.setdefault(each, facts)
 
 
-def _look(op: Operation, around: Operation | None, is_last: bool, seen: list[_Seen]) -> None:
-    """Lists the ops inside an op, then the op itself, with their facts."""
+def _look(
+    op: Operation,
+    around: Operation | None,
+    is_last: bool,
+    seen: list[_Seen],
+    bodies: BodyFacts[_Body | None],
+) -> None:
+    """Lists the ops inside an op, then the op itself, with their facts. The body of a block is
+    among its facts where that stands for its ops.
+    """
     operands = tuple(op._operands)  # pyright: ignore[reportPrivateUsage]
     types = [value.type for value in operands]
     types += [result.type for result in op.results]
-    counts, inside = (len(operands), len(op.results)), ()
+    counts: tuple[object, ...] = len(operands), len(op.results)
+    inside: tuple[object, ...] = ()
     for region in op.regions:
         inside += (region,)
         for block in region.blocks:
+            types += [arg.type for arg in block.args]
+            body = _body(block, bodies) if type(op) is BlockOp else None
+            if body is not None:
+                counts += (len(block.args), body)
+                inside += (block,)
+                continue
             ops = ops_in(block)
             last = block.last_op
             for inner in ops:
-                _look(inner, op, inner is last, seen)
-            types += [arg.type for arg in block.args]
+                _look(inner, op, inner is last, seen, bodies)
             counts += (len(block.args), len(ops) > 0)
             inside += (block, len(ops))
     facts = _Facts(
@@ -168,6 +207,15 @@ def _look(op: Operation, around: Operation | None, is_last: bool, seen: list[_Se
     branches = _dialect(op.name) in BRANCHING_DIALECTS
     successors = tuple(op.successors) if branches else ()
     seen.append(_Seen(op, around, operands, facts, inside, successors))
+
+
+def _body(block: Block, bodies: BodyFacts[_Body | None]) -> _Body | None:
+    """Gives what stands for the ops in the body of a block; None if they must be looked at."""
+
+    def found() -> _Body | None:
+        return _Body() if all(_dialect(op.name) in BODY_DIALECTS for op in block.ops) else None
+
+    return bodies.of(block, found)
 
 
 @cache
@@ -223,7 +271,8 @@ def _form(op: Operation, facts: _Facts) -> tuple[object, ...] | None:
     if op.regions:
         if not _is_right_by_ends(kind):
             return None
-        bodies = [body for region in op.regions for body in region.blocks]
+        if not any(type(each) is _Body for each in facts.counts):
+            bodies = [body for region in op.regions for body in region.blocks]
         if issubclass(kind, BlockOp) and any(map(strange_use, bodies)):
             return None
     return (

@@ -15,6 +15,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, MemRefType, TensorType
 from xdsl.ir import Attribute, Block, SSAValue
 
+from byocir.dialects.body_facts import BodyFacts
 from byocir.dialects.tir import BlockOp, IteratorAttr, scope_of
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.linear import Linear
@@ -68,6 +69,7 @@ class BlockKeys:
 
     def __init__(self) -> None:
         self._numbers, self._next = Memo[Hashable, int](MOST), count()
+        self._bodies = BodyFacts[int]()
         self._values = _Facts(self.number_of)
         self._indices = _Facts(self._index)
         self._iterators = _Facts(self._counted)
@@ -87,6 +89,10 @@ class BlockKeys:
 
     def body(self, block: Block) -> int:
         """Numbers bodies: equal for those that compute the same."""
+        found = self._bodies.of(block, lambda: self._computed(block))
+        return self._computed(block) if found is None else found
+
+    def _computed(self, block: Block) -> int:
         of, value = dict[SSAValue, int](), self._values.of
         for arg in block.args:
             of[arg] = len(of)

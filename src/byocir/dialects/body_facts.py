@@ -1,0 +1,75 @@
+"""Keeps facts about the bodies of blocks, each found once for all bodies that are alike.
+
+Programs of machines have thousands of blocks whose bodies were made from each other. Such bodies
+share their attributes, so these are told apart by identity: that takes less than to look at what
+they say.
+"""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from xdsl.ir import Block
+
+MOST = 1 << 12
+"""The bodies of which facts are kept, before all are dropped."""
+
+Fact = TypeVar("Fact")
+
+
+class BodyFacts(Generic[Fact]):
+    """Finds facts about bodies, and keeps them."""
+
+    def __init__(self) -> None:
+        # what bodies are made of is kept with their facts: nothing else gets its identity
+        self._known: dict[tuple[int, ...], tuple[list[object], Fact]] = {}
+
+    def of(self, body: Block, find: Callable[[], Fact]) -> Fact | None:
+        """Gives the fact about a body, which `find` finds if it is not known of one that is alike.
+        None for a body that `parts_of` does not take apart.
+        """
+        parts = parts_of(body)
+        if parts is None:
+            return None
+        key = tuple(map(id, parts))
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= MOST:
+                self._known.clear()
+            known = self._known[key] = parts, find()
+        return known[1]
+
+
+def parts_of(body: Block) -> list[object] | None:
+    """Lists all that a body is made of, in order: the types, names and locations of its arguments;
+    of each op its class, the numbers of the values that it reads, its properties and location, and
+    the types and names of its results. Two bodies with the same parts are the same, and each value
+    is defined before it is read. None for a body whose ops have attributes, regions or successors,
+    or read values from outside.
+    """
+    numbers: dict[int, int] = {}
+    parts: list[object] = []
+    for arg in body._args:
+        numbers[id(arg)] = len(numbers)
+        parts += (arg._type, arg._name, arg.location)
+    op = body.first_op
+    while op is not None:
+        if op.regions or op.attributes or op._successors:
+            return None
+        parts.append(type(op))
+        for operand in op._operands:
+            number = numbers.get(id(operand))
+            if number is None:
+                return None
+            parts.append(number)
+        for each in op.properties.items():
+            parts += each
+        parts.append(op.location)
+        for result in op.results:
+            numbers[id(result)] = len(numbers)
+            parts += (result._type, result._name)
+        op = op._next_op
+    return parts
