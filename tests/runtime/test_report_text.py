@@ -29,6 +29,7 @@ from byocir.patterns import (
 from byocir.runtime.report import Region, Report
 from byocir.runtime.report_text import by_op_type, closest_miss, explain, summary
 from byocir.targets.base import MatchedOps
+from byocir.vendor.user_code import import_file
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 
@@ -355,6 +356,24 @@ def test_as_many_nodes_are_named_as_a_note_has_room_for():
     found = byocir.partition(byocir.import_onnx(onnx.parser.parse_model(text)), [Convolutions()])
     told = "stay on the host: a (64), b (64), c (64) and 2 more; `explain` says why"
     assert found.notes == [f"100.0 % of the multiply-accumulates {told}"]
+
+
+@pytest.mark.parametrize("left_out", ["signed_bytes", "channels_last", "fixed_point"])
+def test_a_note_says_what_a_class_could_ask_for(left_out):
+    example = import_file(DIGITS.parent / "vta_machine.py", "B217")
+    nothing: dict[str, object] = {"signed_bytes": False, "channels_last": False, "fixed_point": ""}
+
+    def note(**changed: object) -> list[str]:
+        target: type[byocir.Target] = type("Changed", (example.Vta16,), changed)
+        model = byocir.import_onnx(DIGITS / "digits_u8.onnx", shapes={"image": (1, 1, 8, 8)})
+        notes = byocir.partition(model, [target()], levels=("tensor",)).notes
+        return [note for note in notes if "its class can ask for" in note]
+
+    assert note() == []
+    (told,) = note(**{left_out: nothing[left_out]})
+    asked = told.split("model: ")[1]
+    assert asked.split()[0] == left_out
+    assert "," not in asked
 
 
 def competing(*costs: dict[str, float]) -> list[str]:

@@ -10,11 +10,12 @@ from xdsl.dialects import math
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
+from xdsl.ir.affine import AffineBinaryOpExpr
 
 from byocir.dialects import tir
 from byocir.dialects.byoc import DECLARED, DIMS, HOST, NAME
 from byocir.dialects.decisions import Decision
-from byocir.dialects.types import element_type_of, i32, is_float, sizes_shown
+from byocir.dialects.types import element_type_of, i32, is_float, sizes_shown, ui8
 from byocir.patterns.targets import find, objective_of, targets_of
 from byocir.rewrites.byoc.choose_target import BY_ORDER
 from byocir.vendor.hooks import ask
@@ -48,6 +49,7 @@ def notes_of(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) ->
         *_open_sizes(module),
         *_wrong_sizes(module),
         *_shares(report, module, host_ops),
+        *_not_asked_for(report, module, host_ops),
         *_kept_in_float(report, module),
         *_unknown(report),
         *_branches(report),
@@ -141,6 +143,36 @@ def _shares(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> 
     return [
         f"{share:.1f} % of the multiply-accumulates stay on the host: {named}; `explain` says why"
     ]
+
+
+def _not_asked_for(report: Report, module: ModuleOp, host_ops: Sequence[Operation]) -> list[str]:
+    """Notes, for each target with a described machine that takes less than half of what multiplies,
+    what its class could ask to be changed in work that is left on the host.
+    """
+    heavy = [op for op in host_ops if isinstance(op, tir.BlockOp) and op.reductions]
+    scaled, total = any(map(_rescales_in_float, host_ops)), sum(report.macs.values())
+    notes: list[str] = []
+    for target in [find(attribute) for attribute in targets_of(module)]:
+        wanted: dict[str, bool] = {
+            "signed_bytes = True makes its unsigned bytes signed": not ask(target, "signed_bytes")
+            and any(element_type_of(value.type) == ui8 for op in heavy for value in op.ins),
+            "channels_last = True puts channels last in its images": not target.channels_last
+            and any(map(_ends_with_windows, heavy)),
+            "fixed_point scales its sums in integers": not ask(target, "fixed_point") and scaled,
+        }
+        changes = [text for text, counts in wanted.items() if counts]
+        if changes and target.is_searched and 2 * report.macs.get(target.name, 0) < total:
+            share = f"{100 * report.macs.get(target.name, 0) / total:.1f} %"
+            told = f"{target.name} takes {share} of the multiply-accumulates; its class can ask for"
+            notes.append(f"{told} another form of the model: {', '.join(changes)}")
+    return notes
+
+
+def _ends_with_windows(op: tir.BlockOp) -> bool:
+    """Tells if a block reads an image whose last dimension a window goes along, as those with
+    channels first are read."""
+    ends = [map_.results[-1] for map_ in op.in_maps if map_.results]
+    return any(isinstance(end, AffineBinaryOpExpr) for end in ends)
 
 
 def _fitted(report: Report) -> bool:
