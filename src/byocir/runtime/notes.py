@@ -152,7 +152,7 @@ def _not_asked_for(report: Report, module: ModuleOp, host_ops: Sequence[Operatio
     heavy = [op for op in host_ops if isinstance(op, tir.BlockOp) and op.reductions]
     scaled, total = any(map(_rescales_in_float, host_ops)), sum(report.macs.values())
     notes: list[str] = []
-    for target in [find(attribute) for attribute in targets_of(module)]:
+    for target in [find(each) for each in targets_of(module)] if report.targets else []:
         wanted: dict[str, bool] = {
             "signed_bytes = True makes its unsigned bytes signed": not ask(target, "signed_bytes")
             and any(element_type_of(value.type) == ui8 for op in heavy for value in op.ins),
