@@ -1,5 +1,5 @@
 """Layers of other shapes than those of most image nets run on each machine, equal to the evaluator:
-convolutions of one dimension."""
+convolutions of one dimension, attention over tokens that fill no block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from quantised_nets import Net
+from quantised_nets import Net, encoder
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
@@ -83,3 +83,7 @@ def test_convolutions_of_one_dimension_are_taken_in_f32() -> None:
         f"(float[2,3,20] x) => (float[2,5,9] z) <{numbers}> {{ {nodes} }}"
     )
     assert macs_on_the_host(model, "float_npu") == 0
+
+
+def test_attention_over_tokens_that_fill_no_block_is_taken() -> None:
+    assert macs_on_the_host(encoder(1, 10, 32), "vta_machine") == 0

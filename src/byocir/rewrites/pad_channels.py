@@ -9,12 +9,13 @@ behind them, and biases 0. Inputs get as many channels of any numbers, results a
 The cut moves down behind ops that treat channels apart (requantize, clip, relu, cast, sums and
 products of arrays, pools, pads around images, depthwise convolutions), so that the next convolution
 reads the whole array and its weights of 0 meet the channels that nobody wanted. Arrays are padded
-where such a chain begins, and cut where it ends.
+where such a chain begins, and cut where it ends. In a product of two computed arrays, as in
+attention, the second one takes the part of weights: zeros are put around it.
 
-Requires: weights that are constants, as after `fold-constants`. A target asks for it
-(`Target.channel_multiple`), and it runs before the match. Grouped convolutions and contractions of
-floats stay as they are: a channel of weights 0 is 0 whatever it reads, unless that is infinite or
-no number. Raises ByocirError B291 for a multiple below 1.
+Requires: weights of convolutions that are constants, as after `fold-constants`. A target asks for
+it (`Target.channel_multiple`), and it runs before the match. Grouped convolutions and contractions
+of floats stay as they are: a channel of weights 0 is 0 whatever it reads, unless that is infinite
+or no number. Raises ByocirError B291 for a multiple below 1.
 
 Guarantees: the same results, bit for bit. Locations are kept, and slices of the model itself. The
 module's attribute `byoc.padded` records each layer that got channels, for reports.
@@ -172,8 +173,8 @@ class PadConv(Pattern):
         if (outputs, inputs) == shape_of(op.weight.type)[:2]:
             return None
         x = _with_channels(op.input, 1, inputs, self.cuts, new)
-        w = _padded(op.weight, {0: outputs, 1: inputs}, new)
-        padded = [_padded(bias, {0: outputs}, new) for bias in biases]
+        w = _with_zeros(op.weight, {0: outputs, 1: inputs}, new)
+        padded = [_with_zeros(bias, {0: outputs}, new) for bias in biases]
         made = new.again(op, x, w, *padded, location=op.location)
         self.cuts.note(op, made)
         return [self.cuts.to(made, shape_of(op.result.type), new)]
@@ -181,7 +182,7 @@ class PadConv(Pattern):
 
 @dataclass(frozen=True)
 class PadProduct(Pattern):
-    """Replaces `matmul(x, w)` with constant weights [k, n] by `slice(matmul(pad(x), pad(w)))`."""
+    """Replaces `matmul(x, w)` of matrices by `slice(matmul(pad(x), pad(w)))`."""
 
     multiple: int
     cuts: Cuts
@@ -189,14 +190,14 @@ class PadProduct(Pattern):
 
     def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
         assert isinstance(op, MatmulOp)
-        shape, rank = shape_of(op.rhs.type), len(shape_of(op.lhs.type))
-        if known_values(op.rhs) is None or len(shape) != 2 or rank < 2 or not _is_integer(op.lhs):
+        shape, last = shape_of(op.rhs.type), len(shape_of(op.lhs.type)) - 1
+        if len(shape) < 2 or last < 1 or not _is_integer(op.lhs):
             return None
-        depth, outputs = (_rounded_up(n, self.multiple) for n in shape)
-        if (depth, outputs) == shape:
+        depth, outputs = (_rounded_up(n, self.multiple) for n in shape[-2:])
+        if (depth, outputs) == shape[-2:]:
             return None
-        x = _with_channels(op.lhs, rank - 1, depth, self.cuts, new)
-        w = _padded(op.rhs, {0: depth, 1: outputs}, new)
+        x = _with_channels(op.lhs, last, depth, self.cuts, new)
+        w = _with_zeros(op.rhs, {len(shape) - 2: depth, len(shape) - 1: outputs}, new)
         made = new.again(op, x, w, location=op.location)
         self.cuts.note(op, made)
         return [self.cuts.to(made, shape_of(op.result.type), new)]
@@ -259,7 +260,7 @@ def _depthwise(op: ConvOp, cut: Cut, new: NewOps) -> SSAValue | None:
         return None
     if any(known_values(value) is None for value in (op.weight, *biases)):
         return None
-    operands = [_padded(value, {0: cut.whole}, new) for value in (op.weight, *biases)]
+    operands = [_with_zeros(value, {0: cut.whole}, new) for value in (op.weight, *biases)]
     properties: dict[str, Any] = {**op.properties, "group": cut.whole}
     made = ConvOp.make(cut.source, *operands, location=op.location, **properties)
     return new.add(made).result
@@ -284,10 +285,7 @@ def _is_integer(value: SSAValue) -> bool:
 
 
 def _padded(
-    value: SSAValue,
-    sizes: Mapping[int, int],
-    new: NewOps,
-    mode: Literal["constant", "edge"] = "constant",
+    value: SSAValue, sizes: Mapping[int, int], mode: Literal["constant", "edge"], new: NewOps
 ) -> SSAValue:
     """Pads a constant behind its last elements to sizes of some axes."""
     values = known_values(value)
@@ -304,9 +302,18 @@ def _with_channels(value: SSAValue, axis: int, whole: int, cuts: Cuts, new: NewO
     cut = cuts.of(value)
     if cut is not None and (cut.rank + cut.axis, cut.whole) == (axis, whole):
         return cut.source
-    pads = [0] * (2 * len(shape))
-    pads[len(shape) + axis] = whole - shape[axis]
-    return new.add(PadOp.make(value, pads=pads, mode="constant")).result
+    return _with_zeros(value, {axis: whole}, new)
+
+
+def _with_zeros(value: SSAValue, sizes: Mapping[int, int], new: NewOps) -> SSAValue:
+    """Gives a value with zeros behind its last elements, up to sizes of some axes."""
+    if known_values(value) is not None:
+        return _padded(value, sizes, "constant", new)
+    shape = shape_of(value.type)
+    ends = [sizes.get(axis, size) - size for axis, size in enumerate(shape)]
+    if not any(ends):
+        return value
+    return new.add(PadOp.make(value, pads=[*[0] * len(shape), *ends], mode="constant")).result
 
 
 def _on_whole_channels(value: SSAValue, cut: Cut, new: NewOps) -> SSAValue:
@@ -316,4 +323,4 @@ def _on_whole_channels(value: SSAValue, cut: Cut, new: NewOps) -> SSAValue:
     if axis < 0 or shape[axis] == 1:
         return value
     # Scales of 0 would divide by 0.
-    return _padded(value, {axis: cut.whole}, new, "edge")
+    return _padded(value, {axis: cut.whole}, "edge", new)

@@ -96,11 +96,12 @@ class Target(Loader, ArgSpecConvertible):
     described, and `schedule` the default."""
 
     channel_multiple: ClassVar[int] = 1
-    """Asks that convolutions and matrix products of integers with constant weights are offered with
-    a multiple of so many channels, of what they read and of what they give: zeros are added to
-    weights, and other arrays get channels that nobody reads (`pad-channels`), in the whole module
-    before the first match; what stays on the host computes these, too. Grouped convolutions stay as
-    they are. The least common multiple counts where several targets ask."""
+    """Asks that convolutions with constant weights and matrix products, of integers, are offered
+    with a multiple of so many channels, of what they read and of what they give: zeros are added to
+    weights, or to the second array of a product, and other arrays get channels that nobody reads
+    (`pad-channels`), in the whole module before the first match; what stays on the host computes
+    these, too. Grouped convolutions stay as they are. The least common multiple counts where
+    several targets ask."""
 
     gathers_windows: ClassVar[bool] = True
     """Lets the host gather the windows of convolutions of few channels as channels, where images

@@ -26,3 +26,14 @@ func.func @chain(%x: tensor<1x3x2x2xi8>) -> tensor<1x1x2x2xi32> {
   %z = graph.conv %c, %v {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 1 : i64} : (tensor<1x2x2x2xi8>, tensor<1x2x1x1xi8>) -> tensor<1x1x2x2xi32>
   func.return %z : tensor<1x1x2x2xi32>
 }
+
+// A product of two computed arrays: zeros behind both, and the result is cut.
+// CHECK-LABEL: @product
+// CHECK-NEXT:    %[[A:.*]] = graph.pad %a {pads = array<i64: 0, 0, 0, 0, 0, 3>, mode = "constant"} : (tensor<2x3x5xi8>) -> tensor<2x3x8xi8>
+// CHECK-NEXT:    %[[B:.*]] = graph.pad %b {pads = array<i64: 0, 0, 0, 0, 3, 1>, mode = "constant"} : (tensor<2x5x7xi8>) -> tensor<2x8x8xi8>
+// CHECK-NEXT:    %[[Y:.*]] = graph.matmul %[[A]], %[[B]]
+// CHECK-NEXT:    graph.slice %[[Y]] {{.*}} : (tensor<2x3x8xi32>) -> tensor<2x3x7xi32>
+func.func @product(%a: tensor<2x3x5xi8>, %b: tensor<2x5x7xi8>) -> tensor<2x3x7xi32> {
+  %y = graph.matmul %a, %b : (tensor<2x3x5xi8>, tensor<2x5x7xi8>) -> tensor<2x3x7xi32>
+  func.return %y : tensor<2x3x7xi32>
+}

@@ -19,8 +19,8 @@ from byocir.rewrites.machine.cover_bodies import plans_for
 
 
 def channels_wanted(machine: Machine, ops: Iterable[Operation]) -> int:
-    """Gives the least multiple of channels with which instructions do the contractions of integers
-    with constant weights among ops; 1 where they do them as they are, or with no multiple.
+    """Gives the least multiple of channels with which instructions do those contractions among ops
+    that `pad-channels` pads; 1 where they do them as they are, or with no multiple.
     """
     layers = [op for op in ops if isinstance(op, BlockOp) and _is_padded(op)]
     limits = (limit for each in machine.instructions for limit in each.limits.values())
@@ -33,8 +33,9 @@ def _is_padded(block: BlockOp) -> bool:
     """Tells if `pad-channels` gives such a layer whole blocks of channels."""
     if not is_contraction(block) or len(block.ins) != 2:
         return False
+    is_product = all(isinstance(e, AffineDimExpr) for m in block.in_maps for e in m.results)
     integers = isinstance(element_type_of(block.ins[0].type), IntegerType)
-    return integers and is_constant_value(block.ins[1])
+    return integers and (is_product or is_constant_value(block.ins[1]))
 
 
 def _is_done(machine: Machine, block: BlockOp, multiple: int) -> bool:
