@@ -56,7 +56,7 @@ def moved(call: Call) -> dict[Register, tuple[int, int]]:
     bits = unpack("<I", pack("<f", scale.values()))[0] if scale else ONE
     if into.memory == MAIN:
         return {stores: (call.form << 2, bits << 32 | into.stride("rows") * into.bytes)}
-    fields = bits << 32 | into.block_rows << 16 | (into.bytes > x.bytes) << 2
+    fields = bits << 32 | into.stride("lanes", DIM) << 16 | (into.bytes > x.bytes) << 2
     return {loads: (fields, x.stride("rows") * x.bytes)}
 
 

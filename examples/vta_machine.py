@@ -3,7 +3,8 @@ operation at a time on accumulators, in place.
 
 The built-in target `vta` goes its own way down to the same machine; this one is all that the
 machine-independent passes need to know of it. Costs are those of the published Chisel design, as
-`byocir.vta_sim` counts them.
+`byocir.vta_sim` counts them. Hooks say which of VTA's instructions calls are; from these a package
+has the words that VTA runs.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,20 +16,24 @@ from xdsl.ir import Attribute
 import byocir
 from byocir.dialects.tir.bodies import round_even
 from byocir.dialects.types import i8, i32, i64, width_of
+from byocir.lowering.tir_to_vta import described as words
 from byocir.machine import MAIN, Machine, Tokens, exactly, multiples_of, up_to
 from byocir.patterns import Match, Pattern, block, composite, constant, number, optional, wildcard
 from byocir.patterns import ScalarPattern as Scalar
+from byocir.targets.vta_emit import files_of_steps
 
 LANES, MOST, DIAGONALS = 16, 1 << 14, 64
+FIRST_DIAGONAL = 1024 - DIAGONALS
 FILL, REQUEST, BUS, BURST = 7, 24, 8, 7
 
 vta = Machine("vta16")
 load, compute, store = (vta.unit(name, queue=512) for name in ("load", "compute", "store"))
 inp = vta.memory("inp", i8, row=(LANES,), rows=2048)
-wgt = vta.memory("wgt", i8, row=(LANES, LANES), rows=1024 - DIAGONALS)
+wgt = vta.memory("wgt", i8, row=(LANES, LANES), rows=FIRST_DIAGONAL)
 diagonals = vta.memory("diagonals", i8, row=(LANES,), rows=DIAGONALS)
 acc = vta.memory("acc", i32, row=(LANES,), rows=2048)
 vta.order(Tokens(((load, compute), (compute, load), (compute, store), (store, compute)), 255))
+vta.assemble = files_of_steps
 
 Sizes = Mapping[str, int]
 lanes, vectors = multiples_of(LANES, MOST), dict(rows=up_to(MOST), lanes=exactly(LANES))
@@ -46,12 +51,12 @@ def loads(bytes: int):
     return lambda s: REQUEST + s["rows"] * -(-bytes * s["lanes"] // BUS)
 
 
-vta.copy("load_inp", MAIN, inp, unit=load, cycles=loads(1), **vectors)
-vta.copy("load_acc", MAIN, acc, unit=compute, cycles=loads(4), **vectors)
+vta.copy("load_inp", MAIN, inp, unit=load, cycles=loads(1), encode=words.load("inp"), **vectors)
+vta.copy("load_acc", MAIN, acc, unit=compute, cycles=loads(4), encode=words.load("acc"), **vectors)
 
 
 @vta.instruction(
-    load, into=wgt, rows=up_to(MOST), k=lanes, n=lanes,
+    load, into=wgt, rows=up_to(MOST), k=lanes, n=lanes, encode=words.load("wgt"),
     cycles=lambda s: REQUEST + s["rows"] * s["k"] * s["n"] // BUS,
 )  # fmt: skip
 def load_wgt() -> Pattern:
@@ -61,6 +66,7 @@ def load_wgt() -> Pattern:
 
 @vta.instruction(
     load, into=diagonals, rows=up_to(DIAGONALS), lanes=exactly(LANES),
+    encode=words.load("wgt", FIRST_DIAGONAL),
     cycles=lambda s: REQUEST + s["rows"] * LANES * LANES // BUS,
 )  # fmt: skip
 def load_diagonals() -> Pattern:
@@ -68,12 +74,14 @@ def load_diagonals() -> Pattern:
     return block("rows lanes", wildcard("x", dtype=i8)["rows lanes"], lambda _, x: x)
 
 
-@vta.instruction(compute, into=acc, cycles=loads(1), **vectors)
+@vta.instruction(compute, into=acc, cycles=loads(1), encode=words.load("acc8"), **vectors)
 def load_acc8() -> Pattern:
     return block("rows lanes", wildcard("x", dtype=i8)["rows lanes"], lambda _, x: x.to(i32))
 
 
-@vta.instruction(store, cycles=lambda s: s["rows"] * (3 + BURST), **vectors)
+@vta.instruction(
+    store, cycles=lambda s: s["rows"] * (3 + BURST), encode=words.store, **vectors
+)  # fmt: skip
 def store_out() -> Pattern:
     return block("rows lanes", acc("x")["rows lanes"], lambda _, x: x.to(i8))
 
@@ -83,7 +91,7 @@ def multiply_add(total: Scalar, x: Scalar, w: Scalar) -> Scalar:
 
 
 @vta.instruction(
-    compute, into=acc, **boxes, n=lanes, k=lanes, r=up_to(64), s=up_to(64),
+    compute, into=acc, **boxes, n=lanes, k=lanes, r=up_to(64), s=up_to(64), encode=words.gemm(),
     strided=("a", "w", "out"), cycles=lambda s: FILL + steps(s),
 )  # fmt: skip
 def gemm() -> Pattern:
@@ -96,6 +104,7 @@ def gemm() -> Pattern:
 
 @vta.instruction(
     compute, into=acc, **boxes, lanes=exactly(LANES), r=up_to(64), s=up_to(64),
+    encode=words.gemm(FIRST_DIAGONAL),
     strided=("x", "w", "out"), cycles=lambda s: FILL + steps(s),
 )  # fmt: skip
 def gemm_diagonal() -> Pattern:
@@ -108,15 +117,16 @@ def gemm_diagonal() -> Pattern:
 
 
 @vta.instruction(
-    compute, into=acc, **boxes, lanes=lanes, strided=("out",), cycles=lambda s: FILL + steps(s)
-)
+    compute, into=acc, **boxes, lanes=lanes, strided=("out",), cycles=lambda s: FILL + steps(s),
+    encode=words.reset,
+)  # fmt: skip
 def reset() -> Pattern:
     return block("i j lanes", lambda _: 0)
 
 
 def alu(name: str, least: int = -(1 << 15), most: int = (1 << 15) - 1) -> None:
     """An operation with a number, and one with vectors of its own or one vector for all."""
-    box = dict(into=acc, **boxes, lanes=lanes, strided=("x", "y", "out"))
+    box = dict(into=acc, **boxes, lanes=lanes, strided=("x", "y", "out"), encode=words.alu(name))
 
     def with_number() -> Pattern:
         return block("i j lanes", lambda x: x.binary(name, number("imm")), init=acc("x"))
@@ -217,9 +227,11 @@ def depthwise() -> Pattern:
 
 @composite("vta16.matmul")
 def matmul() -> Pattern:
-    """Products of matrices of bytes, each with one of its own or all with one, requantised."""
-    a, b = byte("a")["*b m k"], byte("b")["~b k n"]
-    return requantised(block("*b m n | k", a, b, multiply_add))
+    """Products of matrices of bytes, each with one of its own or all with one, requantised. Words
+    need constant ones, which are packed as blocks of weights."""
+    a, others = byte("a")["*b m k"], (constant("b", dtype=i8), byte("b"))
+    products = (block("*b m n | k", a, b["~b k n"], multiply_add) for b in others)
+    return requantised(reduce(or_, products))
 
 
 @composite("vta16.add")

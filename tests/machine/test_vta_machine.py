@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -15,7 +16,7 @@ import onnx.parser
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from quantised_nets import Net
+from quantised_nets import Net, encoder
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
@@ -28,16 +29,34 @@ from byocir.patterns import Pattern, block, composite, wildcard
 from byocir.rewrites.machine.copies import Copies
 from byocir.runtime.report import Report
 from byocir.runtime.report_text import explain, summary
+from byocir.targets.loader import Runner
+from byocir.targets.vta_runs import runner_of
 from byocir.vendor.user_code import import_file
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "vta_machine.py")
 
 
 def expect_equal(module: ModuleOp, taken: int | None, rounding: str = "floor") -> byocir.Package:
-    """Compiles for the described VTA, runs it with its checks, and compares. It takes so many
-    composites, or any number of them."""
-    base = import_file(Path(EXAMPLE), "B217").Vta16
-    target = EXAMPLE if rounding == "floor" else type("Own", (base,), {"fixed_point": rounding})()
+    """Compiles for the described VTA, runs it with its checks, on its own simulator and, where the
+    program has words, bit by bit on VTA's, and compares. It takes so many composites, or any number
+    of them."""
+
+    class OnBoth(import_file(Path(EXAMPLE), "B217").Vta16):
+        fixed_point = rounding
+
+        def load_checked(self, blobs: Mapping[str, bytes]) -> Runner:
+            described, words = super().load_checked(blobs), runner_of(blobs, check=True)
+
+            def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+                results = described(symbol, inputs)
+                if f"{symbol}.insns" in blobs:
+                    for one, other in zip(results, words(symbol, inputs), strict=True):
+                        np.testing.assert_array_equal(one, other)
+                return results
+
+            return run
+
+    target = OnBoth()
     meanings: list[ModuleOp] = []
 
     def keep(pass_: ModulePass, module: ModuleOp, seconds: float) -> None:
@@ -53,6 +72,12 @@ def expect_equal(module: ModuleOp, taken: int | None, rounding: str = "floor") -
     return package
 
 
+def has_words(package: byocir.Package) -> bool:
+    """Tells whether all programs of a package have words, which `expect_equal` then ran."""
+    files = {name for blobs in package.blobs.values() for name in blobs}
+    return all(f"{symbol}.insns" in files for symbol in package.report.device)
+
+
 @pytest.mark.parametrize("per_channel", [True, False])
 def test_a_convolution_leaves_requantised(per_channel: bool) -> None:
     net = Net((1, 16, 6, 6), per_channel=per_channel)
@@ -61,6 +86,7 @@ def test_a_convolution_leaves_requantised(per_channel: bool) -> None:
     (region,) = package.report.regions
     assert "gemm" in region.composites[0].schedule
     assert "shr_number" in region.composites[0].schedule
+    assert has_words(package)
 
 
 ZEROS = np.int8(0), np.int8(-7), np.uint8(121)
@@ -107,6 +133,7 @@ def test_a_residual_sum_stays_in_the_accumulators() -> None:
     found = [each for region in package.report.regions for each in region.composites]
     assert [each.pattern for each in found] == ["vta16.conv", "vta16.conv_add"]
     assert "gemm_diagonal" in found[1].schedule
+    assert has_words(package)
 
 
 @pytest.mark.parametrize("relu", [True, False])
@@ -122,12 +149,45 @@ def test_a_convolution_and_its_max_pool_stay_in_the_accumulators(relu: bool) -> 
     assert re.search("gemm, .*max_vectors, .*mul_number, .*store_out", found[0].schedule)
     start = "" if relu else "add_number, "  # of bytes that are not negative, zero is one
     assert f"load_acc8, {start}max_vectors, " in found[1].schedule
+    assert has_words(package)
 
 
 def test_products_of_any_number_of_dimensions_are_taken() -> None:
     net = Net((2, 3, 16, 16), per_channel=False)
     value = net.dense(net.value, (16, 32), relu=True)
-    expect_equal(byocir.import_onnx(net.of(value, (2, 3, 16, 32))), 1)
+    assert has_words(expect_equal(byocir.import_onnx(net.of(value, (2, 3, 16, 32))), 1))
+
+
+def test_products_of_two_computed_arrays_have_no_words() -> None:
+    """VTA reads weights in blocks, as which the host does not pack what it computes."""
+    assert not has_words(expect_equal(byocir.import_onnx(encoder(1, 16, 32)), None))
+
+
+@settings(max_examples=4 if settings.default.max_examples < 100 else 500)
+@given(
+    st.sampled_from([1, 16, 20, 48]), st.sampled_from([10, 16, 32]),
+    st.tuples(st.integers(1, 12), st.integers(1, 12)), st.integers(1, 4), st.integers(1, 3),
+    st.integers(1, 2), st.lists(st.integers(0, 3), min_size=4, max_size=4), st.booleans(),
+    st.booleans(),
+)  # fmt: skip
+def test_words_of_convolutions_of_all_windows_are_equal(
+    inputs, outputs, sides, kernel, stride, dilation, pads, per_channel, added
+):
+    """Also of channels that fill no block, and with a residual sum of the result."""
+    net, pads = (
+        Net((1, inputs, *sides), per_channel=per_channel),
+        [min(p, kernel - 1) for p in pads],
+    )
+    room = [sides[d] + pads[d] + pads[d + 2] - dilation * (kernel - 1) for d in range(2)]
+    assume(min(room) > 0)
+    sizes = [-(-each // stride) for each in room]
+    value = net.conv(
+        net.value, (inputs, outputs), kernel, stride, pads=pads, dilation=dilation, relu=not added
+    )
+    if added:
+        value = net.add(net.conv(value, (outputs, outputs), 1, relu=False), value, relu=True)
+    package = expect_equal(byocir.import_onnx(net.of(value, (1, outputs, *sizes))), 1 + added)
+    assert has_words(package)
 
 
 def pooled(
@@ -210,6 +270,7 @@ def test_a_depthwise_convolution_has_its_weights_on_diagonals(
     assert found.pattern == "vta16.depthwise"
     assert "gemm_diagonal" in found.schedule
     assert package.report.macs["host"] == 0
+    assert has_words(package) == (channels % 16 == 0)  # VTA loads whole vectors
 
 
 @settings(max_examples=4 if settings.default.max_examples < 100 else 500)

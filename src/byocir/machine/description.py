@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from byocir.dialects.types import Shape
@@ -40,6 +41,9 @@ class Machine:
     void *const *arrays)` for the machine's name, which issues an entry of code, and `static void
     NAME_finish(void)`, which waits until all have ended. Entries are tuples of integers, all as
     long; arrays are numbered as `Place.array` says."""
+    assemble: Callable[[FuncOp, Sequence[Any]], Mapping[str, bytes]] | None = None
+    """Makes the files of a function's code from the entries of its calls, where more than one call
+    shares something: tables, the addresses of arrays, an end. Without it, code is the entries."""
     _answers: Memo[Any, Any] = field(
         default_factory=lambda: Memo[Any, Any](MOST_ANSWERS), repr=False
     )

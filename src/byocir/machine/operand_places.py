@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import product
 from math import prod
-from operator import mul
 from typing import Any
 
 import numpy as np
@@ -132,16 +131,13 @@ class Place:
             number = number * size + at % size
         return number
 
-    @property
-    def block_rows(self) -> int:
-        """Counts the rows from one block of lanes of the buffer's last dimension to the next."""
-        return prod(self._layout.leading)
-
-    def stride(self, iterator: str) -> int:
+    def stride(self, iterator: str, by: int = 1) -> int:
         """Counts the rows, or elements of main memory, by which the operand moves when an iterator
-        moves by one.
+        moves by so many: by one, or by a block of lanes.
         """
-        return sum(map(mul, self.steps.get(iterator, ()), self._layout.steps))
+        layout, steps = self._layout, self.steps.get(iterator, ())
+        each = zip(steps, layout.units, layout.steps, strict=False)
+        return sum(int(by * step / unit) * rows for step, unit, rows in each)
 
     def rows(self) -> tuple[Span, ...]:
         """Lists the rows that the box touches, as intervals; in main memory the elements of the
@@ -173,14 +169,16 @@ class Place:
 @dataclass(frozen=True)
 class _Layout:
     """Says how buffers of a shape lie in their memory: the dimensions that count rows, the blocks
-    of rows, and the rows, or elements of main memory, from one index of each dimension to the next.
-    It keeps the rows of boxes once they are found.
+    of rows, and the rows, or elements of main memory, from one index of each dimension to that
+    which is so many `units` further: lanes of a block, or one. It keeps the rows of boxes once they
+    are found.
     """
 
     memory: Memory
     shape: Shape
     leading: Shape
     blocks: Shape
+    units: Shape
     steps: Shape
     rows: dict[Box, tuple[Span, ...]] = field(default_factory=dict[Box, tuple[Span, ...]])
     """The rows of boxes that were asked for, as tiles are alike; it changes, the rest does not."""
@@ -248,9 +246,11 @@ def _layout_of(memory: Memory, shape: Shape) -> _Layout:
     """Makes the layout of buffers of a shape, once for all that are alive at about one time."""
     leading, blocks = memory.cut(shape)
     if memory.is_main:
-        return _Layout(memory, shape, leading, blocks, _strides(shape))
-    steps = [*_strides(leading), *[0] * len(memory.row)][-len(shape) :]
-    return _Layout(memory, shape, leading, blocks, tuple(steps) if shape else ())
+        return _Layout(memory, shape, leading, blocks, (1,) * len(shape), _strides(shape))
+    units = (*(1,) * len(leading), *memory.row)[-len(shape) :] if shape else ()
+    height = prod(leading)
+    steps = (*_strides(leading), *(height * step for step in _strides(blocks)))[-len(shape) :]
+    return _Layout(memory, shape, leading, blocks, units, steps if shape else ())
 
 
 def _strides(shape: Shape) -> Shape:

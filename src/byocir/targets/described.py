@@ -47,8 +47,9 @@ def programs_of(machine: Machine, module: ModuleOp, symbols: Sequence[str]) -> M
     program = ModuleOp([clone_op(function) for function in functions])
     text, weights = print_module(program).encode(), dump_weights(program)
     kept = _keep((text, weights), program)
-    codes = [_code(symbol, _encoded(machine, function)) for symbol, function in kept.items()]
-    found = {name: code for name, code in codes if code}
+    found: dict[str, bytes] = {}
+    for function in kept.values():
+        found |= _code(machine, function, _encoded(machine, function))
     return {TEXT: text, WEIGHTS: weights, **found}
 
 
@@ -59,10 +60,14 @@ def _encoded(machine: Machine, function: FuncOp) -> list[Any]:
     return encoded(calls)
 
 
-def _code(symbol: str, code: Sequence[Any]) -> tuple[str, bytes]:
-    if all(isinstance(each, bytes) for each in code):
-        return f"{symbol}.bin", b"".join(code)
-    return f"{symbol}.json", json.dumps(code).encode()
+def _code(machine: Machine, function: FuncOp, code: Sequence[Any]) -> Mapping[str, bytes]:
+    """Makes the files of a function's code."""
+    symbol = function.sym_name.data
+    if machine.assemble is not None:
+        return machine.assemble(function, code)
+    if not all(isinstance(each, bytes) for each in code):
+        return {f"{symbol}.json": json.dumps(code).encode()}
+    return {f"{symbol}.bin": b"".join(code)} if code else {}
 
 
 def functions_of(blobs: Mapping[str, bytes]) -> dict[str, FuncOp]:

@@ -51,6 +51,15 @@ class InstructionEmitter:
         self._emitted: list[InstructionOp | _MicroOpLoad] = []
         self._micro_ops = MicroOpMemory(config)
 
+    @property
+    def count(self) -> int:
+        """Counts what was emitted, with loads of micro-ops."""
+        return len(self._emitted)
+
+    def since(self, count: int) -> list[InstructionOp]:
+        """Lists what was emitted after so many instructions, without loads of micro-ops."""
+        return [op for op in self._emitted[count:] if isinstance(op, InstructionOp)]
+
     def move(self, moved: Movement, local: int, dram: SSAValue, location: LocationAttr) -> None:
         """Emits the loads or stores of a copy; the scratchpad buffer is at address `local`."""
         for part in moved.transfers:
