@@ -57,6 +57,15 @@ def test_a_body_of_any_number_of_inputs():
     assert reason == "expected body xs0.min(0.0), found xs0.max(0.0)"
 
 
+def test_inputs_have_the_names_that_a_body_like_it_would_give_them():
+    """Patterns take inputs in any order."""
+    reads = [Read(at("i"), f32) for _ in range(3)]
+    factors_first = Spec({"i": 4}, {}, reads, at("i"), lambda acc, f, x, b: (x + b) / f, f32)
+    pattern = block("*i", X["*i"], X["*i"], X["*i"], lambda acc, x, b, f: (x + b) * f)
+    reason = attempt(factors_first, pattern).reason
+    assert reason == "expected body (x + b) * f, found (x + b) / f"
+
+
 def test_a_long_body_is_cut():
     def long(acc: Any, x: Any) -> Any:
         for _ in range(30):

@@ -36,8 +36,33 @@ _UNARY: dict[type[Operation], str] = {op: name for name, op in UNARY_FLOAT.items
 def body_differs(op: tir.BlockOp, body: Callable[..., Any]) -> str:
     """Words the reason that a block computes something else, and says what."""
     (acc, *inputs), expected = body_text(body, len(op.ins))
-    found = _value(op.yielded[0], [*inputs, acc], {})
+    found = _value(op.yielded[0], [*_as_used(op, inputs, expected), acc], {})
     return f"expected body {_short(expected)}, found {_short(found)}"
+
+
+def _as_used(op: tir.BlockOp, names: Sequence[str], expected: str) -> list[str]:
+    """Names the inputs of a block, which patterns take in any order: the one that its body reads
+    first gets the name that the expected text has first, and so on.
+    """
+    words = re.findall(r"\w+", expected)
+    ordered = sorted(names, key=lambda name: words.index(name) if name in words else len(words))
+    arguments = dict[int, None]()
+    _note_arguments(op.yielded[0], arguments, set())
+    count = len(names)
+    used = [index for index in arguments if index < count]
+    places = [*used, *(index for index in range(count) if index not in arguments)]
+    given = dict(zip(places, ordered, strict=True))
+    return [given[index] for index in range(count)]
+
+
+def _note_arguments(value: SSAValue, found: dict[int, None], seen: set[SSAValue]) -> None:
+    """Notes which arguments of a body a value is computed of, in the order of its text."""
+    if isinstance(value, BlockArgument):
+        found[value.index] = None
+    elif value not in seen:
+        seen.add(value)
+        for operand in value.owner.operands if isinstance(value.owner, Operation) else ():
+            _note_arguments(operand, found, seen)
 
 
 def computed(op: tir.BlockOp) -> str:
