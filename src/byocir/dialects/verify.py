@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple, cast
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+)
 from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -327,9 +335,9 @@ def _attributes(
 
 
 def _contents(kind: type[Operation], attributes: _Attributes) -> Sequence[object]:
-    """Lists attributes for a key: those of scalar ops, which are numbers, and names of functions by
-    value, others by identity, for hashing a map or a weight takes longer than verifying an op. Of
-    the record of a hand-off the rules look at the class alone.
+    """Lists attributes for a key: those of scalar ops, which are numbers, and others that are quick
+    to hash by value, the rest by identity, for hashing a map or a weight takes longer than
+    verifying an op. Of the record of a hand-off the rules look at the class alone.
     """
     if attributes is None:
         return (None,)
@@ -356,11 +364,15 @@ def _but_map(part: Attribute) -> object:
     return part.data.num_dims, part.data.num_symbols, len(part.data.results)
 
 
+_QUICK = frozenset((IntegerAttr, SymbolRefAttr, UnitAttr))
+"""The attributes that are quick to hash, and that ops which are alike have each of their own."""
+
+
 def _content(attribute: Attribute) -> object:
     kind = type(attribute)
     if kind is HandedOffAttr:
         return kind
-    return attribute if kind is SymbolRefAttr else id(attribute)
+    return attribute if kind in _QUICK else id(attribute)
 
 
 def verify_calls(module: ModuleOp, ops: Sequence[Operation]) -> None:

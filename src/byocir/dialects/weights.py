@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, ParametrizedAttribute
 
 from byocir.dialects.array import Array, ArrayStore, arrays_of
+from byocir.dialects.walk import ops_of
 from byocir.errors import ByocirError
 from byocir.files import read_whole, write_whole
 
@@ -147,17 +148,19 @@ def _unnamed(values: np.ndarray, rest: list[str], where: str) -> np.ndarray:
 
 
 def _all_attributes(module: ModuleOp) -> Iterator[Attribute]:
-    seen: set[Attribute] = set()
-    for op in module.walk():
+    seen: set[int] = set()
+    for op in ops_of(module):
         for attribute in (*op.properties.values(), *op.attributes.values()):
             yield from _nested(attribute, seen)
 
 
-def _nested(attribute: Attribute, seen: set[Attribute]) -> Iterator[Attribute]:
-    """Walks an attribute and those inside it, each once."""
-    if attribute in seen:
+def _nested(attribute: Attribute, seen: set[int]) -> Iterator[Attribute]:
+    """Walks an attribute and those inside it, each object once: to compare what attributes say
+    takes longer than to look inside of them.
+    """
+    if id(attribute) in seen:
         return
-    seen.add(attribute)
+    seen.add(id(attribute))
     yield attribute
     for part in parts_of(attribute):
         yield from _nested(part, seen)

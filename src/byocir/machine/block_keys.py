@@ -70,6 +70,7 @@ class BlockKeys:
     def __init__(self) -> None:
         self._numbers, self._next = Memo[Hashable, int](MOST), count()
         self._bodies = BodyFacts[int]()
+        self._blocks = Memo[tuple[int, ...], tuple[list[Attribute], int]](MOST)
         self._values = _Facts(self.number_of)
         self._indices = _Facts(self._index)
         self._iterators = _Facts(self._counted)
@@ -125,6 +126,13 @@ class BlockKeys:
         """Numbers blocks by all that decides which instruction does them: all but where their boxes
         start.
         """
+        maps, iterators = block.maps, block.iterators
+        values = block.operands[: len(maps.data)]
+        body, own = self.body(block.body.block), [maps, iterators, *[v.type for v in values]]
+        # attributes are kept with the number: no others get theirs
+        return self._blocks.of((body, *map(id, own)), lambda: (own, self._block(block)))[1]
+
+    def _block(self, block: BlockOp) -> int:
         types, extents = self._types, self._iterators.of(block.iterators).extents
         values = () if block.in_value_form else block.operands[: len(block.maps.data)]
         shapes = [types.of(value.type).shape for value in values]

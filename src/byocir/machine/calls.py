@@ -23,6 +23,26 @@ from byocir.machine.operand_places import Place, Span
 from byocir.machine.parts import Memory, Unit
 
 
+class Buffers:
+    """Gives the places of the buffers of a program, each made once."""
+
+    def __init__(self, body: Block) -> None:
+        made = [op.results[0] for op in body.ops if isinstance(op, AllocOp | ConstantOp)]
+        arrays: list[SSAValue] = [*body.args]
+        arrays += [value for value in made if not scope_of(value.type)]
+        self._numbers = {value: number for number, value in enumerate(arrays)}
+        self._known: dict[tuple[SSAValue, Memory], Place] = {}
+
+    def whole(self, memory: Memory, buffer: SSAValue) -> Place:
+        """Gives the place of a buffer in a memory, without a box."""
+        key = buffer, memory
+        found = self._known.get(key)
+        if found is None:
+            number = self._numbers.get(buffer, -1)
+            found = self._known[key] = Place(memory, buffer, (), {}, number)
+        return found
+
+
 @dataclass(eq=False)
 class Calls:
     """Describes the calls of one instruction that an op of a program stands for. They follow the
@@ -36,8 +56,8 @@ class Calls:
     start: Attribute | None
     """The number that the result begins with in place of what it was, if it does: sums, in the
     calls that have their first points."""
-    arrays: Mapping[SSAValue, int]
-    """The numbers of arrays in main memory."""
+    program: Buffers
+    """The buffers of the program that the op is part of."""
 
     def __post_init__(self) -> None:
         told, keys = self.op.properties, self.machine.keys
@@ -146,10 +166,8 @@ class Calls:
         """Gives the places of whole operands, and the constants of the indices into each."""
         maps, index = self.block.maps.data, self.machine.keys.index
         triples = zip(self._alike.kind.fit.memories, self.block.operands, maps, strict=False)
-        return [
-            (Place(each, value, (), {}, self.arrays.get(value, -1)), index(map_).starts)
-            for each, value, map_ in triples
-        ]
+        whole = self.program.whole
+        return [(whole(each, value), index(map_).starts) for each, value, map_ in triples]
 
 
 @dataclass(eq=False)
@@ -246,14 +264,9 @@ def ops_in(machine: Machine, body: Block) -> list[Calls]:
     """Lists the ops of a program, in order, each with its calls. Raises ByocirError B271 for an op
     that the machine has no instruction for.
     """
-    arrays: dict[SSAValue, int] = {value: number for number, value in enumerate(body.args)}
-    found: list[Calls] = []
-    for op in body.ops:
-        if isinstance(op, IntrinsicOp):
-            found.append(Calls(machine, op, *_parts_of(op), arrays))
-        elif isinstance(op, AllocOp | ConstantOp) and not scope_of(op.results[0].type):
-            arrays[op.results[0]] = len(arrays)
-    return found
+    program = Buffers(body)
+    ops = [op for op in body.ops if isinstance(op, IntrinsicOp)]
+    return [Calls(machine, op, *_parts_of(op), program) for op in ops]
 
 
 def _called(machine: Machine, op: IntrinsicOp) -> Instruction:

@@ -16,11 +16,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, Region
 
 from byocir.dialects.context import load_context
 from byocir.dialects.locations import names
-from byocir.dialects.new_ops import clone_op
+from byocir.dialects.new_ops import new_op
 from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.tir import AllocOp, ConstantOp, IntrinsicOp, scope_of
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
@@ -41,16 +41,30 @@ TEXT, WEIGHTS = "program.mlir", "weights.safetensors"
 
 def programs_of(machine: Machine, module: ModuleOp, symbols: Sequence[str]) -> Mapping[str, bytes]:
     """Makes the files that a package keeps of a machine's functions: their text, their weights and,
-    where its instructions are encoded, their code, as bytes or as JSON.
+    where its instructions are encoded, their code, as bytes or as JSON. It takes the bodies of the
+    functions: declarations are left of them.
     """
     functions = [f for f in module.ops if isinstance(f, FuncOp) and f.sym_name.data in symbols]
-    program = ModuleOp([clone_op(function) for function in functions])
+    program = ModuleOp([_taken(function) for function in functions])
     text, weights = print_module(program).encode(), dump_weights(program)
     kept = _keep((text, weights), program)
     found: dict[str, bytes] = {}
     for function in kept.values():
         found |= _code(machine, function, _encoded(machine, function))
     return {TEXT: text, WEIGHTS: weights, **found}
+
+
+def _taken(function: FuncOp) -> FuncOp:
+    """Makes a function with the body of another, which loses it."""
+    body = function.detach_region(0)
+    function.add_region(Region())
+    return new_op(
+        FuncOp,
+        properties=function.properties,
+        attributes=function.attributes,
+        location=function.location,
+        regions=[body],
+    )
 
 
 def _encoded(machine: Machine, function: FuncOp) -> list[Any]:

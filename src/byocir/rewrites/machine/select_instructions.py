@@ -12,9 +12,10 @@ Guarantees: the same results, bit for bit; nothing but instructions, buffers and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf, prod
+from typing import NamedTuple
 
 import numpy as np
 from xdsl.context import Context
@@ -24,6 +25,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
 from byocir.dialects.array import Array
+from byocir.dialects.intervals import Interval
 from byocir.dialects.locations import place
 from byocir.dialects.new_ops import clone_region
 from byocir.dialects.tir import (
@@ -35,7 +37,8 @@ from byocir.dialects.tir import (
     YieldOp,
     scope_of,
 )
-from byocir.dialects.types import dtype_of, element_type_of
+from byocir.dialects.tir.linear import spans
+from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.dialects.uses import erase
 from byocir.evaluate.scalar import number
 from byocir.machine import Machine
@@ -92,10 +95,10 @@ def _part(block: BlockOp, part: Part) -> tuple[BlockOp, _Sizes, _Sizes]:
     """Makes a block of a part; gives the block, its cut, if it has one, and the order of its calls,
     if that is not the order of its iterators.
     """
-    whole = part.sides == tuple((0, extent) for extent in block.extents)
-    box = replace(PaddedBox.of(block), sides=part.sides)
-    work = block if whole else box.made([*block.ins, *block.outs])
-    kept = [*range(len(part.cut))] if whole else box.kept
+    work, kept = block, [*range(len(part.cut))]
+    if part.sides != tuple([(0, extent) for extent in block.extents]):
+        box = replace(PaddedBox.of(block), sides=part.sides)
+        work, kept = box.made([*block.ins, *block.outs]), box.kept
     cut = tuple(part.cut[i] for i in kept)
     if cut == work.extents:
         return work, None, None
@@ -124,14 +127,23 @@ class _Numbers:
         self.machine = machine
         self.body = body
         self.fills = [op for op in body.ops if isinstance(op, BlockOp) and _is_fill(op)]
-        self.accesses: dict[SSAValue, list[BoxAccess]] = {op.outs[0]: [] for op in self.fills}
+        self.accesses: dict[SSAValue, list[_Access]] = {op.outs[0]: [] for op in self.fills}
         self.order: dict[Operation, int] = {}
         for i, op in enumerate(body.ops):
             self.order[op] = i
-            known = isinstance(op, BlockOp)
-            for access in accesses_to(op, self.accesses) if known else accesses_of(op):
+            for access in self._accesses(op):
                 if access.buffer in self.accesses:
                     self.accesses[access.buffer].append(access)
+
+    def _accesses(self, op: Operation) -> Iterator[_Access]:
+        """Yields the accesses of an op to buffers of which elements are set."""
+        if not isinstance(op, BlockOp):
+            yield from (_Access.of(each) for each in accesses_of(op))
+            return
+        reached, ins = _reached(self.machine, op), op.ins
+        for i, value in enumerate([*ins, *op.outs]):
+            if value in self.accesses:
+                yield _Access(op, value, i >= len(ins), reached[i])
 
     def settle(self) -> None:
         for op in self.fills:
@@ -147,12 +159,12 @@ class _Numbers:
         """Finds the blocks that can begin with the number of a fill; they write all that it sets
         before anything reads it. None where others access that first.
         """
-        box = _box(next(accesses_of(fill)))
+        box = _reached(self.machine, fill)[0]
         left, touched, writers = prod(b - a for a, b in box), list[_Intervals](), list[BlockOp]()
         for access in self.accesses[fill.outs[0]]:
             if self.order[access.op] <= self.order[fill] or left == 0:
                 continue
-            found = _box(access)
+            found = access.box
             if any(_within(found, each) for each in touched) or not _meet(found, box):
                 continue
             if any(_meet(found, each) for each in touched) or not self._can_begin(access, fill):
@@ -165,7 +177,7 @@ class _Numbers:
             writers += [access.op] if reads_old(access.op) else []
         return writers if left == 0 else None
 
-    def _can_begin(self, access: BoxAccess, fill: BlockOp) -> bool:
+    def _can_begin(self, access: _Access, fill: BlockOp) -> bool:
         op = access.op
         if not isinstance(op, BlockOp) or not access.writes or fill.outs[0] in op.ins:
             return False
@@ -196,7 +208,7 @@ class _Numbers:
 
     def _copied(self, fill: BlockOp) -> BlockOp:
         """Makes the block that copies a constant of the same dimensions, in place of a fill."""
-        home, sides = fill.parent, _box(next(accesses_of(fill)))
+        home, sides = fill.parent, _reached(self.machine, fill)[0]
         assert home is not None
         extents = tuple(high - low for low, high in sides)
         exprs = zip(fill.out_maps[0].results, sides, strict=True)
@@ -229,8 +241,40 @@ def _cycles_of(found: Iterable[Sequence[Part] | Undone]) -> float:
 _Intervals = tuple[tuple[int, int], ...]
 
 
-def _box(access: BoxAccess) -> _Intervals:
-    return tuple((s.start.constant, s.start.constant + s.size) for s in access.box)
+class _Access(NamedTuple):
+    """Describes an operand of an op, and the box that the op reaches of it."""
+
+    op: Operation
+    buffer: SSAValue
+    writes: bool
+    box: _Intervals
+
+    @staticmethod
+    def of(access: BoxAccess) -> _Access:
+        sides = ((side.start.constant, side.size) for side in access.box)
+        box = tuple((start, start + size) for start, size in sides)
+        return _Access(access.op, access.buffer, access.writes, box)
+
+
+def _reached(machine: Machine, block: BlockOp) -> list[_Intervals]:
+    """Gives the box that a block reaches of each operand. Blocks alike but for the constants in
+    their indices reach boxes of the same sizes.
+    """
+    values = [*block.ins, *block.outs]
+    index = [machine.keys.index(attr) for attr in block.maps.data]
+    ranks = [len(shape_of(value.type)) for value in values]
+    if [len(each.moves) for each in index] != ranks:  # one divides, or reads elements by number
+        return [_Access.of(each).box for each in accesses_to(block)]
+
+    def found() -> list[list[Interval]]:
+        iterators = spans(block.extents)
+        return [[m.interval(iterators.__getitem__) for m in each.moves] for each in index]
+
+    boxes = machine.answer(("reached", machine.keys.block(block)), found)
+    return [
+        tuple([(low + at, high + at + 1) for (low, high), at in zip(box, each.starts, strict=True)])
+        for box, each in zip(boxes, index, strict=True)
+    ]
 
 
 def _within(inner: _Intervals, outer: _Intervals) -> bool:
