@@ -119,10 +119,11 @@ def match_body(
     """Yields each way in which a block's body computes `body(acc, *inputs)`, where input i of the
     pattern is operand order[i] of the block.
     """
-    block = op.body.block
-    acc = _Argument(block, len(op.ins))
-    inputs = [_Argument(block, operand) for operand in order]
-    return _computed(body, acc, *inputs).match(op.yielded[0], {})
+    args = op.body.block.args
+    given: Mapping[str, Any] = {str(i + 1): args[operand] for i, operand in enumerate(order)}
+    pattern = _with_holes(body, len(order))
+    for numbers in pattern.match(op.yielded[0], {**given, "0": args[len(op.ins)]}):
+        yield _named(numbers)
 
 
 class Part(NamedTuple):
@@ -144,12 +145,21 @@ def match_part(
     """Yields each way in which a value is `body(acc, *inputs)` of some values, whatever these come
     from.
     """
-    holes = [_Hole(str(i), []) for i in range(inputs + 1)]
-    for numbers in _computed(body, *holes).match(value, {}):
-        old, *found = (hole.bound(numbers) for hole in holes)
-        names = {hole.name for hole in holes}
-        named = {name: number for name, number in numbers.items() if name not in names}
-        yield Part(named, old, tuple(found))
+    for numbers in _with_holes(body, inputs).match(value, {}):
+        bound: Mapping[str, Any] = numbers
+        old, *found = (bound.get(str(i)) for i in range(inputs + 1))
+        yield Part(_named(numbers), old, tuple(found))
+
+
+def _named(numbers: Numbers) -> Numbers:
+    """Leaves out the values of holes."""
+    return {name: number for name, number in numbers.items() if not name.isdecimal()}
+
+
+@lru_cache(maxsize=1024)
+def _with_holes(body: Callable[..., Any], inputs: int) -> ScalarPattern:
+    """Gives what a body computes of any values: hole "0" is the result so far, then come inputs."""
+    return _computed(body, *(_Hole(str(i)) for i in range(inputs + 1)))
 
 
 def binary_text(name: str, lhs: str, rhs: str) -> str:
@@ -171,21 +181,17 @@ def body_text(body: Callable[..., Any], inputs: int) -> tuple[list[str], str]:
     """Gives the names of a body's parameters, and the text of what it computes of them: of the
     result so far and of so many inputs, which `*xs` names `xs0`, `xs1`.
     """
-    names, value = _named(body, inputs)
+    names, value = _with_names(body, inputs)
     return names, str(value)
 
 
 def body_key(body: Callable[..., Any], inputs: int) -> Hashable:
     """Gives what is equal for bodies that compute the same and have the same text."""
-    names, value = _named(body, inputs)
+    names, value = _with_names(body, inputs)
     return value, *names, str(value)
 
 
-_PARAMETERS = Block()
-"""Stands for the block whose arguments a body would take."""
-
-
-def _named(body: Callable[..., Any], inputs: int) -> tuple[list[str], ScalarPattern]:
+def _with_names(body: Callable[..., Any], inputs: int) -> tuple[list[str], ScalarPattern]:
     """Gives the names of a body's parameters, and what it computes of arguments with these
     names.
     """
@@ -196,7 +202,7 @@ def _named(body: Callable[..., Any], inputs: int) -> tuple[list[str], ScalarPatt
         free = (each for i in count() if (each := f"{name}{i}") not in parameters)
         names += islice(free, inputs + 1 - len(names)) if is_rest else [name]
     names = names[: inputs + 1]
-    arguments = (_Argument(_PARAMETERS, i, name) for i, name in enumerate(names))
+    arguments = (_Argument(i, name) for i, name in enumerate(names))
     return names, _computed(body, *arguments)
 
 
@@ -206,8 +212,7 @@ def emit_pattern(
     """Emits the ops that a body describes; `arguments` are the inputs and then the result so far.
     Raises TypeError for a body whose type nothing tells.
     """
-    block = Block()
-    *inputs, acc = (_Argument(block, i) for i in range(len(arguments)))
+    *inputs, acc = (_Argument(i) for i in range(len(arguments)))
     return _typed(_computed(body, acc, *inputs).emit(arguments, number))
 
 
@@ -215,8 +220,7 @@ def check_body(body: Callable[..., Any], inputs: int) -> None:
     """Calls a body once, so that a mistake in it shows: a wrong number of parameters, or an error
     of its own. Raises ByocirError B206.
     """
-    block = Block()
-    _computed(body, *(_Argument(block, i) for i in range(inputs + 1)))
+    _computed(body, *(_Argument(i) for i in range(inputs + 1)))
 
 
 def _computed(body: Callable[..., Any], *arguments: ScalarPattern) -> ScalarPattern:
@@ -247,38 +251,30 @@ def constant_number(value: SSAValue) -> int | float | None:
 
 @dataclass(frozen=True)
 class _Argument(ScalarPattern):
-    block: Block
+    """Stands for an argument of a body that is written out."""
+
     index: int
     name: str = ""
 
     def __str__(self) -> str:
         return self.name
 
-    def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
-        if value is self.block.args[self.index]:
-            yield numbers
-
     def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
         return arguments[self.index]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class _Hole(ScalarPattern):
-    """Stands for any value, the same one wherever it occurs."""
+    """Stands for any value, the same one wherever it occurs, which is bound beside the numbers."""
 
     name: str
     """No identifier, as names of numbers are."""
-    seen: list[SSAValue]
-
-    def bound(self, numbers: Numbers) -> SSAValue | None:
-        at = numbers.get(self.name)
-        return None if at is None else self.seen[int(at)]
 
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
-        known = self.bound(numbers)
+        known: Any = numbers.get(self.name)
         if known is None:
-            self.seen.append(value)
-            yield {**numbers, self.name: len(self.seen) - 1}
+            found: Any = value
+            yield {**numbers, self.name: found}
         elif known is value:
             yield numbers
 
@@ -314,6 +310,12 @@ class _Unknown(ScalarPattern):
         return number(self.name)
 
 
+_BINARY = {
+    name: [table[name] for table in (BINARY_INT, BINARY_FLOAT) if name in table]
+    for name in {*BINARY_INT, *BINARY_FLOAT}
+}
+
+
 @dataclass(frozen=True)
 class _Binary(ScalarPattern):
     name: str
@@ -325,9 +327,9 @@ class _Binary(ScalarPattern):
 
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
         op = value.owner
-        classes = tuple(t[self.name] for t in (BINARY_INT, BINARY_FLOAT) if self.name in t)
-        if not isinstance(op, Operation) or not isinstance(op, classes):
+        if type(op) not in _BINARY.get(self.name, ()):
             return
+        assert isinstance(op, Operation)
         orders = [(0, 1), (1, 0)] if self.name in COMMUTATIVE else [(0, 1)]
         for left, right in orders:
             for bound in self.lhs.match(op.operands[left], numbers):

@@ -183,7 +183,7 @@ def _of_block(op: BlockOp, given: Known, *, through: bool) -> Ends | None:
     return found and _in_result(op, known[old].corners(found, EXACT[type(value)]))
 
 
-def _farthest(op: BlockOp, term: SSAValue, known: dict[SSAValue, Ends]) -> Ends | None:
+def _farthest(op: BlockOp, term: SSAValue, known: BodyEnds) -> Ends | None:
     """Bounds a term over all points of the iterators that a block reduces."""
     _put_ends(op, known)
     ends, axes = known.get(term), tuple(op.reductions)
@@ -192,7 +192,7 @@ def _farthest(op: BlockOp, term: SSAValue, known: dict[SSAValue, Ends]) -> Ends 
     return Ends(ends.low.min(axes, keepdims=True), ends.high.max(axes, keepdims=True))
 
 
-def _summed(op: BlockOp, term: SSAValue, known: dict[SSAValue, Ends]) -> Ends | None:
+def _summed(op: BlockOp, term: SSAValue, known: BodyEnds) -> Ends | None:
     """Bounds sums of a term over the iterators that a block reduces."""
     product = term.owner
     if isinstance(product, arith.MuliOp):
@@ -273,7 +273,46 @@ def _beside(old: Ends | None, found: Ends | None) -> Ends | None:
     return Ends.of(Interval(min(low, least), max(high, most)), old.low.ndim)
 
 
-def scalar_ends(op: BlockOp, given: Known = NOTHING) -> dict[SSAValue, Ends]:
+class BodyEnds(dict[SSAValue, Ends]):
+    """Maps integers of a block's body to their ends, over so many iterators."""
+
+    def __init__(self, rank: int, known: Mapping[SSAValue, Ends] | None = None) -> None:
+        super().__init__(known or {})
+        self.rank = rank
+        self._exact = dict[Operation, Ends | None]()
+
+    def exact(self, op: Operation) -> Ends | None:
+        """Bounds what an op computes as if its type had no limits, once its operands are bounded;
+        None for an operation that is not known.
+        """
+        if op not in self._exact:
+            self._exact[op] = self._found(op)
+        return self._exact[op]
+
+    def unwrapped(self, op: Operation) -> Ends | None:
+        """Bounds what an op computes where that never leaves its type; else None."""
+        exact = self.exact(op)
+        stays = exact is not None and exact.within(integer_range(op.results[0].type))
+        return exact if stays else None
+
+    def _found(self, op: Operation) -> Ends | None:
+        if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
+            return Ends.of(Interval.at(int(number(op.value))), self.rank)
+        operands = [self.get(value) for value in op.operands]
+        given = [each for each in operands if each is not None]
+        if len(given) < len(operands):
+            return None
+        if isinstance(op, arith.ExtSIOp | arith.TruncIOp):
+            return given[0]
+        if isinstance(op, arith.ExtUIOp):
+            return given[0] if given[0].interval.low >= 0 else None
+        if isinstance(op, arith.ShLIOp | arith.ShRSIOp) and not given[1].within(Interval(0, 63)):
+            return None
+        apply = EXACT.get(type(op))
+        return given[0].corners(given[1], apply) if apply is not None else None
+
+
+def scalar_ends(op: BlockOp, given: Known = NOTHING) -> BodyEnds:
     """Bounds all integers of a block's body, over its iterators; one that may wrap may be any
     number of its type.
     """
@@ -282,10 +321,10 @@ def scalar_ends(op: BlockOp, given: Known = NOTHING) -> dict[SSAValue, Ends]:
     return found
 
 
-def _argument_ends(op: BlockOp, given: Known, *, through: bool) -> dict[SSAValue, Ends]:
+def _argument_ends(op: BlockOp, given: Known, *, through: bool) -> BodyEnds:
     """Bounds the integers that a block's body is given, over its iterators."""
-    found: dict[SSAValue, Ends] = {}
     rank, values = len(op.extents), [*op.ins, *op.outs]
+    found = BodyEnds(rank)
     pads = [*op.pad_values, *[None] * len(op.outs)]
     for value, attr, arg, pad in zip(values, op.maps, op.body.block.args, pads, strict=True):
         empty = isinstance(value.owner, EmptyOp)
@@ -299,35 +338,15 @@ def _argument_ends(op: BlockOp, given: Known, *, through: bool) -> dict[SSAValue
     return found
 
 
-def _put_ends(op: BlockOp, found: dict[SSAValue, Ends], *, before: Operation | None = None) -> None:
+def _put_ends(op: BlockOp, found: BodyEnds, *, before: Operation | None = None) -> None:
     """Bounds what the ops of a block's body compute, or those before one of them."""
-    rank = len(op.extents)
     for inner in op.body.block.ops:
         if inner is before:
             return
         result = inner.results[0] if len(inner.results) == 1 else None
         if result is not None and result not in found and is_integer(result.type):
-            exact, whole = exact_ends(inner, found, rank), integer_range(result.type)
-            fits = exact is not None and exact.within(whole)
-            found[result] = exact if exact is not None and fits else Ends.of(whole, rank)
-
-
-def exact_ends(op: Operation, known: Mapping[SSAValue, Ends], rank: int) -> Ends | None:
-    """Bounds an integer as if its type had no limits; None for an operation that is not known."""
-    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
-        return Ends.of(Interval.at(int(number(op.value))), rank)
-    operands = [known.get(value) for value in op.operands]
-    given = [each for each in operands if each is not None]
-    if len(given) < len(operands):
-        return None
-    if isinstance(op, arith.ExtSIOp | arith.TruncIOp):
-        return given[0]
-    if isinstance(op, arith.ExtUIOp):
-        return given[0] if given[0].interval.low >= 0 else None
-    if isinstance(op, arith.ShLIOp | arith.ShRSIOp) and not given[1].within(Interval(0, 63)):
-        return None
-    apply = EXACT.get(type(op))
-    return given[0].corners(given[1], apply) if apply is not None else None
+            ends = found.unwrapped(inner)
+            found[result] = ends or Ends.of(integer_range(result.type), found.rank)
 
 
 def _over_iterators(given: Ends, map_: AffineMap, extents: Sequence[int]) -> Ends:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
-from byocir.dialects.byoc import CompositeOp, TargetAttr
+from byocir.dialects.byoc import CallOp, CompositeOp, TargetAttr
 from byocir.dialects.context import load_context
 from byocir.errors import ByocirError
 from byocir.patterns.targets import targets_of
@@ -45,6 +45,7 @@ def follow_tuned(module: ModuleOp, table: TunedTable) -> list[str]:
     notes: list[str] = []
     tried: dict[Key, str] = {}
     places = list(places_in(module))
+    calls = [op for op in module.walk() if isinstance(op, CallOp)]
     for place in places:
         tuned = table.entries.get(place.key)
         if tuned is None:
@@ -58,7 +59,7 @@ def follow_tuned(module: ModuleOp, table: TunedTable) -> list[str]:
                 )
         if tuned.schedule and not tried[place.key]:
             place.composite.schedule = StringAttr(tuned.schedule)
-            record(module, place.function)
+            record(calls, place.function)
     if not tried:
         raise _of_another_model(places, table)
     return [*_about(table), *notes]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
-from byocir.dialects.intervals import Interval, integer_range
+from byocir.dialects.intervals import Interval
 from byocir.patterns.scalars import constant_number
-from byocir.rewrites.block_ends import Ends, exact_ends
+from byocir.rewrites.block_ends import BodyEnds
 
 CONVERSIONS = arith.ExtSIOp | arith.ExtUIOp | arith.TruncIOp
 CLAMPS = arith.MaxSIOp | arith.MinSIOp
@@ -17,9 +15,7 @@ ANY = Interval(-(2**63), 2**63 - 1)
 """The numbers between which a value is clamped that is not."""
 
 
-def clamped(
-    value: SSAValue, ends: Mapping[SSAValue, Ends], rank: int
-) -> tuple[SSAValue, Interval] | None:
+def clamped(value: SSAValue, ends: BodyEnds) -> tuple[SSAValue, Interval] | None:
     """Reads a chain of clamps to numbers: gives the value that it clamps, and the numbers between
     which it does; None for another value.
     """
@@ -31,21 +27,20 @@ def clamped(
         if at is None:
             break
         steps.append((type(owner), int(numbers[at] or 0)))
-        value = clamp_behind(owner.operands[1 - at], ends, rank)
+        value = clamp_behind(owner.operands[1 - at], ends)
     for kind, number in reversed(steps):
         bound = max if kind is arith.MaxSIOp else min
         low, high = bound(low, number), bound(high, number)
     return (value, Interval(low, high)) if steps else None
 
 
-def clamp_behind(value: SSAValue, ends: Mapping[SSAValue, Ends], rank: int) -> SSAValue:
+def clamp_behind(value: SSAValue, ends: BodyEnds) -> SSAValue:
     """Looks through conversions that change no number, to a clamp before them; gives the value
     itself if there is none.
     """
     inner = value
     while isinstance(owner := inner.owner, CONVERSIONS):
-        exact = exact_ends(owner, ends, rank)
-        if exact is None or not exact.within(integer_range(inner.type)):
+        if ends.unwrapped(owner) is None:
             return value
         inner = owner.operands[0]
     return inner if isinstance(inner.owner, CLAMPS) else value

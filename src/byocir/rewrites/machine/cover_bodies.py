@@ -57,7 +57,7 @@ class Cover:
 
     def __init__(self, machine: Machine, op: BlockOp, *, products: bool = True) -> None:
         self.machine, self.op, self.products = machine, op, products
-        self.reasons: list[str] = []
+        self._reasons: list[str] = []
         used = sources(op.body.block, op.yielded)
         self._uses = Counter(value for inner in used for value in inner.operands)
         self._uses.update(op.yielded)
@@ -73,16 +73,16 @@ class Cover:
         kinds = [it.kind.data for it in op.iterators]
         self._points = machine.number_of((op.extents, tuple(kinds), self._result))
 
-    def best(self, memories: Sequence[Memory]) -> Piece | None:
+    def best(self, memories: Sequence[Memory], reasons: list[str] | None = None) -> Piece | None:
         """Finds the cheapest piece that ends in what the block yields, in one of these memories;
-        None where there is none, for which `reasons` are told.
+        None where there is none. `reasons`, where they are asked for, get why.
         """
         (root,) = self.op.yielded
         found = [piece for memory in memories if (piece := self._best(root, memory)) is not None]
-        if not found:
+        if not found and reasons is not None:
             lost = next((v for v in self._values if self._is_lost(v)), root)
-            if isinstance(lost.owner, Operation):
-                self.reasons.insert(0, f"none does {_described(lost.owner)}")
+            is_known = isinstance(lost.owner, Operation)
+            reasons += [f"none does {_described(lost.owner)}"] if is_known else self._reasons[:1]
         for total in self._sums_with_zero.values():
             total.drop_all_references()
         return min(found, key=lambda piece: piece.cycles, default=None)
@@ -101,19 +101,24 @@ class Cover:
         key = value, into
         if key not in self._known:
             self._known[key] = None
-            forms = list(self._forms(value, into))
+            forms = self._forms(value, into)
             found = [piece for form in forms for piece in self._pieces(value, *form)]
             found += [piece for form in forms for piece in self._products(value, *form)]
             self._known[key] = min(found, key=lambda piece: piece.cycles, default=None)
         return self._known[key]
 
-    def _forms(self, value: SSAValue, into: Memory) -> Iterator[tuple[Instruction, BlockPattern]]:
-        for instruction in self.machine.instructions:
-            if instruction.into == into and into.element in (None, value.type):
-                for form in instruction.forms:
-                    whole = any(read.whole for read in form.reads)
-                    if not whole and isinstance(form.init, Operand | None):
-                        yield instruction, form
+    def _forms(self, value: SSAValue, into: Memory) -> list[tuple[Instruction, BlockPattern]]:
+        def found() -> list[tuple[Instruction, BlockPattern]]:
+            return [
+                (instruction, form)
+                for instruction in self.machine.instructions
+                if instruction.into == into and into.element in (None, value.type)
+                for form in instruction.forms
+                if not any(read.whole for read in form.reads)
+                and isinstance(form.init, Operand | None)
+            ]
+
+        return self.machine.answer(("forms", into, value.type), found)
 
     def _pieces(
         self, value: SSAValue, instruction: Instruction, form: BlockPattern, *, copies: bool = False
@@ -135,7 +140,7 @@ class Cover:
                 if isinstance(timed, Piece):
                     yield timed
                 elif timed:
-                    self.reasons.append(f"{instruction.name}: {timed}")
+                    self._reasons.append(f"{instruction.name}: {timed}")
 
     def _products(
         self, value: SSAValue, instruction: Instruction, form: BlockPattern
@@ -144,7 +149,7 @@ class Cover:
         numbers.
         """
         owner = value.owner
-        if not self.products or not isinstance(owner, arith.AddiOp) or not is_signed(value.type):
+        if not self.products or type(owner) is not arith.AddiOp or not is_signed(value.type):
             return
         body = partial(multiply_accumulate, to=value.type)
         for x, y in permutations(owner.operands):

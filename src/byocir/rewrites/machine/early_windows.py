@@ -24,7 +24,7 @@ from byocir.dialects.tir import BlockOp, EmptyOp, YieldOp
 from byocir.dialects.types import element_type_of, shape_of, tensor
 from byocir.dialects.uses import erase, replace_op
 from byocir.machine import Machine
-from byocir.rewrites.block_ends import Ends, Known, ends_of, exact_ends, scalar_ends
+from byocir.rewrites.block_ends import Ends, Known, ends_of, scalar_ends
 from byocir.rewrites.host.fuse_blocks import is_map
 from byocir.rewrites.machine.clamp_chains import CLAMPS, CONVERSIONS
 from byocir.rewrites.machine.part_windows import windows_taken
@@ -156,8 +156,7 @@ def _rises(op: BlockOp, position: int, given: Known) -> bool:
         follows = [value in rising for value in inner.operands]
         if isinstance(inner, YieldOp) or not any(follows):
             continue
-        exact, (result,) = exact_ends(inner, ends, len(op.extents)), inner.results
-        if exact is None or not exact.within(integer_range(result.type)):
+        if ends.unwrapped(inner) is None:
             return False
         if isinstance(inner, arith.MuliOp):
             factor = inner.operands[1 - follows.index(True)]
@@ -167,7 +166,7 @@ def _rises(op: BlockOp, position: int, given: Known) -> bool:
             keeps = isinstance(inner, steps) or (not follows[1] and isinstance(inner, _MOVES))
         if not keeps:
             return False
-        rising.add(result)
+        rising.update(inner.results)
     return op.yielded[0] in rising
 
 

@@ -11,7 +11,7 @@ greatest other terms, gives no more than the least result, so does any lower one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -19,13 +19,18 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
-from byocir.dialects.intervals import Interval, integer_range
+from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.tir.scalar import number_op
 from byocir.dialects.uses import erase, replace_uses
 from byocir.patterns.scalars import constant_number
-from byocir.rewrites.block_ends import NOTHING, Ends, Known, exact_ends, scalar_ends
+from byocir.rewrites.block_ends import NOTHING, BodyEnds, Ends, Known, scalar_ends
 from byocir.rewrites.machine.clamp_chains import ANY, CLAMPS, CONVERSIONS, clamp_behind, clamped
+
+
+def has_idle_clamps(op: BlockOp, ends: BodyEnds) -> bool:
+    """Tells whether there are clamps of terms in a block's body that can be left out."""
+    return next(_Terms(op, ends).idle(), None) is not None
 
 
 def drop_idle_clamps(op: BlockOp, given: Known = NOTHING) -> bool:
@@ -100,13 +105,13 @@ def _ops_between(value: SSAValue, number: SSAValue) -> _Path | None:
 class _Terms:
     """Walks from the clamp of a block's result to the terms that lead there."""
 
-    def __init__(self, op: BlockOp, ends: Mapping[SSAValue, Ends]) -> None:
-        self._op, self._ends, self._rank = op, ends, len(op.extents)
+    def __init__(self, op: BlockOp, ends: BodyEnds) -> None:
+        self._op, self._ends = op, ends
 
     def idle(self) -> Iterator[_Idle]:
         """Yields the clamps that need not act, each for itself."""
-        result = clamp_behind(self._op.yielded[0], self._ends, self._rank)
-        found = clamped(result, self._ends, self._rank)
+        result = clamp_behind(self._op.yielded[0], self._ends)
+        found = clamped(result, self._ends)
         if found is None:
             return
         value, bounds = found
@@ -124,8 +129,7 @@ class _Terms:
         owner = value.owner
         if not isinstance(owner, Operation) or not value.has_one_use():
             return
-        exact = exact_ends(owner, self._ends, self._rank)
-        if exact is None or not exact.within(integer_range(value.type)):
+        if self._ends.unwrapped(owner) is None:
             return
         if isinstance(owner, CLAMPS):
             yield from self._clamp(value, matters, path, converted)
@@ -157,7 +161,7 @@ class _Terms:
         self, value: SSAValue, matters: _Matters, path: _Path, converted: _Path
     ) -> Iterator[_Idle]:
         """Yields a clamp, and those behind it: what it cuts off matters no more than its bounds."""
-        found = clamped(value, self._ends, self._rank)
+        found = clamped(value, self._ends)
         if found is None:
             return
         number, (low, high) = found
@@ -176,11 +180,11 @@ class _Terms:
 
     def _stays(self, idle: _Idle, path: _Path) -> bool:
         """Tells whether all numbers on the path stay within their types without a clamp."""
-        known = {**self._ends}
-        known[idle.place] = known[idle.number].clamped(Ends.of(idle.left, self._rank))
+        known = BodyEnds(self._ends.rank, self._ends)
+        known[idle.place] = known[idle.number].clamped(Ends.of(idle.left, known.rank))
         for op in reversed(path):
-            exact = exact_ends(op, known, self._rank)
-            if exact is None or not exact.within(integer_range(op.results[0].type)):
+            ends = known.unwrapped(op)
+            if ends is None:
                 return False
-            known[op.results[0]] = exact
+            known[op.results[0]] = ends
         return True

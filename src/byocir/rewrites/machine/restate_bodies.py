@@ -35,11 +35,9 @@ from byocir.dialects.types import dtype_of, is_unsigned, width_of
 from byocir.patterns.scalars import constant_number
 from byocir.rewrites.block_ends import (
     EXACT,
-    NOTHING,
+    BodyEnds,
     Ends,
-    Known,
     Operator,
-    exact_ends,
     scalar_ends,
 )
 from byocir.rewrites.machine.clamp_chains import CLAMPS, CONVERSIONS, clamped
@@ -69,14 +67,14 @@ class Clamping:
 
 
 def restated(
-    op: BlockOp, type_: Integer, given: Known = NOTHING
+    op: BlockOp, type_: Integer, ends: BodyEnds | None = None
 ) -> list[Sequence[Operation]] | str:
     """Makes blocks that compute the same in integers of a type, one for each way to clamp that may
     be the best, as no other has fewer steps and as few arrays: detached, behind the constants that
-    they read. Says which number does not fit where there are none. `given` bounds arrays that are
-    made elsewhere.
+    they read. Says which number does not fit where there are none. `ends` bound the integers of the
+    body, if they are known.
     """
-    facts = _Facts.of(op, given)
+    facts = _Facts(op, scalar_ends(op) if ends is None else ends)
     found: dict[tuple[int, int], _Restating] = {}
     reasons = list[str]()
     for restating in _each_way(op, type_, facts):
@@ -160,29 +158,64 @@ class _Step(NamedTuple):
         return _Step(self.kind, Ends(values, values), self.result)
 
 
-@dataclass
 class _Facts:
     """Holds what is known of a body in whatever way it is restated."""
 
-    ends: Mapping[SSAValue, Ends]
-    rounded: Mapping[SSAValue, tuple[SSAValue, SSAValue]]
-    """Maps values that are rounded half to even to what they round, and the bits of the shift."""
-    bounds: dict[tuple[SSAValue, int, bool], Ends]
-    """Maps a value, and how many of the steps that lead to it come before its clamp, with numbers
-    added late or not, to the bounds of that clamp."""
-    ties: dict[SSAValue, bool]
-    """Tells of a value that is rounded half to even if numbers may lie half-way."""
-    has_late: bool = False
-    """Tells if what is added before a product may be added behind it, with another number."""
+    def __init__(self, op: BlockOp, ends: BodyEnds) -> None:
+        self.ends = ends
+        values = (value for inner in op.body.block.ops for value in inner.results)
+        found = ((value, even_rounding(value, ends)) for value in values)
+        self.rounded = {value: told for value, told in found if told is not None}
+        """Maps values that are rounded half to even to what they round, and the bits of the
+        shift."""
+        self.bounds = dict[tuple[SSAValue, int, bool], Ends]()
+        """Maps a value, and how many of the steps that lead to it come before its clamp, with
+        numbers added late or not, to the bounds of that clamp."""
+        self.ties = dict[SSAValue, bool]()
+        """Tells of a value that is rounded half to even if numbers may lie half-way."""
+        self.has_late = False
+        """Tells if what is added before a product may be added behind it, with another number."""
+        self._steps = dict[SSAValue, tuple[Sequence[_Step], SSAValue]]()
 
-    @staticmethod
-    def of(op: BlockOp, given: Known) -> _Facts:
-        ends, rank = scalar_ends(op, given), len(op.extents)
-        rounded = dict[SSAValue, tuple[SSAValue, SSAValue]]()
-        for value in (value for inner in op.body.block.ops for value in inner.results):
-            if (found := even_rounding(value, ends, rank)) is not None:
-                rounded[value] = found
-        return _Facts(ends, rounded, {}, {})
+    def steps(self, value: SSAValue) -> tuple[Sequence[_Step], SSAValue]:
+        """Lists the monotone steps that lead to a number, first to last, and gives the number that
+        they start from.
+        """
+        if value not in self._steps:
+            step, before = self._last_step(value)
+            found, root = ([], value) if before is None else self.steps(before)
+            self._steps[value] = ([*found, step] if step else found), root
+        return self._steps[value]
+
+    def _last_step(self, value: SSAValue) -> tuple[_Step | None, SSAValue | None]:
+        """Gives the step that makes a number, unless it is none that changes it, and the number
+        before it; None where it is no step.
+        """
+        owner = value.owner
+        if not isinstance(owner, Operation) or self.ends.unwrapped(owner) is None:
+            return None, None
+        if isinstance(owner, CONVERSIONS):
+            return None, owner.operands[0]
+        if value in self.rounded:
+            before, shift = self.rounded[value]
+            return _Step(None, self.ends[shift], value, shift), before
+        operands = list(owner.operands)
+        if isinstance(owner, arith.MuliOp | arith.AddiOp) and not self._is_known(operands[1]):
+            operands.reverse()
+        if len(operands) != 2 or not self._rises(owner, operands[1]):
+            return None, None
+        return _Step(type(owner), self.ends[operands[1]], value, operands[1]), operands[0]
+
+    def _is_known(self, value: SSAValue) -> bool:
+        ends = self.ends.get(value)
+        return ends is not None and ends.are_known
+
+    def _rises(self, op: Operation, operand: SSAValue) -> bool:
+        if not self._is_known(operand):
+            return False
+        if isinstance(op, arith.MuliOp):
+            return self.ends[operand].interval.low > 0
+        return isinstance(op, arith.AddiOp | arith.ShRSIOp)
 
 
 class _Restating:
@@ -235,7 +268,7 @@ class _Restating:
         assert isinstance(owner, Operation)
         if isinstance(owner, arith.ConstantOp):
             return self._number(owner)
-        if isinstance(owner, CLAMPS) and (found := clamped(value, self._ends, self._rank)):
+        if isinstance(owner, CLAMPS) and (found := clamped(value, self._ends)):
             if not self._ends[value].within(self._range):
                 raise self._unfit(owner)
             self._look_for_ties(value, *found)
@@ -248,7 +281,7 @@ class _Restating:
 
     def _computed(self, value: SSAValue, owner: Operation) -> Emitted:
         """Emits the value of an operation, or of fewer steps where some that lead to it are one."""
-        exact = exact_ends(owner, self._ends, self._rank)
+        exact = self._ends.exact(owner)
         if exact is None:
             raise self._unfit(owner)
         inside = exact.within(integer_range(value.type))
@@ -258,7 +291,7 @@ class _Restating:
             return self.emit(owner.operands[0])
         if not (exact.within(self._range) if inside else value.type == self._type):
             raise self._unfit(owner)
-        steps, root = self._steps(value)
+        steps, root = self._facts.steps(value)
         gathered = self._gathered(steps, value)
         if len(gathered) == len(steps):
             return self._applied(type(owner), self.emit(owner.operands[0]), owner.operands[1])
@@ -320,7 +353,7 @@ class _Restating:
         return Emitted(self._block.args[value.index]).to(self._type)
 
     def _unfit(self, op: Operation) -> _Unfit:
-        exact = exact_ends(op, self._ends, self._rank)
+        exact = self._ends.exact(op)
         if exact is not None and type(op) in NAMES:
             return self._unfit_step(type(op), exact)
         found = f"{op.name} of {op.results[0].type}"
@@ -337,7 +370,7 @@ class _Restating:
         """Clamps a number on the way to a value, so that all monotone steps that follow fit the
         type, and the value itself where that does not suffice.
         """
-        steps, root = self._steps(value)
+        steps, root = self._facts.steps(value)
         self.latest = max(self.latest, len(steps) - 1)
         steps = self._gathered(steps, value)
         after = max(min(self._clamping.after, len(steps) - 1), 0)
@@ -384,7 +417,7 @@ class _Restating:
         """Notes whether numbers that lead to a value are half-way where they are rounded half to
         even. Those beyond the bounds of its clamp do not matter, if that is all that reads them.
         """
-        steps = self._steps(value)[0] if self._rounded else []
+        steps = self._facts.steps(value)[0] if self._rounded else []
         for at, step in enumerate(steps):
             if step.kind is None and _leads_only_to(step.result, clamp):
                 x = self._rounded[step.result][0]
@@ -395,7 +428,7 @@ class _Restating:
         x, bits = self._rounded[value]
         shift = self._ends[bits].interval.low
         if value not in self._ties:
-            self._ties[value] = has_ties(x, shift, within, self._ends, self._rank)
+            self._ties[value] = has_ties(x, shift, within, self._ends)
 
     def _between(self, value: Emitted, ends: Ends, bounds: Ends) -> Emitted:
         """Emits a number clamped between two numbers, or arrays of them, without clamps that cannot
@@ -421,45 +454,6 @@ class _Restating:
         low, high = ends.interval
         told = f"{kind.name} with values from {low} to {high}"
         return _Unfit(f"expected arithmetic that fits {self._type}, found {told}")
-
-    def _steps(self, value: SSAValue) -> tuple[list[_Step], SSAValue]:
-        """Lists the monotone steps that lead to a number, first to last, and gives the number that
-        they start from.
-        """
-        found: list[_Step] = []
-        while isinstance(owner := value.owner, Operation):
-            exact = exact_ends(owner, self._ends, self._rank)
-            if exact is None or not exact.within(integer_range(value.type)):
-                break
-            if isinstance(owner, CONVERSIONS):
-                value = owner.operands[0]
-                continue
-            if value in self._rounded:
-                before, shift = self._rounded[value]
-                found.append(_Step(None, self._ends[shift], value, shift))
-                value = before
-                continue
-            operands = list(owner.operands)
-            commutes = isinstance(owner, arith.MuliOp | arith.AddiOp)
-            if commutes and not self._is_known(operands[1]):
-                operands.reverse()
-            if len(operands) != 2 or not self._rises(owner, operands[1]):
-                break
-            number = self._ends[operands[1]]
-            found.append(_Step(type(owner), number, value, operands[1]))
-            value = operands[0]
-        return found[::-1], value
-
-    def _is_known(self, value: SSAValue) -> bool:
-        ends = self._ends.get(value)
-        return ends is not None and ends.are_known
-
-    def _rises(self, op: Operation, operand: SSAValue) -> bool:
-        if not self._is_known(operand):
-            return False
-        if isinstance(op, arith.MuliOp):
-            return self._ends[operand].interval.low > 0
-        return isinstance(op, arith.AddiOp | arith.ShRSIOp)
 
     def _function(self, steps: Sequence[_Step]) -> Callable[[np.ndarray], np.ndarray]:
         """Makes the function that computes exactly, for each channel, what steps do to numbers."""

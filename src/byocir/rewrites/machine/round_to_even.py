@@ -7,7 +7,6 @@ the bit is brought to the sign: shifted down again it is -1 where the quotient i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import permutations
 
 import numpy as np
@@ -18,7 +17,7 @@ from byocir.dialects.intervals import Interval, integer_range
 from byocir.dialects.tir.bodies import round_even
 from byocir.dialects.tir.scalar import Emitted
 from byocir.patterns.scalars import ScalarPattern, match_part, number
-from byocir.rewrites.block_ends import Ends, exact_ends
+from byocir.rewrites.block_ends import BodyEnds, Ends
 from byocir.rewrites.machine.clamp_chains import CONVERSIONS
 
 MOST_VALUES = 2**18
@@ -27,9 +26,7 @@ FEW = 2**9
 """An integer that is no sum is taken to have any of its values where these are so few."""
 
 
-def even_rounding(
-    value: SSAValue, ends: Mapping[SSAValue, Ends], rank: int
-) -> tuple[SSAValue, SSAValue] | None:
+def even_rounding(value: SSAValue, ends: BodyEnds) -> tuple[SSAValue, SSAValue] | None:
     """Gives what a value rounds, half to even, and the bits by which it shifts; None for another
     value, and where what it rounds and half of 2^shift may leave their type.
     """
@@ -40,7 +37,7 @@ def even_rounding(
         (rounded,) = part.inputs
         if rounded is None or shift <= 0 or below != (1 << shift - 1) - 1:
             continue
-        half = Ends.of(Interval.at(below + 1), rank)
+        half = Ends.of(Interval.at(below + 1), ends.rank)
         if ends[rounded].corners(half, np.add).within(integer_range(rounded.type)):
             return rounded, value.owner.rhs
     return None
@@ -67,14 +64,12 @@ def emit_half_even(x: Emitted, shift: int, width: int, *, ties: bool) -> Emitted
     return ((odd + below if below else odd) + x) >> shift
 
 
-def has_ties(
-    value: SSAValue, shift: int, within: Ends, ends: Mapping[SSAValue, Ends], rank: int
-) -> bool:
+def has_ties(value: SSAValue, shift: int, within: Ends, ends: BodyEnds) -> bool:
     """Tells whether a value may lie half-way between two multiples of 2^shift. Only numbers
     `within` these matter.
     """
     half, whole = 1 << shift - 1, 1 << shift
-    values = _values(value, ends, rank)
+    values = _values(value, ends)
     if values is not None:
         low, high = within.interval
         inside = values[(low <= values) & (values <= high)]
@@ -91,7 +86,7 @@ def has_ties(
     return bool(can_be.any())
 
 
-def _product(value: SSAValue, ends: Mapping[SSAValue, Ends]) -> tuple[SSAValue, np.ndarray | None]:
+def _product(value: SSAValue, ends: BodyEnds) -> tuple[SSAValue, np.ndarray | None]:
     """Reads a product with known factors above 0; they are None for another value."""
     owner = value.owner
     if isinstance(owner, arith.MuliOp):
@@ -102,18 +97,16 @@ def _product(value: SSAValue, ends: Mapping[SSAValue, Ends]) -> tuple[SSAValue, 
     return value, None
 
 
-def _values(value: SSAValue, ends: Mapping[SSAValue, Ends], rank: int) -> np.ndarray | None:
+def _values(value: SSAValue, ends: BodyEnds) -> np.ndarray | None:
     """Lists all numbers that a value may be (int64), and maybe more; None where there are too
     many.
     """
     owner = value.owner
-    exact = exact_ends(owner, ends, rank) if isinstance(owner, Operation) else None
-    if exact is not None and exact.within(integer_range(value.type)):
-        assert isinstance(owner, Operation)
+    if isinstance(owner, Operation) and ends.unwrapped(owner) is not None:
         if isinstance(owner, CONVERSIONS):
-            return _values(owner.operands[0], ends, rank)
+            return _values(owner.operands[0], ends)
         if isinstance(owner, arith.AddiOp | arith.MuliOp):
-            sides = [_values(operand, ends, rank) for operand in owner.operands]
+            sides = [_values(operand, ends) for operand in owner.operands]
             found = [side for side in sides if side is not None]
             if len(found) < 2 or found[0].size * found[1].size > MOST_VALUES:
                 return None

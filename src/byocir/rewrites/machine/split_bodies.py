@@ -18,7 +18,7 @@ Guarantees: the same results, bit for bit. A block that cannot be split stays as
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -32,11 +32,11 @@ from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp
 from byocir.dialects.types import shape_of, width_of
 from byocir.dialects.uses import erase, replace_op
 from byocir.machine import MAIN, Machine
-from byocir.rewrites.block_ends import NOTHING, Known
+from byocir.rewrites.block_ends import NOTHING, Known, scalar_ends
 from byocir.rewrites.host.fuse_blocks import is_map, with_numbers
 from byocir.rewrites.machine import searched_composites
 from byocir.rewrites.machine.cover_bodies import Cover, is_done
-from byocir.rewrites.machine.idle_clamps import drop_idle_clamps
+from byocir.rewrites.machine.idle_clamps import drop_idle_clamps, has_idle_clamps
 from byocir.rewrites.machine.pieces import (
     Made,
     Piece,
@@ -45,7 +45,7 @@ from byocir.rewrites.machine.pieces import (
     count_reads,
     result_type,
 )
-from byocir.rewrites.machine.restate_bodies import Integer, is_signed, restated
+from byocir.rewrites.machine.restate_bodies import is_signed, restated
 from byocir.rewrites.machine.split_reductions import split_reductions
 from byocir.rewrites.machine.widen_windows import widen_windows
 from byocir.rewrites.ranges_of_arguments import ranges_of_arguments
@@ -101,10 +101,10 @@ def why_whole(machine: Machine, op: BlockOp) -> list[str]:
     """Says why a block that no instruction does is not split; empty if it is none that might be."""
     if not _may_be_split(machine, op):
         return []
-    ways = _Ways(machine, op)
-    ways.best()
+    ways, reasons = _Ways(machine, op), list[str]()
+    ways.best(reasons)
     ways.forget()
-    return ways.reasons
+    return reasons
 
 
 def _may_be_split(machine: Machine, op: BlockOp) -> bool:
@@ -118,7 +118,7 @@ class _Ways:
     """
 
     def __init__(self, machine: Machine, op: BlockOp, given: Known = NOTHING) -> None:
-        self._machine, self._given, self.reasons = machine, given, list[str]()
+        self._machine = machine
         stays = all(isinstance(use.operation, BlockOp) for use in op.results[0].uses)
         self._memories = [
             memory
@@ -129,39 +129,43 @@ class _Ways:
         first = self._forms.first_op
         assert isinstance(first, BlockOp)
         self._first = _without_ones(with_numbers(first))
-        eased = self._first.clone()
-        self._forms.add_op(eased)
-        self._bodies = [self._first, *([eased] if drop_idle_clamps(eased, given) else [])]
+        ends = scalar_ends(self._first, given)
+        self._bodies = [(self._first, ends)]
+        if has_idle_clamps(self._first, ends):
+            eased = self._first.clone()
+            self._forms.add_op(eased)
+            drop_idle_clamps(eased, given)
+            self._bodies.append((eased, scalar_ends(eased, given)))
 
-    def best(self) -> tuple[Cover, Piece] | None:
-        """Finds the cheapest chain of pieces."""
+    def best(self, reasons: list[str] | None = None) -> tuple[Cover, Piece] | None:
+        """Finds the cheapest chain of pieces. `reasons`, where they are asked for, get why forms
+        have none.
+        """
         found: list[tuple[Cover, Piece]] = []
-        for form in self._each():
+        for form in self._each(reasons):
             cover = Cover(self._machine, form)
-            piece = cover.best(self._memories)
+            piece = cover.best(self._memories, reasons)
             if piece is not None:
                 found.append((cover, piece))
-            self.reasons += cover.reasons[:1] if piece is None else []
         return min(found, key=lambda pair: pair[1].cycles, default=None)
 
-    def _each(self) -> Iterator[BlockOp]:
+    def _each(self, reasons: list[str] | None) -> Iterator[BlockOp]:
         yield self._first
         elements = dict.fromkeys(memory.element for memory in self._machine.memories)
         types = [each for each in elements if is_signed(each)]
         for type_ in sorted(types, key=width_of, reverse=True):
-            for body in self._bodies:
-                yield from self._restated(body, type_)
+            for body, ends in self._bodies:
+                found = restated(body, type_, ends)
+                if not isinstance(found, str):
+                    yield from map(self._put, found)
+                elif reasons is not None:
+                    reasons.append(found)
 
-    def _restated(self, body: BlockOp, type_: Integer) -> Iterator[BlockOp]:
-        found = restated(body, type_, self._given)
-        if isinstance(found, str):
-            self.reasons.append(found)
-            return
-        for made in found:
-            self._forms.add_ops(made)
-            block = made[-1]
-            assert isinstance(block, BlockOp)
-            yield block
+    def _put(self, made: Sequence[Operation]) -> BlockOp:
+        self._forms.add_ops(made)
+        block = made[-1]
+        assert isinstance(block, BlockOp)
+        return block
 
     def forget(self) -> None:
         """Erases the forms, which still use what the block reads."""

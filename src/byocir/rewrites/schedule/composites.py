@@ -21,7 +21,7 @@ Guarantees: the same results, bit for bit; composites with scripts are in buffer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,6 +57,7 @@ class ChooseSchedulesPass(ModulePass):
     name = "choose-schedules"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        calls = [each for each in op.walk() if isinstance(each, CallOp)]
         for function, attribute in region_functions(op):
             composites = _composites(function)
             patterns = {each.name: each for each in composites_of(attribute)}
@@ -65,7 +66,7 @@ class ChooseSchedulesPass(ModulePass):
                     if not has_graph_ops(function):
                         _call_as(composite, patterns.get(composite.pattern.data))
                     _choose(composite, attribute)
-            record(op, function)
+            record(calls, function)
 
 
 @dataclass(frozen=True)
@@ -132,13 +133,13 @@ def space_for(target: Any, composite: CompositeOp) -> KnobChoices:
     return space_of(target, composite, text)
 
 
-def record(module: ModuleOp, function: FuncOp) -> None:
-    """Writes the scripts of a function's composites into the calls of it."""
+def record(calls: Sequence[CallOp], function: FuncOp) -> None:
+    """Writes the scripts of a function's composites into those of these calls that call it."""
     composites = _composites(function)
     if all(composite.schedule is None for composite in composites):
         return
     scripts = ArrayAttr([each.schedule or StringAttr("") for each in composites])
-    for call in [op for op in module.walk() if isinstance(op, CallOp)]:
+    for call in calls:
         if call.callee.string_value() == function.sym_name.data:
             call.schedules = scripts
 
