@@ -18,9 +18,11 @@ from byocir.dialects.tir.reductions import keeps_order
 from byocir.errors import ByocirError, Lines
 from byocir.machine.call_cycles import Floats, cycles_of_calls
 from byocir.machine.description import Machine
-from byocir.machine.find_instruction import Asked, Misfit, fits
+from byocir.machine.find_instruction import Asked, Misfit, body_differences, fits
 from byocir.machine.instructions import Fit, Instruction
 from byocir.machine.parts import Bools, Ints, Limit
+from byocir.patterns.blocks import BlockPattern
+from byocir.patterns.index import Affine
 
 
 @dataclass(frozen=True)
@@ -43,22 +45,25 @@ def plans_of(
     block: BlockOp,
     extents: Sequence[int],
     asked: Asked,
-    reasons: list[str],
+    reasons: list[str] | None = None,
     start: Attribute | None = None,
     only: Instruction | None = None,
 ) -> list[Plan]:
     """Gives the ways in which instructions, or only one of them, do a block over these extents, the
-    cheapest first. With `start` each call begins with that number, and sums are whole. `reasons`
-    gets why other instructions do not do it. Where patterns alone are asked for, tiles may overlap:
-    the points left over by an extent need not be a legal call.
+    cheapest first. With `start` each call begins with that number, and sums are whole. `reasons`,
+    if they are asked for, get why other instructions do not do it, which takes longer. Where
+    patterns alone are asked for, tiles may overlap: the points left over by an extent need not be a
+    legal call.
     """
-    key = machine.keys.pattern(block)
+    key, explains = machine.keys.pattern(block), reasons is not None
 
     def found() -> tuple[list[Plan], list[str]]:
-        return _plans(machine, block, key, extents, asked, start, only)
+        return _plans(machine, block, key, extents, asked, start, only, explains)
 
-    plans, told = machine.answer(("plans", key, tuple(extents), asked, start, only), found)
-    reasons += told
+    question = "plans", key, tuple(extents), asked, start, only, explains
+    plans, told = machine.answer(question, found)
+    if reasons is not None:
+        reasons += told
     return [*plans]
 
 
@@ -77,12 +82,16 @@ def _plans(
     asked: Asked,
     start: Attribute | None,
     only: Instruction | None,
+    explains: bool,
 ) -> tuple[list[Plan], list[str]]:
     """Finds plans, the cheapest first, and why there are no others."""
     found, reasons = list[Plan](), list[str]()
     overlapping = frozenset(block.parallels if asked == "pattern" else ())
+    forms = list(_forms(machine, block, only))
     for kept in _choices(machine, block, extents, only):
         sizes = tuple(n if i in kept else 1 for i, n in enumerate(extents))
+        if not explains and not any(_has_lanes(*form, block, sizes, overlapping) for form in forms):
+            continue
         for fit in _said(machine, block, key, sizes, start, asked, only):
             if isinstance(fit, Misfit):
                 reasons += [f"{fit.instruction.name}: {fit.reason}"] if fit.reason else []
@@ -94,6 +103,35 @@ def _plans(
             if plan is not None and whole and keeps_order(block, plan.sizes, extents):
                 found.append(plan)
     return sorted(found, key=lambda plan: plan.cycles), reasons
+
+
+def _forms(
+    machine: Machine, block: BlockOp, only: Instruction | None
+) -> Iterator[tuple[Instruction, BlockPattern]]:
+    """Yields the forms of instructions that compute what a block does."""
+    differences = body_differences(machine, block)
+    for instruction in machine.instructions if only is None else [only]:
+        for form in instruction.forms:
+            if len(form.reads) == len(block.ins) and form not in differences:
+                yield instruction, form
+
+
+def _has_lanes(
+    instruction: Instruction,
+    form: BlockPattern,
+    block: BlockOp,
+    sizes: Sequence[int],
+    overlapping: frozenset[int],
+) -> bool:
+    """Tells whether calls may have such sizes as far as lanes tell, which are the last dimension of
+    what an instruction writes to a memory of its machine.
+    """
+    last = form.out[-1] if form.out and not instruction.into.is_main else None
+    names = [name for name in instruction.limits if last == Affine(((name, 1),))]
+    if not names or instruction.limits[names[0]].allows(1):
+        return True
+    lanes = {i for expr in block.out_maps[0].results[-1:] for i in expr.used_dims()}
+    return any(_most(instruction.limits[names[0]], sizes[i], i in overlapping) for i in lanes)
 
 
 def _said(

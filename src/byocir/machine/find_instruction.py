@@ -62,16 +62,20 @@ def fits(
     and pads. With `start` the block begins with that number in place of what its result was before.
     """
     seen = _Seen(machine, block, extents, start)
-    key = "bodies", seen.body
-    differences = machine.answer(key, lambda: _body_differences(machine, block))
+    differences = body_differences(machine, block)
     for instruction in machine.instructions if only is None else [only]:
         yield _fit(instruction, seen, asked, differences)
 
 
-def _body_differences(machine: Machine, block: BlockOp) -> Mapping[BlockPattern, str]:
+def body_differences(machine: Machine, block: BlockOp) -> Mapping[BlockPattern, str]:
     """Says how bodies differ, for each form of an instruction that has as many inputs as a block
     and computes something else.
     """
+    key = "bodies", machine.keys.body(block.body.block)
+    return machine.answer(key, lambda: _body_differences(machine, block))
+
+
+def _body_differences(machine: Machine, block: BlockOp) -> Mapping[BlockPattern, str]:
     orders = list(permutations(range(len(block.ins))))
     forms = [form for each in machine.instructions for form in each.forms]
     return {

@@ -82,7 +82,7 @@ class Copies:
 
         def parts_none(*shape: int) -> bool:
             block = self.block(shape)
-            plans = plans_of(machine, block, block.extents, "memories", [])
+            plans = plans_of(machine, block, block.extents, "memories")
             return bool(plans) and plans[0].sizes[lanes] == shape[lanes]
 
         return asked(parts_none, self.shape, is_block) > 0

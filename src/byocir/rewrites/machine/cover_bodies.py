@@ -55,9 +55,16 @@ class Cover:
     constants or without.
     """
 
-    def __init__(self, machine: Machine, op: BlockOp, *, products: bool = True) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        op: BlockOp,
+        *,
+        products: bool = True,
+        reasons: list[str] | None = None,
+    ) -> None:
         self.machine, self.op, self.products = machine, op, products
-        self._reasons: list[str] = []
+        self._reasons, self._told = reasons, list[str]()
         used = sources(op.body.block, op.yielded)
         self._uses = Counter(value for inner in used for value in inner.operands)
         self._uses.update(op.yielded)
@@ -73,16 +80,17 @@ class Cover:
         kinds = [it.kind.data for it in op.iterators]
         self._points = machine.number_of((op.extents, tuple(kinds), self._result))
 
-    def best(self, memories: Sequence[Memory], reasons: list[str] | None = None) -> Piece | None:
+    def best(self, memories: Sequence[Memory]) -> Piece | None:
         """Finds the cheapest piece that ends in what the block yields, in one of these memories;
-        None where there is none. `reasons`, where they are asked for, get why.
+        None where there is none.
         """
         (root,) = self.op.yielded
         found = [piece for memory in memories if (piece := self._best(root, memory)) is not None]
-        if not found and reasons is not None:
+        if not found and self._reasons is not None:
             lost = next((v for v in self._values if self._is_lost(v)), root)
             is_known = isinstance(lost.owner, Operation)
-            reasons += [f"none does {_described(lost.owner)}"] if is_known else self._reasons[:1]
+            told = [f"none does {_described(lost.owner)}"] if is_known else self._told[:1]
+            self._reasons += told
         for total in self._sums_with_zero.values():
             total.drop_all_references()
         return min(found, key=lambda piece: piece.cycles, default=None)
@@ -137,10 +145,11 @@ class Cover:
                 old, inputs = (sources_[0], sources_[1:]) if begun else (None, sources_)
                 piece = Piece(value, partial(_body_of, value, form, part), old, inputs)
                 timed = self._timed(instruction, piece, (form, repr(part.numbers)))
-                if isinstance(timed, Piece):
+                if timed is not None:
                     yield timed
-                elif timed:
-                    self._reasons.append(f"{instruction.name}: {timed}")
+                elif self._reasons is not None:
+                    why = _why_not_done_by(self.machine, self._alone(piece), instruction)
+                    self._told += [f"{instruction.name}: {why}"] if why else []
 
     def _products(
         self, value: SSAValue, instruction: Instruction, form: BlockPattern
@@ -160,7 +169,7 @@ class Cover:
                 factors = factors_of(self.op, numbers, instruction, form)
                 pieces = (Piece(value, body, old, inputs, count) for inputs, count in factors)
                 timed = (self._timed(instruction, piece, None) for piece in pieces)
-                yield from (piece for piece in timed if isinstance(piece, Piece))
+                yield from (piece for piece in timed if piece is not None)
 
     def _numbers_of(self, value: SSAValue) -> np.ndarray | None:
         """Gives the number for each lane of the result that a value is known to be; else None."""
@@ -303,23 +312,23 @@ class Cover:
         if value not in self._homes:
             owner, plans = value.owner, list[Plan]()
             if isinstance(owner, BlockOp):
-                plans = plans_of(self.machine, owner, owner.extents, "pattern", [])
+                plans = plans_of(self.machine, owner, owner.extents, "pattern")
             self._homes[value] = plans[0].instruction.into if plans else MAIN
         return self._homes[value]
 
     def _timed(
         self, instruction: Instruction, piece: Piece, body: tuple[BlockPattern, str] | None
-    ) -> Piece | str:
-        """Counts the cycles of a piece and of all that leads to it, or says why the instruction
-        does not do it after all. Its body is that of a form with these numbers, or adds products.
+    ) -> Piece | None:
+        """Counts the cycles of a piece and of all that leads to it; None where the instruction does
+        not do it after all. Its body is that of a form with these numbers, or adds products.
         """
         read = tuple(self._read_as(source) for source in piece.inputs)
         key = "done", instruction, body, self._points, read, piece.value.type, piece.sums
         found = self.machine.answer(
             key, lambda: done_by(self.machine, self._alone(piece), instruction)
         )
-        if isinstance(found, str):
-            return found
+        if found is None:
+            return None
         pairs = zip(piece.inputs, found.fit.memories, strict=False)
         before = sum(self._brought(source, memory) for source, memory in pairs)
         before += piece.old.cycles if isinstance(piece.old, Piece) else 0
@@ -395,16 +404,21 @@ def _described(op: Operation) -> str:
 # -- what instructions say to whole blocks, their rules included
 
 
-def done_by(machine: Machine, block: BlockOp, instruction: Instruction) -> Plan | str:
-    """Gives the plan by which an instruction does a block on tensors, its rules included, or says
-    why it does not.
+def done_by(machine: Machine, block: BlockOp, instruction: Instruction) -> Plan | None:
+    """Gives the plan by which an instruction does a block on tensors, its rules included; None
+    where it does not.
     """
+    plans = plans_of(machine, block, block.extents, "pattern", only=instruction)
+    return plans[0] if plans and not _broken(machine, block, plans[0].fit) else None
 
+
+def _why_not_done_by(machine: Machine, block: BlockOp, instruction: Instruction) -> str:
+    """Says why an instruction does not do a block on tensors."""
     reasons: list[str] = []
     plans = plans_of(machine, block, block.extents, "pattern", reasons, only=instruction)
-    if not plans:
-        return "; ".join(reasons[:1]).removeprefix(f"{instruction.name}: ")
-    return _broken(machine, block, plans[0].fit) or plans[0]
+    if plans:
+        return _broken(machine, block, plans[0].fit)
+    return "; ".join(reasons[:1]).removeprefix(f"{instruction.name}: ")
 
 
 def _broken(machine: Machine, block: BlockOp, fit: Fit) -> str:
@@ -427,10 +441,10 @@ def _broken(machine: Machine, block: BlockOp, fit: Fit) -> str:
 
 def is_done(machine: Machine, block: BlockOp) -> bool:
     """Tells whether one instruction does a block as a whole."""
-    plans = plans_of(machine, block, block.extents, "pattern", [])
+    plans = plans_of(machine, block, block.extents, "pattern")
     makers = dict.fromkeys(plan.instruction for plan in plans)
     found = (done_by(machine, block, each) for each in makers)
-    return any(isinstance(plan, Plan) and _can_be_fed(block, plan) for plan in found)
+    return any(plan is not None and _can_be_fed(block, plan) for plan in found)
 
 
 def _can_be_fed(block: BlockOp, plan: Plan) -> bool:
@@ -444,10 +458,11 @@ def _can_be_fed(block: BlockOp, plan: Plan) -> bool:
 
 
 def plans_for(
-    machine: Machine, block: BlockOp, extents: Sequence[int], reasons: list[str]
+    machine: Machine, block: BlockOp, extents: Sequence[int], reasons: list[str] | None = None
 ) -> list[Plan]:
     """Gives the ways in which instructions do a block of a composite, over these extents, from what
-    it begins with or, if none adds to that, from a number; `reasons` gets why others do not.
+    it begins with or, if none adds to that, from a number; `reasons`, if they are asked for, get
+    why others do not.
     """
     found = plans_of(machine, block, extents, "pattern", reasons)
     if found or not reads_old(block) or isinstance(block.outs[0].owner, BlockOp):
@@ -490,4 +505,4 @@ def cycles_in_place(
     outside.add_op(block)
     own = [each for each in machine.instructions if each.into == into]
     plans = [done_by(machine, block, each) for each in own]
-    return min((plan.cycles for plan in plans if isinstance(plan, Plan)), default=inf)
+    return min((plan.cycles for plan in plans if plan is not None), default=inf)

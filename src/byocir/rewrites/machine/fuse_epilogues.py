@@ -135,7 +135,7 @@ def _is_brought(machine: Machine, made: BlockOp, added: BlockOp, sums: SSAValue)
     """
     cover = Cover(machine, added, products=False)
     home = cover.home(sums)
-    plans = plans_of(machine, made, made.extents, "pattern", [])
+    plans = plans_of(machine, made, made.extents, "pattern")
     brought = [plan.cycles for plan in plans if plan.instruction.into == home]
     piece = cover.best([home])
     return bool(brought) and (piece is None or brought[0] <= piece.cycles)

@@ -86,7 +86,7 @@ class _Taker:
     def _cycles_of(self, block: Operation) -> float:
         """Counts the cycles of a block, with those of setting the numbers with which it begins."""
         assert isinstance(block, BlockOp)
-        plans = plans_for(self.machine, block, block.extents, [])
+        plans = plans_for(self.machine, block, block.extents)
         own = min((p.cycles for p in plans if p.instruction.into == self.into), default=inf)
         start = block.outs[0].owner
         if not isinstance(start, FillOp):

@@ -143,8 +143,8 @@ class _Ways:
         """
         found: list[tuple[Cover, Piece]] = []
         for form in self._each(reasons):
-            cover = Cover(self._machine, form)
-            piece = cover.best(self._memories, reasons)
+            cover = Cover(self._machine, form, reasons=reasons)
+            piece = cover.best(self._memories)
             if piece is not None:
                 found.append((cover, piece))
         return min(found, key=lambda pair: pair[1].cycles, default=None)

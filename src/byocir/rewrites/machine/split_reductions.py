@@ -35,7 +35,7 @@ def split_reductions(machine: Machine, body: Block) -> None:
     """
     for op in list(body.ops):
         found = _Reduction.of(op) if isinstance(op, BlockOp) and op.in_value_form else None
-        if found is not None and not plans_for(machine, found.op, found.op.extents, []):
+        if found is not None and not plans_for(machine, found.op, found.op.extents):
             found.split(machine)
 
 
@@ -75,7 +75,7 @@ class _Reduction:
         outside = Block(arg_types=[type_])
         combined = self._combined(outside.args[0])
         outside.add_op(combined)
-        if not plans_for(machine, combined, extents, []):
+        if not plans_for(machine, combined, extents):
             erase(combined)
             return
         combined.detach()

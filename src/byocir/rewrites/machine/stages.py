@@ -94,8 +94,7 @@ def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
     places: dict[SSAValue, int] = {}
     for block in blocks:
         made = tuple(places.get(value) for value in [*block.ins, *block.outs])
-        reasons: list[str] = []
-        plans, begun = plans_for(machine, block, block.extents, reasons), _begun(machine, block)
+        plans, begun = plans_for(machine, block, block.extents), _begun(machine, block)
         found = [
             plan
             for plan in plans
@@ -105,6 +104,8 @@ def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
             and (made[-1] is not None or not why_not_begun(machine, block, plan))
         ]
         if not found:
+            reasons: list[str] = []
+            plans = plans_for(machine, block, block.extents, reasons)
             reasons += [told for plan in plans if (told := why_not_begun(machine, block, plan))]
             raise _undone(machine, block, [*reasons, *why_whole(machine, block)])
         name = _named(found[0].instruction.name, [stage.name for stage in stages])
@@ -135,7 +136,7 @@ def _begun(machine: Machine, block: BlockOp) -> set[Memory] | None:
     use = block.results[0].get_user_of_unique_use()
     if not isinstance(use, BlockOp) or block.results[0] not in use.outs:
         return None
-    return {plan.instruction.into for plan in plans_for(machine, use, use.extents, [])}
+    return {plan.instruction.into for plan in plans_for(machine, use, use.extents)}
 
 
 def _leaves(machine: Machine, plan: Plan, is_last: bool) -> bool:
@@ -171,9 +172,10 @@ def _storing(machine: Machine, last: Stage, at: int) -> Stage:
     assert path is not None
     out = last.block.outs[0]
     block = identity(element_type_of(out.type), shape_of(out.type), path[0], path[1])
-    reasons: list[str] = []
-    plans = plans_of(machine, block, block.extents, "memories", reasons)
+    plans = plans_of(machine, block, block.extents, "memories")
     if not plans:
+        reasons: list[str] = []
+        plans_of(machine, block, block.extents, "memories", reasons)
         raise _undone(machine, last.block, reasons)
     name = "stored" if last.name != "stored" else "stored0"
     return Stage(block, plans[0], name, (at, None), is_new=True)

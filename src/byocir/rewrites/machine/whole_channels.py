@@ -47,7 +47,7 @@ def _is_done(machine: Machine, block: BlockOp, multiple: int) -> bool:
     for i in weights:
         if (i in image) == (i in block.reductions):
             extents[i] = -(-extents[i] // multiple) * multiple
-    return bool(plans_for(machine, block, extents, []))
+    return bool(plans_for(machine, block, extents))
 
 
 def _plain(map_: AffineMap) -> set[int]:

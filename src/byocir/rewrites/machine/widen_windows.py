@@ -38,7 +38,7 @@ def widen_windows(machine: Machine, body: Block, given: Known = NOTHING) -> None
     """
     for op in list(body.ops):
         window = Window.of(op) if isinstance(op, BlockOp) and op.in_value_form else None
-        if window is None or plans_for(machine, window.op, window.op.extents, []):
+        if window is None or plans_for(machine, window.op, window.op.extents):
             continue
         best = None if take_early(machine, window, given) else window.best(machine)
         if best is not None:

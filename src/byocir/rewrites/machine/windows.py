@@ -79,7 +79,7 @@ class Window:
         outside = Block(arg_types=[tensor(type_, shape) for shape in shapes])
         block = self.made(type_, *outside.args)
         outside.add_op(block)
-        return next(iter(plans_for(machine, block, block.extents, [])), None)
+        return next(iter(plans_for(machine, block, block.extents)), None)
 
     def made(self, type_: Attribute, x: SSAValue, out: SSAValue) -> BlockOp:
         """Makes the block that does it in a type, without pads."""
