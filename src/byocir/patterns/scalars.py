@@ -120,9 +120,9 @@ def match_body(
     pattern is operand order[i] of the block.
     """
     args = op.body.block.args
-    given: Mapping[str, Any] = {str(i + 1): args[operand] for i, operand in enumerate(order)}
-    pattern = _with_holes(body, len(order))
-    for numbers in pattern.match(op.yielded[0], {**given, "0": args[len(op.ins)]}):
+    given: dict[str, Any] = {str(i + 1): args[operand] for i, operand in enumerate(order)}
+    given["0"] = args[len(op.ins)]
+    for numbers in _with_holes(body, len(order)).match(op.yielded[0], given):
         yield _named(numbers)
 
 

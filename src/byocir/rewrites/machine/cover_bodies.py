@@ -88,8 +88,9 @@ class Cover:
         found = [piece for memory in memories if (piece := self._best(root, memory)) is not None]
         if not found and self._reasons is not None:
             lost = next((v for v in self._values if self._is_lost(v)), root)
-            is_known = isinstance(lost.owner, Operation)
-            told = [f"none does {_described(lost.owner)}"] if is_known else self._told[:1]
+            told = self._told[:1]
+            if isinstance(lost.owner, Operation):
+                told = [f"none does {_described(lost.owner)}"]
             self._reasons += told
         for total in self._sums_with_zero.values():
             total.drop_all_references()

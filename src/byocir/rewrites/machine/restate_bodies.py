@@ -162,12 +162,12 @@ class _Facts:
     """Holds what is known of a body in whatever way it is restated."""
 
     def __init__(self, op: BlockOp, ends: BodyEnds) -> None:
-        self.ends = ends
-        values = (value for inner in op.body.block.ops for value in inner.results)
-        found = ((value, even_rounding(value, ends)) for value in values)
-        self.rounded = {value: told for value, told in found if told is not None}
-        """Maps values that are rounded half to even to what they round, and the bits of the
-        shift."""
+        self.ends, self.rounded = ends, dict[SSAValue, tuple[SSAValue, SSAValue]]()
+        """The second maps values that are rounded half to even to what they round, and the bits of
+        the shift."""
+        for value in (value for inner in op.body.block.ops for value in inner.results):
+            if (found := even_rounding(value, ends)) is not None:
+                self.rounded[value] = found
         self.bounds = dict[tuple[SSAValue, int, bool], Ends]()
         """Maps a value, and how many of the steps that lead to it come before its clamp, with
         numbers added late or not, to the bounds of that clamp."""
@@ -183,7 +183,7 @@ class _Facts:
         """
         if value not in self._steps:
             step, before = self._last_step(value)
-            found, root = ([], value) if before is None else self.steps(before)
+            found, root = (list[_Step](), value) if before is None else self.steps(before)
             self._steps[value] = ([*found, step] if step else found), root
         return self._steps[value]
 
@@ -417,7 +417,7 @@ class _Restating:
         """Notes whether numbers that lead to a value are half-way where they are rounded half to
         even. Those beyond the bounds of its clamp do not matter, if that is all that reads them.
         """
-        steps = self._facts.steps(value)[0] if self._rounded else []
+        steps = self._facts.steps(value)[0] if self._rounded else ()
         for at, step in enumerate(steps):
             if step.kind is None and _leads_only_to(step.result, clamp):
                 x = self._rounded[step.result][0]
