@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
-from itertools import product
+from itertools import product, starmap
 from math import prod
 
 import numpy as np
@@ -32,11 +32,13 @@ def asked(question: Callable[..., float], numbers: Sequence[Ints], where: Bools)
     given = [np.broadcast_to(array, shape)[where] for array in numbers]
     answers = np.zeros(shape)
     alike = np.zeros(np.count_nonzero(where), np.int64)
-    for column in given:
-        values, places = np.unique(column, return_inverse=True)
-        _, alike = np.unique(alike * len(values) + places, return_inverse=True)
+    for array, column in zip(numbers, given, strict=True):
+        if array.size > 1:
+            values, places = np.unique(column, return_inverse=True)
+            _, alike = np.unique(alike * len(values) + places, return_inverse=True)
     _, first = np.unique(alike, return_index=True)
-    said = [question(*(column[i].item() for column in given)) for i in first]
+    rows = zip(*(column[first].tolist() for column in given), strict=True)
+    said = list(starmap(question, rows)) if given else [question() for _ in first]
     answers[where] = np.array(said, np.float64)[alike] if said else 0
     return answers
 

@@ -62,16 +62,18 @@ def fits(
     and pads. With `start` the block begins with that number in place of what its result was before.
     """
     seen = _Seen(machine, block, extents, start)
-    differences = body_differences(machine, block)
+    differences = body_differences(machine, block, seen.body)
     for instruction in machine.instructions if only is None else [only]:
         yield _fit(instruction, seen, asked, differences)
 
 
-def body_differences(machine: Machine, block: BlockOp) -> Mapping[BlockPattern, str]:
+def body_differences(
+    machine: Machine, block: BlockOp, body: int | None = None
+) -> Mapping[BlockPattern, str]:
     """Says how bodies differ, for each form of an instruction that has as many inputs as a block
-    and computes something else.
+    and computes something else. `body` is the number of the block's, if it is known.
     """
-    key = "bodies", machine.keys.body(block.body.block)
+    key = "bodies", machine.keys.body(block.body.block) if body is None else body
     return machine.answer(key, lambda: _body_differences(machine, block))
 
 

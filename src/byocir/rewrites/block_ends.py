@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from itertools import permutations
 from math import prod
 from operator import mul
 from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 from xdsl.dialects import arith
@@ -30,7 +30,8 @@ LARGE = 2**62
 Operator = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-class Ends(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Ends:
     """Holds the least and the greatest values of some integers, as arrays that broadcast over the
     space of these integers.
     """
@@ -38,18 +39,21 @@ class Ends(NamedTuple):
     low: np.ndarray
     high: np.ndarray
 
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return iter((self.low, self.high))
+
     @staticmethod
     def of(interval: Interval, rank: int = 0) -> Ends:
         """Makes the ends of numbers that all lie in an interval."""
         type_ = _type_for(interval)
         return Ends(*(np.asarray(end, type_).reshape((1,) * rank) for end in interval))
 
-    @property
+    @cached_property
     def interval(self) -> Interval:
         """Gives the interval in which all of the integers lie."""
         return Interval(int(self.low.min()), int(self.high.max()))
 
-    @property
+    @cached_property
     def are_known(self) -> bool:
         """Tells whether each of the integers can be one number only."""
         return self.low is self.high or bool(np.array_equal(self.low, self.high))

@@ -137,7 +137,7 @@ def _is_brought(machine: Machine, made: BlockOp, added: BlockOp, sums: SSAValue)
     home = cover.home(sums)
     plans = plans_of(machine, made, made.extents, "pattern")
     brought = [plan.cycles for plan in plans if plan.instruction.into == home]
-    piece = cover.best([home])
+    piece = cover.best([home]) if brought else None
     return bool(brought) and (piece is None or brought[0] <= piece.cycles)
 
 
