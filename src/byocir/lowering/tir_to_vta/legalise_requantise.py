@@ -299,7 +299,7 @@ class _Steps:
         """Clamps the operand, which has these ends; gives the ends that it has then."""
         clamp = _CLAMPS[name]
         ends = Ends(clamp(low, bounds), clamp(high, bounds))
-        if np.any(ends[0] != low) or np.any(ends[1] != high):
+        if np.any(ends.low != low) or np.any(ends.high != high):
             self.apply(name, Constant(bounds))
         return ends
 
