@@ -51,6 +51,7 @@ DECLARED = (
     "channels_last",
     "reassociates",
     "channel_multiple",
+    "split_groups",
     "gathers_windows",
     "non_finite",
     "tolerance",

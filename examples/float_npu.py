@@ -185,6 +185,7 @@ def add() -> Pattern:
 
 class FloatNpu(byocir.Target):
     name, machine, patterns = "fnpu", npu, (matmul, conv, depthwise, softmax, layer_norm, add)
+    split_groups = 1
     channels_last = reassociates = True  # it adds products in the order that suits its tiles
 
     def passes(self, point: Point) -> Sequence[str]:

@@ -152,6 +152,6 @@ def add() -> Pattern:
 
 class Gemmini(byocir.Target):
     name, machine, patterns = "gemmini", gemmini, (conv, matmul, add)
-    channels_last = True
+    channels_last, split_groups = True, DIM
     fixed_point = "float_scale"
     quantisation = Quantisation(per_channel=False)

@@ -268,5 +268,5 @@ class Vta16(byocir.Target):
     name, machine = "vta16", vta
     patterns = (conv_pool, conv_add, conv, depthwise, matmul, add, max_pool, average_pool)
     channels_last = signed_bytes = True
-    channel_multiple = LANES
+    channel_multiple = split_groups = LANES
     fixed_point = "floor"

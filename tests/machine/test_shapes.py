@@ -1,5 +1,5 @@
 """Layers of other shapes than those of most image nets run on each machine, equal to the evaluator:
-convolutions of one dimension, attention over tokens that fill no block."""
+convolutions of one dimension and in groups, attention over tokens that fill no block."""
 
 from __future__ import annotations
 
@@ -87,3 +87,40 @@ def test_convolutions_of_one_dimension_are_taken_in_f32() -> None:
 
 def test_attention_over_tokens_that_fill_no_block_is_taken() -> None:
     assert macs_on_the_host(encoder(1, 10, 32), "vta_machine") == 0
+
+
+def bottleneck(groups: int, zero: np.int8 | np.uint8) -> onnx.ModelProto:
+    """A block of a ResNeXt: a convolution in groups of 4 channels between two pointwise ones, and
+    a residual sum."""
+    channels = 4 * groups
+    net = Net((1, 16, 5, 5), zero=zero)
+    value, scale = net.conv(net.value, (16, channels), 1), net.scale
+    value = net.conv(value, (channels, channels), 3, group=groups)
+    value = net.conv(value, (channels, 16), 1, relu=False)
+    net.scale = max(scale, net.scale)
+    return net.of(net.add(value, net.value, relu=True), (1, 16, 5, 5))
+
+
+@pytest.mark.parametrize(
+    ("target", "groups", "zero"),
+    [
+        ("vta", 6, np.int8(0)),
+        ("vta_machine", 6, np.uint8(121)),
+        ("vta_machine", 4, np.int8(0)),
+        ("gemmini", 6, np.int8(0)),
+    ],
+)
+def test_convolutions_in_groups_are_taken(
+    target: str, groups: int, zero: np.int8 | np.uint8
+) -> None:
+    assert macs_on_the_host(bottleneck(groups, zero), target) == 0
+
+
+def test_convolutions_in_groups_are_taken_in_f32() -> None:
+    numbers = ", ".join(f"{n % 7 - 3}.5" for n in range(8 * 4 * 9))
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> net (float[1,8,5,5] x) => (float[1,8,5,5] z) '
+        f"<float[8,4,3,3] w = {{{numbers}}}> "
+        "{ y = Conv <group = 2, pads = [1, 1, 1, 1]> (x, w) z = Relu (y) }"
+    )
+    assert macs_on_the_host(model, "float_npu") == 0

@@ -176,10 +176,13 @@ def test_floats_stay() -> None:
     assert op_names(padded(module, 4)) == op_names(module)
 
 
-@pytest.mark.parametrize("multiple", [0, "16", True])
-def test_a_target_names_a_number(multiple: object) -> None:
-    target = type("Odd", (byocir.Target,), {"name": "odd", "channel_multiple": multiple})()
-    told = f"channel_multiple of target 'odd' to give a number above 0, found {multiple!r}"
+@pytest.mark.parametrize(
+    ("name", "least", "number"),
+    [("channel_multiple", 1, each) for each in (0, "16", True)] + [("split_groups", 0, -1)],
+)
+def test_a_target_names_a_number(name: str, least: int, number: object) -> None:
+    target = type("Odd", (byocir.Target,), {"name": "odd", name: number})()
+    told = f"{name} of target 'odd' to give a number of at least {least}, found {number!r}"
     with pytest.raises(ByocirError, match=told):
         byocir.partition(byocir.import_onnx("examples/digits/digits_int8.onnx"), targets=[target])
 

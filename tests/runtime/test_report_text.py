@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from quantised_nets import Net
 from xdsl.ir import Operation
 
 import byocir
@@ -374,6 +375,20 @@ def test_a_note_says_what_a_class_could_ask_for(left_out):
     asked = told.split("model: ")[1]
     assert asked.split()[0] == left_out
     assert "," not in asked
+
+
+def test_a_note_says_what_splits_convolutions_in_groups():
+    example = import_file(DIGITS.parent / "vta_machine.py", "B217")
+    net = Net((1, 8, 4, 4))
+    model = net.of(net.conv(net.value, (8, 8), group=2), (1, 8, 4, 4))
+
+    def notes(groups: int) -> list[str]:
+        target = type("Changed", (example.Vta16,), {"split_groups": groups})()
+        notes = byocir.partition(byocir.import_onnx(model), [target], levels=("tensor",)).notes
+        return [note for note in notes if "split_groups splits its convolutions in groups" in note]
+
+    assert len(notes(0)) == 1
+    assert notes(16) == []
 
 
 def competing(*costs: dict[str, float]) -> list[str]:

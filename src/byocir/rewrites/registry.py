@@ -27,6 +27,7 @@ PASSES: dict[str, str] = {
     "qdq-to-integer": "byocir.rewrites.qdq_to_integer:QdqToIntegerPass",
     "tabulate-bytes": "byocir.rewrites.tabulate_bytes:TabulateBytesPass",
     "fix-point": "byocir.rewrites.fix_point:FixPointPass",
+    "split-groups": "byocir.rewrites.split_groups:SplitGroupsPass",
     "pad-channels": "byocir.rewrites.pad_channels:PadChannelsPass",
     # hand-off, at both levels
     "set-targets": "byocir.rewrites.byoc.set_targets:SetTargetsPass",

@@ -18,6 +18,7 @@ from byocir.dialects.decisions import Decision
 from byocir.dialects.types import element_type_of, i32, is_float, sizes_shown, ui8
 from byocir.patterns.targets import find, objective_of, targets_of
 from byocir.rewrites.byoc.choose_target import BY_ORDER
+from byocir.rewrites.host.contraction import inside_groups, is_contraction
 from byocir.vendor.hooks import ask
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ def _not_asked_for(report: Report, module: ModuleOp, host_ops: Sequence[Operatio
     what its class could ask to be changed in work that is left on the host.
     """
     heavy = [op for op in host_ops if isinstance(op, tir.BlockOp) and op.reductions]
+    convs = [op for op in heavy if is_contraction(op)]
     scaled, total = any(map(_rescales_in_float, host_ops)), sum(report.macs.values())
     notes: list[str] = []
     for target in [find(each) for each in targets_of(module)] if report.targets else []:
@@ -158,6 +160,8 @@ def _not_asked_for(report: Report, module: ModuleOp, host_ops: Sequence[Operatio
             and any(element_type_of(value.type) == ui8 for op in heavy for value in op.ins),
             "channels_last = True puts channels last in its images": not target.channels_last
             and any(map(_ends_with_windows, heavy)),
+            "split_groups splits its convolutions in groups": not ask(target, "split_groups")
+            and any(op.extents[i] > 1 for op in convs for i in inside_groups(op)),
             "fixed_point scales its sums in integers": not ask(target, "fixed_point") and scaled,
         }
         changes = [text for text, counts in wanted.items() if counts]

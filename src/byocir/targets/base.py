@@ -103,6 +103,13 @@ class Target(Loader, ArgSpecConvertible):
     these, too. Grouped convolutions stay as they are. The least common multiple counts where
     several targets ask."""
 
+    split_groups: ClassVar[int] = 0
+    """Asks that convolutions in groups with constant weights, other than depthwise ones, are
+    offered as several without groups (`split-groups`), in the whole module before the first match.
+    Of integers, each has as many groups as have so many channels together, with weights of 0
+    between them; of floats each has one group. 0 leaves them as they are. The greatest number
+    counts where several targets ask."""
+
     gathers_windows: ClassVar[bool] = True
     """Lets the host gather the windows of convolutions of few channels as channels, where images
     come from the host and a described machine then takes fewer cycles (`gather-windows`)."""

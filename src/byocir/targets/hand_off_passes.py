@@ -6,6 +6,7 @@ unsigned-bytes                   when one is faster on bytes without a zero poin
 fold-constants, clean-up, normalize-qdq, fold-constants, qdq-to-integer, fold-constants, clean-up
 tabulate-bytes                                  when a target has tables
 fix-point                                       when a target computes in fixed point
+split-groups                                    when a target wants convolutions without groups
 pad-channels                                    when a target wants a multiple of channels
 match-composites, assign-targets, merge-regions, place-constants, outline-regions,
 clean-up                                                                            first hand-off
@@ -43,6 +44,7 @@ from byocir.rewrites.pad_channels import PadChannelsPass
 from byocir.rewrites.pipeline import parse_pipeline
 from byocir.rewrites.schedule.composites import is_scheduled
 from byocir.rewrites.signed_bytes import SignedBytesPass, UnsignedBytesPass
+from byocir.rewrites.split_groups import SplitGroupsPass
 from byocir.targets.base import Target, target_of
 from byocir.targets.own_passes import passes_at, passes_of
 from byocir.targets.resolve_targets import Targets, attributes_of
@@ -257,18 +259,23 @@ def _fix_point(targets: Sequence[Target]) -> list[ModulePass]:
 
 
 def _whole_channels(targets: Sequence[Target]) -> list[ModulePass]:
-    """Lists the passes that give contractions a multiple of the channels that targets want."""
-    multiple = lcm(*map(channel_multiple_of, targets))
-    return [PadChannelsPass(multiple), *parse_pipeline("clean-up")] if multiple > 1 else []
+    """Lists the passes that give contractions the channels that targets want: without groups, and
+    a multiple of a number.
+    """
+    joined = max((channels_of(target, "split_groups", 0) for target in targets), default=0)
+    multiple = lcm(*(channels_of(target, "channel_multiple", 1) for target in targets))
+    passes: list[ModulePass] = [SplitGroupsPass(joined)] if joined else []
+    passes += [PadChannelsPass(multiple)] if multiple > 1 else []
+    return [*passes, *parse_pipeline("clean-up")] if passes else []
 
 
-def channel_multiple_of(target: Target) -> int:
-    """Asks a target of how many channels it wants multiples; raises ByocirError B219 and B228."""
-    multiple: Any = ask(target, "channel_multiple")
-    if type(multiple) is not int or multiple < 1:
-        given = f"expected channel_multiple of target '{target.name}' to give a number above 0"
-        raise ByocirError("B228", f"{given}, found {shown(multiple)}")
-    return multiple
+def channels_of(target: Target, name: str, least: int) -> int:
+    """Asks a target for a number of channels; raises ByocirError B219 and B228."""
+    channels: Any = ask(target, name)
+    if type(channels) is not int or channels < least:
+        given = f"expected {name} of target '{target.name}' to give a number of at least {least}"
+        raise ByocirError("B228", f"{given}, found {shown(channels)}")
+    return channels
 
 
 def _rounding(target: Target) -> str:

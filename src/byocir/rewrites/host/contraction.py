@@ -46,6 +46,15 @@ def _converted(value: SSAValue) -> SSAValue:
     return value
 
 
+def inside_groups(op: BlockOp) -> set[int]:
+    """Gives the iterators that an index adds to one which all operands have: in a convolution in
+    groups those over the channels of one.
+    """
+    used = [[e.used_dims() for e in m.results] for m in (*op.in_maps, *op.out_maps)]
+    groups = {i for i in op.parallels if all(any(i in at for at in each) for each in used)}
+    return {i for each in used for at in each if at & groups for i in at - groups}
+
+
 def may_reorder(op: BlockOp) -> bool:
     """Tells if the sum of a contraction may be taken in any order: sums of integers may, and of
     floats where the addition says so.

@@ -27,7 +27,7 @@ from byocir.dialects.tir import BlockOp, ConstantOp
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.rewrites.byoc.host_blocks import host_functions
-from byocir.rewrites.host.contraction import is_contraction
+from byocir.rewrites.host.contraction import inside_groups, is_contraction
 from byocir.rewrites.schedule.blocks import Parts
 
 
@@ -48,10 +48,7 @@ class OrderWeightsPass(ModulePass):
 def _leave_out_points(block: BlockOp) -> None:
     """Leaves out iterators of one point that an index adds to one which all operands have."""
     count = len(block.extents)
-    used = [[e.used_dims() for e in m.results] for m in (*block.in_maps, *block.out_maps)]
-    shared = {i for i in range(count) if all(any(i in at for at in each) for each in used)}
-    beside = [at - shared for each in used for at in each if at & shared]
-    points = {i for others in beside for i in others if block.extents[i] == 1}
+    points = {i for i in inside_groups(block) if block.extents[i] == 1}
     kept = [i for i in range(count) if i not in points]
     exprs: list[AffineExpr] = [AffineExpr.constant(0)] * count
     for at, i in enumerate(kept):

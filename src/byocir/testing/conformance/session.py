@@ -21,7 +21,7 @@ from byocir.patterns import Composite
 from byocir.patterns.rules import Rule
 from byocir.rewrites.byoc.count_work import macs_of
 from byocir.targets.base import Target
-from byocir.targets.hand_off_passes import channel_multiple_of
+from byocir.targets.hand_off_passes import channels_of
 from byocir.testing.by_example import without_example
 from byocir.testing.choose import pick, seeded
 from byocir.testing.conformance.cases import Case, draw_feeds
@@ -191,7 +191,7 @@ class Session:
     @property
     def _multiple(self) -> int:
         """Gives the number of channels of which the target takes multiples."""
-        return channel_multiple_of(self.target)
+        return channels_of(self.target, "channel_multiple", 1)
 
     # The kinds of cases.
 
