@@ -1,9 +1,10 @@
 """fuse-epilogues: fuses the ops after the sums of composites into as few blocks as possible.
 
-Does: sums to which another array is added begin with that array in place of zero, and blocks that
-compute element by element become one. So a convolution with bias, relu and requantisation is three
-blocks: what brings the bias, the sums, and what stores them. Where a machine has a load
-that adds to what is there, a sum of two computed arrays adds the second to the first; where it has
+Does: sums to which another array is added begin with that array in place of zero, or with a row of
+a number, and blocks that compute element by element become one. So a convolution with bias, relu
+and requantisation is three blocks: what brings the bias, the sums, and what stores them. Where a
+machine has a load that adds to what is there, a sum of two computed arrays adds the second to the
+first, and both to what is added to the sum; where it has
 one that reduces windows on the way out, the maximum of windows reads what the computed array was
 made of, and leaves out points outside in the place of a pad that changes nothing.
 
@@ -14,16 +15,20 @@ Guarantees: the same results, bit for bit: sums of integers wrap in any order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 
+from byocir.dialects.array import Array
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp, YieldOp
+from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import element_type_of, is_integer, shape_of, tensor
 from byocir.dialects.uses import erase, replace_op, replace_uses, set_operand
 from byocir.evaluate.scalar import number
@@ -34,6 +39,7 @@ from byocir.machine.parts import Operand
 from byocir.rewrites.host.fuse_blocks import fuse_into, fuse_producer, is_map
 from byocir.rewrites.machine import searched_composites
 from byocir.rewrites.machine.cover_bodies import Cover
+from byocir.rewrites.machine.pieces import each_element
 from byocir.rewrites.machine.split_bodies import split_bodies
 from byocir.rewrites.window_guards import guards_of
 
@@ -109,30 +115,71 @@ def _begin_with(machine: Machine, op: BlockOp) -> bool:
             break
     else:
         return False
-    other = op.ins[1 - position]
-    type_ = tensor(element_type_of(value.type), shape_of(value.type))
-    start = EmptyOp.of(type_, op.location)
-    body = Block(arg_types=[element_type_of(other.type), element_type_of(value.type)])
-    body.add_op(YieldOp.create(operands=[body.args[0]], location=op.location))
-    maps = [op.in_maps[1 - position], *op.out_maps]
-    made = BlockOp(
-        list(op.iterators), [other], [start.results[0]], maps, Region(body), location=op.location
-    )
-    if not _is_brought(machine, made, op, value):
-        made.erase()
-        start.erase()
+    ops = _bringing(machine, op, 1 - position, value)
+    if ops is None:
         return False
     assert sums.parent is not None
-    sums.parent.insert_ops_before([start, made], sums)
-    set_operand(sums, len(sums.ins), made.results[0])
+    sums.parent.insert_ops_before(ops, sums)
+    first, start = ops[-1].results[0], sums.outs[0]
+    if not isinstance(start.owner, FillOp):
+        made = each_element(first, _plus, start)
+        made.location = sums.location
+        sums.parent.insert_op_before(made, sums)
+        first = made.results[0]
+    set_operand(sums, len(sums.ins), first)
     replace_op(op, [], sums.results)
     return True
 
 
-def _is_brought(machine: Machine, made: BlockOp, added: BlockOp, sums: SSAValue) -> bool:
+def _plus(x: Emitted, total: Emitted) -> Emitted:
+    return total + x
+
+
+def _bringing(
+    machine: Machine, op: BlockOp, position: int, sums: SSAValue
+) -> Sequence[Operation] | None:
+    """Makes the ops that bring the array which a block adds to sums to where these are, of a known
+    number a row. None where no instruction does it.
+    """
+    for ops in _ways_to_bring(op, op.ins[position], op.in_maps[position]):
+        if _is_brought(machine, ops[-1], op, sums):
+            return ops
+        for each in reversed(ops):
+            each.erase()
+    return None
+
+
+def _ways_to_bring(op: BlockOp, array: SSAValue, index: AffineMap) -> Iterator[list[Operation]]:
+    """Yields the ops that copy a row of a known number, and those that copy an array as a block
+    reads it.
+    """
+    constant, lanes = array.owner, op.out_maps[0].results[-1:]
+    known = constant.value.data if isinstance(constant, ConstantOp) else None
+    if known is not None and known.present and not index.results and lanes:
+        row = np.broadcast_to(known.values(), shape_of(op.results[0].type)[-1:])
+        made = ConstantOp.of(Array.of(row.copy()), location=op.location)
+        yield [made, *_copying(op, made.result, AffineMap(index.num_dims, 0, lanes))]
+    yield _copying(op, array, index)
+
+
+def _copying(op: BlockOp, array: SSAValue, index: AffineMap) -> list[Operation]:
+    """Makes the block that copies an array to each point of what another block computes."""
+    element = element_type_of(array.type)
+    start = EmptyOp.of(tensor(element, shape_of(op.results[0].type)), op.location)
+    body = Block(arg_types=[element, element])
+    body.add_op(YieldOp.create(operands=[body.args[0]], location=op.location))
+    maps = [index, *op.out_maps]
+    made = BlockOp(
+        list(op.iterators), [array], [start.results[0]], maps, Region(body), location=op.location
+    )
+    return [start, made]
+
+
+def _is_brought(machine: Machine, made: Operation, added: BlockOp, sums: SSAValue) -> bool:
     """Tells whether an instruction can bring what sums would begin with to where they are, in no
     more cycles than adding it to them takes. Products would add it on the unit that makes the sums.
     """
+    assert isinstance(made, BlockOp)
     cover = Cover(machine, added, products=False)
     home = cover.home(sums)
     plans = plans_of(machine, made, made.extents, "pattern")
@@ -143,18 +190,21 @@ def _is_brought(machine: Machine, made: BlockOp, added: BlockOp, sums: SSAValue)
 
 def _adds_to(op: BlockOp, position: int, sums: BlockOp) -> bool:
     """Tells whether a block adds another array to each of the sums of integers that it reads at
-    this position, where the sums begin with zero.
+    this position, where the sums begin with zero, or with a computed array that nothing else reads.
     """
-    if not sums.reductions or not _is_sum(op, position):
+    if not _is_sum(op, position):
         return False
     other, start = op.ins[1 - position], sums.outs[0].owner
     is_there = isinstance(other.owner, Block) or other.owner.is_before_in_block(sums)
-    zeros = isinstance(start, FillOp) and number(start.value) == 0
-    return is_there and zeros and _is_accumulated(sums)
+    if sums.reductions:
+        begins = isinstance(start, FillOp) and number(start.value) == 0
+    else:
+        begins = isinstance(start, BlockOp) and is_map(start) and sums.outs[0].has_one_use()
+    return is_there and begins and _is_accumulated(sums)
 
 
 def _add_to_first(op: BlockOp) -> None:
-    """Makes a sum of two computed arrays begin with the first of them."""
+    """Makes a sum of two computed arrays begin with the first of them, and compute the second."""
     if not all(isinstance(value.owner, BlockOp) for value in op.ins) or not _is_sum(op, 0):
         return
     body = op.body.clone()
@@ -164,6 +214,7 @@ def _add_to_first(op: BlockOp) -> None:
     maps = [op.in_maps[1], *op.out_maps]
     made = BlockOp(list(op.iterators), op.ins[1:], op.ins[:1], maps, body, location=op.location)
     replace_op(op, made)
+    fuse_into(made)
 
 
 def _has_pools(machine: Machine) -> bool:

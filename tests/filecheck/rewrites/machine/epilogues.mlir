@@ -86,3 +86,45 @@ func.func @sum(%a: tensor<4xi8>, %b: tensor<4xi8>) -> tensor<4xi32> attributes {
   }
   func.return %r : tensor<4xi32>
 }
+
+// A sum of two terms and a number begins with the number, of which a row is brought.
+// CHECK-LABEL: func.func @sum_and_number
+// CHECK:       %[[ROW:.*]] = tir.constant <[42, 42, 42, 42] : tensor<4xi32>>
+// CHECK:       %[[BEGUN:.*]] = tir.block [i: 2, j: 4] ins(%[[ROW]][j] : tensor<4xi32>) outs
+// CHECK:       %[[FIRST:.*]] = tir.block [d0: 2, d1: 4] ins(%{{.*}}[d0, d1] : tensor<2x4xi8>) outs(%[[BEGUN]][d0, d1] : tensor<2x4xi32>) {
+// CHECK:       ^bb0(%[[X:.*]]: i8, %[[OLD:.*]]: i32):
+// CHECK:         arith.extsi %[[X]]
+// CHECK:         arith.addi %[[OLD]]
+// CHECK:       tir.block [i: 2, j: 4] ins(%{{.*}}[i, j] : tensor<2x4xi8>) outs(%[[FIRST]][i, j] : tensor<2x4xi32>) {
+// CHECK-NOT:   tir.block
+func.func @sum_and_number(%a: tensor<2x4xi8>, %b: tensor<2x4xi8>) -> tensor<2x4xi32> attributes {byoc.target = #byoc.target<"gemmini", {}>} {
+  %r = byoc.composite "gemmini.add" at "tensor" (%x = %a : tensor<2x4xi8>, %y = %b : tensor<2x4xi8>) -> tensor<2x4xi32> {
+    %number = tir.constant <[42] : tensor<i32>> : tensor<i32>
+    %e = tir.empty : tensor<2x4xi32>
+    %wx = tir.block [i: 2, j: 4] ins(%x[i, j] : tensor<2x4xi8>) outs(%e[i, j] : tensor<2x4xi32>) {
+    ^bb0(%p: i8, %old: i32):
+      %0 = arith.extsi %p : i8 to i32
+      tir.yield %0 : i32
+    }
+    %e1 = tir.empty : tensor<2x4xi32>
+    %wy = tir.block [i: 2, j: 4] ins(%y[i, j] : tensor<2x4xi8>) outs(%e1[i, j] : tensor<2x4xi32>) {
+    ^bb0(%p: i8, %old: i32):
+      %0 = arith.extsi %p : i8 to i32
+      tir.yield %0 : i32
+    }
+    %e2 = tir.empty : tensor<2x4xi32>
+    %both = tir.block [i: 2, j: 4] ins(%wx[i, j] : tensor<2x4xi32>, %wy[i, j] : tensor<2x4xi32>) outs(%e2[i, j] : tensor<2x4xi32>) {
+    ^bb0(%p: i32, %q: i32, %old: i32):
+      %0 = arith.addi %p, %q : i32
+      tir.yield %0 : i32
+    }
+    %e3 = tir.empty : tensor<2x4xi32>
+    %out = tir.block [i: 2, j: 4] ins(%both[i, j] : tensor<2x4xi32>, %number[] : tensor<i32>) outs(%e3[i, j] : tensor<2x4xi32>) {
+    ^bb0(%p: i32, %q: i32, %old: i32):
+      %0 = arith.addi %p, %q : i32
+      tir.yield %0 : i32
+    }
+    byoc.yield %out : tensor<2x4xi32>
+  }
+  func.return %r : tensor<2x4xi32>
+}
