@@ -119,9 +119,10 @@ def product() -> Pattern:
 
 
 def stored(y: Pattern) -> Pattern:
-    """Sums, or what they are with a bias, rectified, and scaled to bytes."""
-    bias = wildcard("bias", dtype=i32)["o"]
-    y = optional(y, lambda v: block("*i o", v["*i o"], bias, lambda _, x, b: x + b))
+    """Sums, or what they are with a bias or a number, rectified, and scaled to bytes."""
+    biases = wildcard("bias", dtype=i32)["o"], constant("number", dtype=i32)[""]
+    own, one = ((bias, lambda _, x, b: x + b) for bias in biases)
+    y = optional(y, lambda v: block("*i o", v["*i o"], *own) | block("*i o", v["*i o"], *one))
     y = optional(y, lambda v: block("*i", v["*i"], lambda _, x: x.max(0)))
     return optional(y, lambda v: block("*i", v["*i"], constant("scale")[""], scaled))
 
@@ -152,6 +153,6 @@ def add() -> Pattern:
 
 class Gemmini(byocir.Target):
     name, machine, patterns = "gemmini", gemmini, (conv, matmul, add)
-    channels_last, split_groups = True, DIM
-    fixed_point = "float_scale"
+    channels_last = signed_bytes = True
+    split_groups, fixed_point = DIM, "float_scale_last"
     quantisation = Quantisation(per_channel=False)

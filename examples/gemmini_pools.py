@@ -65,6 +65,6 @@ def windows_fit_their_fields(m: Match) -> tuple[bool, tuple[int, int, int, int]]
 
 class Gemmini(byocir.Target):
     name, machine, patterns = "gemmini", plain.gemmini, (pooled_conv, *plain.Gemmini.patterns)
-    channels_last, split_groups = True, plain.DIM
-    fixed_point = "float_scale"
+    channels_last = signed_bytes = True
+    split_groups, fixed_point = plain.DIM, "float_scale_last"
     quantisation = plain.Gemmini.quantisation

@@ -124,6 +124,20 @@ def test_its_words_run_a_network_bit_for_bit() -> None:
     expect_on_the_isa(module, taken)
 
 
+@pytest.mark.parametrize("zero", [0, 117])
+def test_its_words_run_a_network_with_zero_points_bit_for_bit(zero: int) -> None:
+    """What is rectified ends at 0 where that is the least byte, else the host cuts it. Pixels
+    outside count as 0 in its pools, and so pools are the host's."""
+    module = byocir.import_onnx(resnet18(8, (16,), 1, per_channel=False, zero=np.uint8(zero)))
+    expect_on_the_isa(module, {"gemmini.conv": 3, "gemmini.add": 1, "gemmini.matmul": 1})
+
+
+def test_its_words_run_products_of_arrays_with_zero_points_bit_for_bit() -> None:
+    """The zero points of two computed factors are columns and rows of theirs, and one number."""
+    module = byocir.import_onnx(encoder(1, 6, 16, zero=np.uint8(117)))
+    expect_on_the_isa(module, {"gemmini.matmul": 8})
+
+
 def test_its_words_run_products_of_any_number_of_dimensions_bit_for_bit() -> None:
     """Dense layers of an encoder have one matrix for all tokens, attention one for each head."""
     module = byocir.import_onnx(encoder(1, 6, 16))
@@ -434,14 +448,16 @@ def random_layer(draw: Callable[..., Any], size: st.SearchStrategy[int]) -> onnx
     """A convolution or product of any sizes with what may follow it, or a residual sum."""
     channels, out, kernel = draw(size), draw(size), draw(st.integers(1, 3))
     kind = draw(st.sampled_from(["conv", "dense", "add", "pool"]))
+    zero = draw(st.sampled_from([np.int8(0), np.uint8(0), np.uint8(117)]))
     if kind == "dense":
-        net = Net((draw(size), channels), per_channel=False)
+        net = Net((draw(size), channels), per_channel=False, zero=zero)
         value = net.dense(net.value, (channels, out), relu=draw(st.booleans()))
         return net.of(value, (net.first[0], out))
     dilation, stride = draw(st.integers(1, 2)), draw(st.integers(1, 3))
     reach = dilation * (kernel - 1) + 1
     side = st.integers(reach, max(reach, 40))
-    net = Net((1, channels, draw(side), draw(side)), per_channel=draw(st.integers(0, 7)) == 0)
+    shape = (1, channels, draw(side), draw(side))
+    net = Net(shape, per_channel=draw(st.integers(0, 7)) == 0, zero=zero)
     value, scale = net.value, net.scale
     relu, bias = draw(st.booleans()), draw(st.booleans())
     if kind == "add":

@@ -82,9 +82,10 @@ def resnet18(
     blocks: int = 2,
     *,
     per_channel: bool = True,
+    zero: np.int8 | np.uint8 = Net.zero,
 ) -> onnx.ModelProto:
     """ResNet-18: a stem, four stages of residual blocks (two), a classifier."""
-    net = Net((1, 3, size, size), per_channel=per_channel)
+    net = Net((1, 3, size, size), per_channel=per_channel, zero=zero)
     value, channels = net.conv(net.value, (3, widths[0]), 7, 2), widths[0]
     pool = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
     value = net.requantize(net.node("MaxPool", [value], **pool), net.scale)
@@ -116,9 +117,16 @@ def mobilenet(size: int = 16, widths: Sequence[int] = (8, 12, 12, 24)) -> onnx.M
     return net.pooled(value, channels, 10)
 
 
-def encoder(layers: int = 2, tokens: int = 10, width: int = 32, heads: int = 2) -> onnx.ModelProto:
+def encoder(
+    layers: int = 2,
+    tokens: int = 10,
+    width: int = 32,
+    heads: int = 2,
+    *,
+    zero: np.int8 | np.uint8 = Net.zero,
+) -> onnx.ModelProto:
     """A transformer encoder with int8 products: projections, scores, contexts, feed-forward."""
-    net = Net((1, tokens, width))
+    net = Net((1, tokens, width), zero=zero)
     value = net.value
     for _ in range(layers):
         value = _normed(net, value, _attention(net, value, tokens, width, heads), width)

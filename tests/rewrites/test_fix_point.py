@@ -20,6 +20,7 @@ from random_qdq_nets import draw_window
 from rewrite_nets import Net, evaluate, located, op_names, run_passes
 
 from byocir.dialects.graph import AddOp, AveragePoolOp, FixedAttr, FloatHalfEvenAttr, RequantizeOp
+from byocir.dialects.graph.fixed_point import FLOAT_SCALES
 from byocir.dialects.graph.pool import window_counts
 from byocir.dialects.types import i8, ui8
 from byocir.errors import ByocirError
@@ -28,16 +29,17 @@ from byocir.rewrites.qdq_to_integer import QdqToIntegerPass
 
 few = settings(max_examples=settings.default.max_examples // 3)
 
-roundings = st.sampled_from(["floor", "half_up", "half_even", "float_scale"])
+roundings = st.sampled_from(["floor", "half_up", "half_even", *FLOAT_SCALES])
 
 
 def compared(module, inputs, rounding="half_up") -> tuple[int, float]:
     """How far the fixed-point form is from what fix-point was given; fails if floats are left."""
     integer = run_passes(module, QdqToIntegerPass())
     fixed = run_passes(integer, FixPointPass(rounding))
-    assert rounding == "float_scale" or not FLOAT_OPS.intersection(op_names(fixed))
+    floats = rounding in FLOAT_SCALES
+    assert floats or not FLOAT_OPS.intersection(op_names(fixed))
     requantizes = [op for op in fixed.walk() if isinstance(op, RequantizeOp)]
-    kind = FloatHalfEvenAttr if rounding == "float_scale" else FixedAttr
+    kind = FloatHalfEvenAttr if floats else FixedAttr
     assert all(isinstance(op.rounding, kind) and len(op.scales) == 1 for op in requantizes)
     if op_names(fixed):  # an argument returned as it is has no op to locate
         assert located(fixed) == located(module)
@@ -207,6 +209,8 @@ def test_half_up_sends_ties_up():
 def test_an_unknown_rounding_is_a_user_error():
     net = Net(np.zeros(1, np.int8))
     with pytest.raises(
-        ByocirError, match="expected rounding floor, half_up, half_even, float_scale, found half-up"
+        ByocirError,
+        match="expected rounding floor, half_up, half_even, float_scale, float_scale_last, "
+        "found half-up",
     ):
         run_passes(net.returning(net.arguments[0]), FixPointPass("half-up"))

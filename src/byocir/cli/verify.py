@@ -26,6 +26,7 @@ from byocir.cli.differing import ByNode, compared_by_node
 from byocir.cli.guard import CHECK_FAILED, OK
 from byocir.cli.reference import distances, rounds_coarsely, run_onnxruntime
 from byocir.dialects.context import load_context
+from byocir.dialects.graph.fixed_point import FLOAT_SCALES
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate
 from byocir.evaluate.rounding_steps import BEFORE_INTEGERS, StepCounts, count_steps
@@ -57,7 +58,7 @@ def verify(
     meant = evaluate(module, feeds)
     runtime, lines = _runtime(model, targets, feeds)
     ways = [ask(target_of(attribute), "fixed_point") for attribute in targets_of(module)]
-    most = MOST_MOVED_BY_TERMS if "float_scale" in ways else MOST_MOVED
+    most = MOST_MOVED_BY_TERMS if any(way in FLOAT_SCALES for way in ways) else MOST_MOVED
     apart = _Apart(model, shapes, module, feeds, coarse, most)
     code = OK
     for name, array in outputs.items():

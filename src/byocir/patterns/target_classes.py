@@ -91,8 +91,8 @@ class TargetProtocol(Protocol):
 
     @property
     def fixed_point(self) -> str:
-        """Gives the rounding of fixed-point requantisation ("half_up", "half_even", "float_scale"),
-        or "" for a target that computes as ONNX does."""
+        """Gives the rounding of fixed-point requantisation ("half_up", "half_even", "float_scale",
+        …), or "" for a target that computes as ONNX does."""
         ...
 
     @property

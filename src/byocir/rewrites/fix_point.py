@@ -3,19 +3,22 @@
 Does: `graph.requantize` with `#graph.float_half_even` becomes one with `#graph.fixed`: a multiplier
 and a shift in place of two f32 scales (numbers: `byocir.dialects.graph.fixed_point`). With
 `rounding=float_scale` it becomes one with the quotient of the two, for devices that scale by an f32
-and round half to even. A residual add, `quantize(dequantize(a) + dequantize(b))` with any relu and
-clip between, or a difference, becomes two requantize to a common i32 grid, an i32 add and a shift
-back; with `float_scale` both terms are rounded on the grid of the result, and added there. An
-average pool between dequantize and quantize becomes a sum of integers and such a requantize, a
-product element by element one of integers, a quotient by a constant above 0 that requantize alone,
+and round half to even; with `float_scale_last` the zero point joins the sums in front of it, for
+devices that add nothing behind. A residual add, `quantize(dequantize(a) + dequantize(b))` with any
+relu and clip between, or a difference, becomes two requantize to a common i32 grid, an i32 add and
+a shift back; with `float_scale` both terms are rounded on the grid of the result, and added there,
+with `float_scale_last` one of them on the grid of the other, and their sum is scaled. An average
+pool between dequantize and quantize becomes a sum of integers and such a requantize, a product
+element by element one of integers, a quotient by a constant above 0 that requantize alone,
 a leaky relu or prelu a sum of what is above and below the zero point. With `tables` a softmax
 between them takes its exponentials from a table of integers. Weights of nine bits without their
 zero points, and products of two computed arrays that have some, become integers, too
 (`wide_products`). A transposed convolution becomes convolutions, one for each phase of its strides.
 
-Zero points stay what they are: that of a result is added to what was rounded, before it saturates;
-that of a term, times its multiplier, is taken off where the term goes to the common grid; that of
-a pool, times the positions of a window, is taken off the sum, and the pool's pads read it.
+Zero points stay what they are: that of a result is added to what was rounded, before it saturates,
+or, divided by the scale, to sums; that of a term, times its multiplier, is taken off where the term
+goes to the common grid; that of a pool, times the positions of a window, is taken off the sum, and
+the pool's pads read it.
 
 Requires: qdq-to-integer has run. A target asks for this pass; it runs before the first hand-off, so
 that every placement computes the same numbers. Scales that are no constants and grids that are not
@@ -25,8 +28,8 @@ What stays in float is told why, in the module's trail.
 
 Guarantees: this alone of all rewrites changes meaning, each value by at most one step: a
 multiplier has up to 23 bits where f32 has 24, half_up sends ties up where ONNX sends them to the
-even integer, one scale is rounded where two were, and the float errors that decide ties of a mean
-are gone. With half_even, power-of-two
+even integer, one scale is rounded where two were, terms and zero points are rounded where floats
+follow, and the float errors that decide ties of a mean are gone. With half_even, power-of-two
 scales and sums below 2^24 nothing changes. The i32 sum of a residual add never overflows. Locations
 are kept.
 """
@@ -46,7 +49,8 @@ from xdsl.passes import ModulePass
 from byocir.dialects.array import constant_array
 from byocir.dialects.graph import FixedAttr, FloatHalfEvenAttr, RequantizeOp
 from byocir.dialects.graph.fixed_point import (
-    FLOAT_SCALE,
+    FLOAT_SCALES,
+    SCALE_LAST,
     FloatScale,
     Rounding,
     fixed_parameters,
@@ -57,11 +61,13 @@ from byocir.rewrites import wide_products
 from byocir.rewrites.average_pools import average_pool_to_integer, global_average_pool_to_integer
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.early_half import with_early_half
+from byocir.rewrites.early_zero import with_early_zero
 from byocir.rewrites.grid import integer_range
+from byocir.rewrites.integers import scaled
 from byocir.rewrites.leaky_relus import leaky_relu_to_sum
 from byocir.rewrites.left_in_float import tell_left_in_float
 from byocir.rewrites.products_of_elements import product_of_elements, quotient_by_constant
-from byocir.rewrites.residual_sums import in_fixed_point, residual_add_to_integer, scaled
+from byocir.rewrites.residual_sums import in_fixed_point, residual_add_to_integer
 from byocir.rewrites.softmax_tables import softmax_to_table
 from byocir.rewrites.sum_bounds import reach_of
 from byocir.rewrites.transposed_convs import transposed_conv_to_convs
@@ -82,7 +88,7 @@ _ROUNDINGS: dict[str, Rounding | FloatScale] = {
     "floor": "floor",
     "half_up": "half_up",
     "half_even": "half_even",
-    FLOAT_SCALE: FLOAT_SCALE,
+    **{way: way for way in FLOAT_SCALES},
 }
 
 
@@ -97,7 +103,7 @@ class FixPointPass(ModulePass):
     rounding: str = "half_up"
     """Rounds values half-way between two integers: `half_up` or `half_even`; `floor` adds the half
     to sums of products before it multiplies them; `float_scale` for an f32 scale, and half to
-    even."""
+    even; `float_scale_last` adds zero points to sums before that."""
     tables: bool = False
     """Tells whether a target has tables of 256 entries."""
 
@@ -143,8 +149,10 @@ class FloatScalesToOne(Pattern):
         if not np.all(np.isfinite(scales) & (scales > 0)):
             return None
         zero = op.zero_point.value.data
-        if self.rounding == FLOAT_SCALE:
-            return [scaled(op.input, scales, op.to, new, zero)]
+        if self.rounding in FLOAT_SCALES:
+            is_early = zero and self.rounding == SCALE_LAST
+            early = with_early_zero(op, scales, new) if is_early else None
+            return [early or scaled(op.input, scales, op.to, new, zero)]
         span = span_of(integer_range(op.to), zero)
         reach = reach_of(op.input)
         multipliers, shift = fixed_parameters(scales, span, reach)

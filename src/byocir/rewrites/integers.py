@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from byocir.dialects.array import ArrayAttr, known_values
 from byocir.dialects.graph import (
@@ -309,6 +309,15 @@ def _requantize(integers: Integers, grid: Grid, new: NewOps) -> SSAValue:
         integers.value, *operands, rounding=rounding, to=grid.element, zero_point=zero
     )
     return new.add(op).result
+
+
+def scaled(
+    value: SSAValue, scale: np.ndarray | np.float64, to: Attribute, new: NewOps, zero: int = 0
+) -> SSAValue:
+    """Multiplies integers by an f32, rounding half to even, and adds a zero point."""
+    factor, rounding = new.constant(np.asarray(scale, np.float32)), FloatHalfEvenAttr()
+    made = RequantizeOp.make(value, factor, rounding=rounding, to=to, zero_point=zero)
+    return new.add(made).result
 
 
 def _is_on(integers: Integers, grid: Grid) -> bool:

@@ -4,22 +4,25 @@ Both terms are brought to one grid that is so fine that none of them is rounded,
 rounded once. Where two bytes are close enough to the ratio of the scales, the terms are multiplied
 by these, and their sum by a number: units for products of bytes then add them. Where devices scale
 by floats what they add (`float_scale`), each is rounded on the grid of the result: two halves of a
-step are at most one.
+step are at most one. Where they scale the sum by a float, too (`float_scale_last`), it is on the
+coarser grid of the two terms, with one number that their zero points and that of the result bring.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
-from byocir.dialects.graph import AddOp, CastOp, FixedAttr, FloatHalfEvenAttr, RequantizeOp, SubOp
+from byocir.dialects.graph import AddOp, CastOp, FixedAttr, RequantizeOp, SubOp
 from byocir.dialects.graph.fixed_point import (
     FLOAT_SCALE,
     INT32_MAX,
     MAX_SHIFT,
+    SCALE_LAST,
     SHORT_ENOUGH,
     FloatScale,
     Rounding,
@@ -36,11 +39,16 @@ from byocir.rewrites.integers import (
     ONE_SCALE,
     brought_to_grid,
     one_scale,
+    scaled,
     to_integers,
 )
 from byocir.rewrites.matching import MatchedRewrite
 
 LARGEST_BYTE = 127
+ALMOST_ONE = 1 - 2.0**-10
+"""The steps by which a sum may be off before it is rounded, so that it is one step off behind."""
+LARGEST_ADDED = 2.0**24
+"""The largest number that is added to a sum of bytes, which f32 then still holds."""
 
 
 @cache
@@ -57,13 +65,16 @@ def residual_add_to_integer(rounding: Rounding | FloatScale) -> MatchedRewrite:
         difference."""
         if rounding == FLOAT_SCALE:
             return _on_grid_of_result(m, a, b, quantize, new)
+        if rounding == SCALE_LAST:
+            return _on_grid_of_a_term(m, a, b, quantize, new)
         return _on_fine_grid(m, a, b, quantize, new, rounding)
 
     residual_add.where(fix=ONE_SCALE)(one_scale("lhs", "The first term"))
     residual_add.where(fix=ONE_SCALE)(one_scale("rhs", "The second term"))
     residual_add.where(fix=ONE_SCALE)(one_scale("quantize", "The result"))
 
-    residual_add.where(fix=CLOSER_SCALES)(terms_fit if rounding == FLOAT_SCALE else sum_fits)
+    fits = {FLOAT_SCALE: terms_fit, SCALE_LAST: sum_is_near}.get(rounding, sum_fits)
+    residual_add.where(fix=CLOSER_SCALES)(fits)
     return residual_add
 
 
@@ -83,6 +94,18 @@ def terms_fit(m: Match) -> tuple[bool, str]:
         return True, ""  # other rules report this
     fits = all(g.element == i8 and g.symmetric and g.scale <= known[-1].scale for g in known)
     return fits, "; ".join(map(str, known))
+
+
+def sum_is_near(m: Match) -> tuple[bool, str]:
+    """Terms are signed bytes, and their sum on the coarser of their grids is less than a step of
+    the result off."""
+    grids = [grid_at(m[name]) for name in ("lhs", "rhs", "quantize")]
+    known = [g for g in grids if is_plain(g)]
+    if len(known) < len(grids):
+        return True, ""  # other rules report this
+    made = SumOfFloats.of(m)
+    fits = all(g.element == i8 for g in known) and made.off <= ALMOST_ONE
+    return fits and abs(made.wanted) <= LARGEST_ADDED, "; ".join(map(str, known))
 
 
 def _on_fine_grid(
@@ -132,13 +155,60 @@ def _on_grid_of_result(m: Match, a: Bound, b: Bound, quantize: Bound, new: NewOp
     return brought_to_grid(quantize, new.add(total).result, to_grid, new)
 
 
-def scaled(
-    value: SSAValue, scale: np.ndarray | np.float64, to: Attribute, new: NewOps, zero: int = 0
-) -> SSAValue:
-    """Multiplies integers by an f32, rounding half to even, and adds a zero point."""
-    factor, rounding = new.constant(np.asarray(scale, np.float32)), FloatHalfEvenAttr()
-    made = RequantizeOp.make(value, factor, rounding=rounding, to=to, zero_point=zero)
-    return new.add(made).result
+def _on_grid_of_a_term(m: Match, a: Bound, b: Bound, quantize: Bound, new: NewOps) -> SSAValue:
+    """Makes the sum of two terms on the coarser of their grids, where only the other is rounded,
+    with what all zero points bring, and scales it to the result's grid.
+    """
+    found = SumOfFloats.of(m)
+    terms: list[SSAValue] = []
+    for x, factor in zip((a, b), found.factors, strict=True):
+        term = scaled(x.value, factor, i8, new)
+        terms.append(new.add(CastOp.make(term, to=i32)).result)
+    total = new.add((AddOp if found.signs[1] > 0 else SubOp).make(*terms)).result
+    if found.added:
+        total = new.add(AddOp.make(total, new.constant(np.array(found.added, np.int32)))).result
+
+    def to_grid(wide: SSAValue) -> SSAValue:
+        return scaled(wide, found.scale, i8, new)
+
+    moved = bool(known_grid(quantize).zero_point)
+    return brought_to_grid(quantize, total, to_grid, new, zero_moved=moved)
+
+
+@dataclass(frozen=True)
+class SumOfFloats:
+    """Describes a sum of two terms that are scaled by f32 as they come in: by which factors (up to
+    1, one of them is 1), which of them is taken off, what is added to it, and the scale behind it.
+    """
+
+    factors: np.ndarray
+    signs: np.ndarray
+    scale: np.float64
+    wanted: float
+    """What zero points bring, exactly: an integer near it is added."""
+
+    @staticmethod
+    def of(m: Match) -> SumOfFloats:
+        terms, grid = [known_grid(m[name]) for name in ("lhs", "rhs")], known_grid(m["quantize"])
+        scales = np.array([term.scale for term in terms], np.float64)
+        factors, scale = scales / scales.max(), scales.max() / np.float64(grid.scale)
+        signs = np.array([1, 1 if m["total"].op.name == "graph.add" else -1])
+        zeros = np.array([int(term.zero_point) for term in terms])
+        wanted = int(grid.zero_point) / scale - float(np.sum(signs * factors * zeros))
+        return SumOfFloats(factors, signs, scale, wanted)
+
+    @property
+    def added(self) -> int:
+        return round(self.wanted)
+
+    @property
+    def off(self) -> float:
+        """Gives the steps of the result by which the sum is off before it is rounded, at most."""
+        bytes_ = np.arange(-128, 128, dtype=np.float32)
+        rounded = np.rint(bytes_ * self.factors.astype(np.float32)[:, None])
+        errors = self.signs[:, None] * (rounded - bytes_ * self.factors[:, None])
+        ends = [float(np.sum(end(errors, axis=1))) for end in (np.min, np.max)]
+        return float(self.scale) * max(abs(end + self.added - self.wanted) for end in ends)
 
 
 def _parameters(m: Match, rounding: Rounding) -> tuple[np.ndarray, np.ndarray, int] | None:

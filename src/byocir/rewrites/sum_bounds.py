@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from xdsl.ir import SSAValue
 
 from byocir.dialects.array import known_values
-from byocir.dialects.graph import AddOp, ClipOp, ConvOp, MatmulOp, MaxPoolOp, ReluOp, RequantizeOp
+from byocir.dialects.graph import (
+    AddOp,
+    ClipOp,
+    ConvOp,
+    MatmulOp,
+    MaxPoolOp,
+    ReluOp,
+    RequantizeOp,
+    SumPoolOp,
+)
+from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.intervals import Interval, integer_range
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.rewrites.block_ends import sums_of_products
@@ -14,26 +26,31 @@ from byocir.rewrites.block_ends import sums_of_products
 ChannelEnds = tuple[np.ndarray, np.ndarray]
 
 
-def reach_of(value: SSAValue) -> np.ndarray | None:
+def reach_of(value: SSAValue, *, computed: bool = False) -> np.ndarray | None:
     """Computes the greatest magnitude of a sum of products, before it is clamped, for each output
     channel (int64, broadcast to the value); None for other values and where numbers are not known.
+    With `computed` also that of sums over windows, and of products of two computed arrays.
     """
     while isinstance(value.owner, ReluOp | ClipOp):
         value = value.owner.operands[0]
-    ends = _ends(value)
+    ends = _ends(value, computed)
     return None if ends is None else np.maximum(np.abs(ends[0]), np.abs(ends[1]))
 
 
-def _ends(value: SSAValue) -> ChannelEnds | None:
+def _ends(value: SSAValue, computed: bool) -> ChannelEnds | None:
     owner = value.owner
     if isinstance(owner, AddOp):
-        sums, bias = _ends(owner.lhs), _numbers(owner.rhs)
+        sums, bias = _ends(owner.lhs, computed), _numbers(owner.rhs)
         return None if sums is None or bias is None else (sums[0] + bias, sums[1] + bias)
     if isinstance(owner, MatmulOp):
         weights = _numbers(owner.rhs)
-        if weights is None or weights.ndim != 2:
-            return None
-        return _reduced(owner.lhs, weights.T)
+        if weights is not None and weights.ndim == 2:
+            return _reduced(owner.lhs, weights.T)
+        farthest = _farthest(owner.lhs) * _farthest(owner.rhs) * shape_of(owner.lhs.type)[-1]
+        return (np.array(-farthest), np.array(farthest)) if computed else None
+    if isinstance(owner, SumPoolOp) and computed:
+        farthest = _farthest(owner.input) * math.prod(int_tuple(owner.kernel_shape))
+        return np.array(-farthest), np.array(farthest)
     if not isinstance(owner, ConvOp):
         return None
     weights = _numbers(owner.weight)
@@ -49,6 +66,11 @@ def _reduced(x: SSAValue, weights: np.ndarray) -> ChannelEnds:
     """Bounds the sums over all dimensions of the weights but the first."""
     low, high = sums_of_products(weights.reshape(len(weights), -1), _range_of(x), (1,))
     return low[:, 0], high[:, 0]
+
+
+def _farthest(value: SSAValue) -> int:
+    low, high = _range_of(value)
+    return max(-low, high)
 
 
 def _range_of(value: SSAValue) -> Interval:

@@ -15,6 +15,7 @@ from xdsl.ir.affine import AffineBinaryOpExpr
 from byocir.dialects import tir
 from byocir.dialects.byoc import DECLARED, DIMS, HOST, NAME
 from byocir.dialects.decisions import Decision
+from byocir.dialects.graph.fixed_point import FLOAT_SCALES
 from byocir.dialects.types import element_type_of, i32, is_float, sizes_shown, ui8
 from byocir.patterns.targets import find, objective_of, targets_of
 from byocir.rewrites.byoc.choose_target import BY_ORDER
@@ -197,7 +198,7 @@ def _compute_in_integers(module: ModuleOp) -> bool:
 
 def _rescale_by_floats(module: ModuleOp) -> bool:
     """Tells if a target brings sums to a grid by float scales itself."""
-    return any(ask(find(t), "fixed_point") == "float_scale" for t in targets_of(module))
+    return any(ask(find(t), "fixed_point") in FLOAT_SCALES for t in targets_of(module))
 
 
 def _kept(report: Report) -> dict[str, list[tuple[Node, RuleResult | None]]]:

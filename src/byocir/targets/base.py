@@ -182,11 +182,14 @@ class Target(Loader, ArgSpecConvertible):
         return self.patterns
 
     @property
-    def fixed_point(self) -> Literal["", "floor", "half_up", "half_even", "float_scale"]:
+    def fixed_point(
+        self,
+    ) -> Literal["", "floor", "half_up", "half_even", "float_scale", "float_scale_last"]:
         """Tells how the target rounds requantised integers: in fixed point with this rule ("floor"
         after half a step was added to sums of products), by one f32 scale, half to even
-        ("float_scale"), or "" for in float, as ONNX does. It is chosen for the whole module before
-        the first match."""
+        ("float_scale", or "float_scale_last" if it cannot add a zero point behind the scale: it
+        then joins the sums), or "" for in float, as ONNX does. It is chosen for the whole module
+        before the first match."""
         return ""
 
     @property

@@ -8,7 +8,7 @@ shift, all in int32. Then nothing overflows, and every int32 `x` gives the exact
 
 from __future__ import annotations
 
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,13 @@ Rounding = Literal["half_up", "half_even", "floor"]
 """The way in which fixed point rounds: to the nearest integer, and ties up or to the even one; or
 down, which rounds half up where the half was added before (`rewrites/early_half.py`)."""
 
-FloatScale = Literal["float_scale"]
-FLOAT_SCALE: FloatScale = "float_scale"
-"""The way of devices that compute in no fixed point: they multiply by an f32, and round half to
-even."""
+FloatScale = Literal["float_scale", "float_scale_last"]
+FLOAT_SCALE: Literal["float_scale"] = "float_scale"
+SCALE_LAST: Literal["float_scale_last"] = "float_scale_last"
+FLOAT_SCALES: tuple[FloatScale, ...] = get_args(FloatScale)
+"""The ways of devices that compute in no fixed point: they multiply by an f32, and round half to
+even. Those that do so last add nothing behind it, so that a zero point is added to sums before
+(`rewrites/early_zero.py`)."""
 
 Integers = TypeVar("Integers", int, NDArray[np.int64])
 

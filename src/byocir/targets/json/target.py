@@ -19,7 +19,7 @@ from byocir.targets.json.codegen import json_blobs
 from byocir.targets.json.kernels import GRAPH_OPS, KERNELS
 from byocir.targets.json.runtime import Kernels, json_runner
 
-Rounding = Literal["", "floor", "half_up", "half_even", "float_scale"]
+Rounding = Literal["", "floor", "half_up", "half_even", "float_scale", "float_scale_last"]
 
 
 @dataclass(frozen=True)
