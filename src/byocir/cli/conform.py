@@ -71,7 +71,9 @@ def run(options: argparse.Namespace) -> int:
     try:
         console = Console(stderr=True)
         with console.status("") as status:
-            session.progress = _Progress(console, status, options.seconds)
+            session.progress = _Progress(
+                console, status, None if options.rounds else options.seconds
+            )
             session.run(options.seconds, options.rounds, first=options.first)
     finally:  # also prints the score of a session that was interrupted
         _print(session.score, options.json)
@@ -85,13 +87,14 @@ BETWEEN = 20
 class _Progress:
     """Shows how far a session has come: on a terminal always, elsewhere by a line now and then."""
 
-    def __init__(self, console: Console, status: Status, seconds: float) -> None:
+    def __init__(self, console: Console, status: Status, seconds: float | None) -> None:
         self._console, self._status, self._seconds = console, status, seconds
         self._began = self._told = time.monotonic()
 
     def __call__(self, score: Score, what: str) -> None:
         now = time.monotonic()
-        spent = f"{now - self._began:.0f} of {self._seconds:.0f} s"
+        end = "" if self._seconds is None else f" of {self._seconds:.0f}"
+        spent = f"{now - self._began:.0f}{end} s"
         told = f"{spent}, {score.cases:,} cases, {score.wrong:,} wrong: {what}"
         self._status.update(told)
         if not self._console.is_terminal and now - self._told >= BETWEEN:

@@ -64,6 +64,8 @@ class Score:
     """The times that programs were looked for: by pattern and "", or a rule's sentence."""
     found: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """The programs that were found then."""
+    declined: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
+    """The reasons, by pattern, for which programs made for it were not taken."""
     unknown: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """The ops, by pattern, of which nothing tells how to make one."""
     cases: int = 0
@@ -96,7 +98,9 @@ class Score:
         if not tried:
             return ""
         if found:
-            return f"of {_counted(found, 'program')} made for it none was handed over as such"
+            mostly = self.declined.get(pattern, Counter[str]()).most_common(1) if not rule else ()
+            why = f"; for example: {mostly[0][0]}" if mostly else ""
+            return f"of {_counted(found, 'program')} made for it none was handed over as such{why}"
         wanted = "that it alone refuses" if rule else "that it takes"
         unknown = ", ".join(self.unknown.get(pattern, ()))
         fix = f"; show an example of {unknown} in the docstring of its class" if unknown else ""

@@ -30,7 +30,13 @@ from byocir.testing.conformance.nets import between, net_of
 from byocir.testing.conformance.options import settings_of
 from byocir.testing.conformance.saved import saved, text_of
 from byocir.testing.conformance.score import Failure, Score
-from byocir.testing.conformance.shrink import MOST_SECONDS, SECONDS, shrink, size_of
+from byocir.testing.conformance.shrink import (
+    MOST_SECONDS,
+    SECONDS,
+    elements_of,
+    shrink,
+    size_of,
+)
 from byocir.testing.conformance.trial import Problem, TimeOver, Trial, quiet
 from byocir.testing.draft import NARROW, WIDE
 from byocir.testing.matches import (
@@ -47,8 +53,9 @@ THOROUGH = 3
 """Of so many cases one has its calls repeated."""
 EXPORTED, FIRST = 30, 3
 """Of so many cases of a pattern one is exported, where the target has a device: the third first."""
-MOST_MACS = 1 << 20
-"""The multiply-adds of the largest programs that are tried: simulators are slow."""
+MOST_MACS, MOST_ELEMENTS = 1 << 20, 1 << 16
+"""The multiply-adds of the largest programs that are tried, and the elements of their largest
+arrays: simulators are slow."""
 TURNS = 3
 """The times that a program is looked for which a rule refuses, before others have their turns."""
 REDRAWS = 40
@@ -298,7 +305,7 @@ class Session:
         self._trial(setting, composite, kind, self._case(seed, example.module, LEVELS))
 
     def _case(self, seed: int, module: ModuleOp, levels: tuple[str, ...]) -> Case | None:
-        if macs_of([module]) > MOST_MACS:
+        if macs_of([module]) > MOST_MACS or max(elements_of(module)) > MOST_ELEMENTS:
             return None
         feeds = draw_feeds(seeded(seed), module, special=self.target.non_finite)
         return None if feeds is None else Case(module, feeds, levels)
@@ -318,6 +325,9 @@ class Session:
         if self._is_at_home(setting, composite) and trial.taken[composite.name]:
             known = self._taken.get(composite.name, case)
             self._taken[composite.name] = min(known, case, key=lambda each: size_of(each.module))
+        elif kind == MATCH and composite.name in trial.declined:
+            reasons = self.score.declined.setdefault(composite.name, Counter[str]())
+            reasons[trial.declined[composite.name]] += 1
         if trial.problem is not None:
             self._fail(setting, [*trial.taken] or [composite.name], kind, trial.problem, case)
 

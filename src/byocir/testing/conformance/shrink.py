@@ -47,9 +47,15 @@ def _limited(shows: Shows, seconds: float) -> Callable[[Case], bool]:
 
 def size_of(module: ModuleOp) -> int:
     """Measures a program for its reader: counts ops and, with far less weight, elements."""
+    counts = elements_of(module)
+    return 1000 * len(counts) + sum(counts)
+
+
+def elements_of(module: ModuleOp) -> list[int]:
+    """Counts the elements of each array in a program."""
     types = [value.type for op in ops_of(module) for value in op.results]
     types += [argument.type for argument in main_of(module).body.block.args]
-    return 1000 * len(types) + sum(int(np.prod(shape_of(type_))) for type_ in types)
+    return [int(np.prod(shape_of(type_))) for type_ in types]
 
 
 def shrink(case: Case, shows: Shows, others: Iterator[Case], seconds: float = SECONDS) -> Case:

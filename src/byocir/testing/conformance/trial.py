@@ -121,6 +121,8 @@ class Trial:
     until: float = inf
     """The moment, in `time.monotonic()`, after which nothing more is tried."""
     taken: Counter[str] = field(default_factory=Counter[str])
+    declined: dict[str, str] = field(default_factory=dict[str, str])
+    """By composite that was tried and not taken, the reason where it came closest."""
     problem: Problem | None = None
     is_run: bool = False
     """Tells if the program could be run on its inputs."""
@@ -141,6 +143,10 @@ class Trial:
         package, again = compiled(self.case, self.target, self.until, twice=self.is_thorough)
         for region in package.report.regions:
             self.taken.update(each.pattern for each in region.composites)
+        tried = package.report.decisions
+        for each in sorted(tried, key=lambda decision: decision.distance, reverse=True):
+            if not self.taken[each.pattern]:
+                self.declined[each.pattern] = each.in_short
         limits = limits_for(is_from_file=bool(given_file(type(self.target))))
         if limits is None or not package.blobs:
             self._check_runs(package, expected)
