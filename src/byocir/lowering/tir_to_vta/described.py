@@ -12,7 +12,7 @@ def gemm(): …
 Rows of its memories are those of VTA's scratchpads, and places of operands tell the rest: how far
 they move with each iterator becomes loops and micro-ops, and tokens are the dependency flags. What
 a whole program shares is found here: micro-ops and their loads, weights as VTA reads them, blocks
-of [outputs, inputs], and the end, which waits for all.
+of [outputs, inputs], transfers that are one, and the end, which waits for all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 import numpy as np
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import LocationAttr, MemRefType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -34,12 +34,12 @@ from byocir.dialects.types import i8
 from byocir.dialects.vta import AluKind, InstructionOp, LoadMemory, config_of
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta.copies import Dimension, transfers
+from byocir.lowering.tir_to_vta.described_transfers import joined
 from byocir.lowering.tir_to_vta.insert_tokens import tokens_of
 from byocir.lowering.tir_to_vta.micro_ops import Axis, MicroOpNest, nests
 from byocir.lowering.tir_to_vta.tensorise_copies import Movement
 from byocir.lowering.tir_to_vta.tensorise_emit import InstructionEmitter
 from byocir.machine import Call, Place
-from byocir.machine import Memory as MachineMemory
 from byocir.machine.operand_places import Box
 from byocir.rewrites.unit_order import OrderedStep
 from byocir.vta_sim.isa import Queue
@@ -106,7 +106,7 @@ def vta_function(function: FuncOp, steps: Sequence[Step]) -> FuncOp:
     """Makes the function of VTA's instructions for the calls of a described machine's function,
     which are all laid out. Raises ByocirError B271 for a call on another unit than VTA has for it.
     """
-    writer = _Writer(function)
+    writer = _Writer(function, steps)
     for step in steps:
         writer.step(step)
     return writer.finish()
@@ -115,16 +115,18 @@ def vta_function(function: FuncOp, steps: Sequence[Step]) -> FuncOp:
 class _Writer:
     """Writes the steps of a function, one after the other."""
 
-    def __init__(self, function: FuncOp) -> None:
+    def __init__(self, function: FuncOp, steps: Sequence[Step]) -> None:
         self._function = function
         self._config = config_of(function)
         self._emitter = InstructionEmitter(self._config)
         old = function.body.block
         self._body = Block(arg_types=old.arg_types)
         self._arrays: dict[SSAValue, SSAValue] = dict(zip(old.args, self._body.args, strict=True))
-        self._weights: dict[tuple[SSAValue, Box, MachineMemory], SSAValue] = {}
-        self._first: list[Operation] = []
+        self._weights = _Weights(steps, self._config.block_in)
+        self._constants: list[Operation] = []
         """The constants and buffers in main memory."""
+        if self._weights.offsets:
+            self._constants.append(self._weights.constant(function.location))
 
     def step(self, step: Step) -> None:
         """Writes the instructions of a call, with its tokens."""
@@ -151,11 +153,11 @@ class _Writer:
 
     def _load_weights(self, call: Call, first: int) -> None:
         source, into = call.places.values()
-        blocks, offset = self._blocks(source, into), 0
+        offset = self._weights.offsets[_key(source, into)]
         for low, high in into.rows():
             run = Dimension(high - low, 1, 1)
             moved = Movement(LoadMemory.WGT, first + low, offset, tuple(transfers([run])))
-            self._emitter.move(moved, 0, blocks, call.op.location)
+            self._emitter.move(moved, 0, self._constants[0].results[0], call.op.location)
             offset += high - low
 
     def _compute(self, call: Call, kind: AluKind | str, first: int) -> None:
@@ -182,33 +184,55 @@ class _Writer:
         found = self._arrays.get(place.buffer)
         if found is None:
             made = clone_op(cast(Operation, place.buffer.owner))
-            self._first.append(made)
+            self._constants.append(made)
             found = self._arrays[place.buffer] = made.results[0]
         return found
-
-    def _blocks(self, source: Place, into: Place) -> SSAValue:
-        """Gives the constant that holds the blocks of weights that a load brings into rows."""
-        key = source.buffer, source.box, into.memory
-        if key not in self._weights:
-            values = source.values()[tuple(slice(*side) for side in source.box)]
-            row = [high - low for low, high in into.box[-len(into.memory.row) :]]
-            blocks = blocks_of(values.reshape(-1, *row), self._config.block_in)
-            location = cast(Operation, source.buffer.owner).location
-            made = ConstantOp.of(Array.of(blocks), MemRefType(i8, blocks.shape), location)
-            self._first.append(made)
-            self._weights[key] = made.result
-        return self._weights[key]
 
     def finish(self) -> FuncOp:
         """Gives the function, which ends when all its instructions have ended."""
         function = self._function
         tables, instructions = self._emitter.finish(function.location)
+        instructions = joined(instructions, self._config)
         _end_last(instructions)
-        self._body.add_ops([*self._first, *tables, *instructions, ReturnOp()])
+        self._body.add_ops([*self._constants, *tables, *instructions, ReturnOp()])
         made = FuncOp(function.sym_name.data, function.function_type, Region(self._body))
         made.attributes.update(function.attributes)
         made.location = function.location
         return made
+
+
+class _Weights:
+    """Packs the constant weights of a program in blocks, in the order in which it first loads them;
+    `offsets` are those of what each load brings.
+    """
+
+    def __init__(self, steps: Sequence[Step], side: int) -> None:
+        self.offsets: dict[_Key, int] = {}
+        self._blocks: list[np.ndarray] = []
+        count = 0
+        for step in steps:
+            if step.kind is not LoadMemory.WGT:
+                continue
+            source, into = step.call.places.values()
+            key = _key(source, into)
+            if key not in self.offsets:
+                values = source.values()[tuple(slice(*side) for side in source.box)]
+                row = [high - low for low, high in into.box[-len(into.memory.row) :]]
+                self._blocks.append(blocks_of(values.reshape(-1, *row), side))
+                self.offsets[key] = count
+                count += len(self._blocks[-1])
+
+    def constant(self, location: LocationAttr) -> ConstantOp:
+        blocks = np.concatenate(self._blocks)
+        return ConstantOp.of(Array.of(blocks), MemRefType(i8, blocks.shape), location)
+
+
+_Key = tuple[SSAValue, Box, str]
+
+
+def _key(source: Place, into: Place) -> _Key:
+    """Gives what weights are told apart by: which they are, and the memory that has their rows."""
+    return source.buffer, source.box, into.memory.scope
 
 
 def blocks_of(weights: np.ndarray, side: int) -> np.ndarray:
