@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 from xdsl.dialects.builtin import (
     AffineMapAttr,
@@ -84,9 +84,10 @@ class _Segment:
         self._index = index
 
     def __get__(self, op: Operation, kind: object = None) -> list[SSAValue]:
-        sizes = op.properties[AttrSizedOperandSegments.attribute_name]
-        part = _slices(cast("DenseArrayBase", sizes).data.data)[self._index]
-        return cast("list[SSAValue]", op._operands[part])  # pyright: ignore[reportPrivateUsage]
+        sizes: Any = op.properties[AttrSizedOperandSegments.attribute_name]
+        part = _slices(sizes.data.data)[self._index]
+        found: Any = op._operands[part]  # pyright: ignore[reportPrivateUsage]
+        return found
 
     def __set__(self, op: Operation, value: object) -> None:
         raise NotImplementedError("cannot write to named operands: make a new op")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
 from typing import Self, cast
 
 from xdsl.dialects import arith, math
@@ -198,6 +199,7 @@ def conversion(source: Attribute, target: Attribute) -> type[IRDLOperation] | No
     return arith.ExtFOp if target.bitwidth > source.bitwidth else arith.TruncFOp
 
 
+@lru_cache(maxsize=256)
 def signless(type_: Attribute) -> Attribute:
     """Gives the type that arith's ops use for values of this type."""
     return IntegerType(width_of(type_)) if is_integer(type_) else type_
@@ -207,9 +209,14 @@ def number_attr(value: Number, type_: Attribute) -> Attribute:
     """Gives the number as an attribute of an integer, index or float type."""
     if isinstance(type_, AnyFloat):
         return FloatAttr(float(value), type_)
+    return _integer_attr(int(value), type_)
+
+
+@lru_cache(maxsize=4096)
+def _integer_attr(value: int, type_: Attribute) -> Attribute:
     if isinstance(type_, IndexType):
-        return IntegerAttr.from_index_int_value(int(value))
-    return IntegerAttr(int(value), cast(IntegerType, type_))
+        return IntegerAttr.from_index_int_value(value)
+    return IntegerAttr(value, cast(IntegerType, type_))
 
 
 def number_op(value: Number, type_: Attribute) -> arith.ConstantOp:

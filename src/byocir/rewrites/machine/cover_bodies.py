@@ -442,10 +442,16 @@ def _broken(machine: Machine, block: BlockOp, fit: Fit) -> str:
 
 def is_done(machine: Machine, block: BlockOp) -> bool:
     """Tells whether one instruction does a block as a whole."""
+    return any(_can_be_fed(block, plan) for plan in _done(machine, block))
+
+
+def _done(machine: Machine, block: BlockOp) -> Iterator[Plan]:
+    """Yields the plan of each instruction that does a block on tensors."""
     plans = plans_of(machine, block, block.extents, "pattern")
-    makers = dict.fromkeys(plan.instruction for plan in plans)
-    found = (done_by(machine, block, each) for each in makers)
-    return any(plan is not None and _can_be_fed(block, plan) for plan in found)
+    for instruction in dict.fromkeys(plan.instruction for plan in plans):
+        plan = done_by(machine, block, instruction)
+        if plan is not None:
+            yield plan
 
 
 def _can_be_fed(block: BlockOp, plan: Plan) -> bool:
@@ -504,6 +510,5 @@ def cycles_in_place(
     outside = Block(arg_types=[type_])
     block = each_element(outside.args[0], body)
     outside.add_op(block)
-    own = [each for each in machine.instructions if each.into == into]
-    plans = [done_by(machine, block, each) for each in own]
-    return min((plan.cycles for plan in plans if plan is not None), default=inf)
+    plans = [plan for plan in _done(machine, block) if plan.instruction.into == into]
+    return min((plan.cycles for plan in plans), default=inf)

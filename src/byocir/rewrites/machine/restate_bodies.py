@@ -92,12 +92,14 @@ def _each_way(op: BlockOp, type_: Integer, facts: _Facts) -> Iterator[_Restating
     for late in (False, True):
         after = latest = 0
         while after <= latest and (facts.has_late or not late):
-            for low, high in product((True, False), repeat=2):
+            first = _Restating(op, type_, facts, Clamping(after, True, True, late))
+            yield first
+            latest = max(latest, first.latest)
+            sides = [(True, False) if n in first.clamped else (True,) for n in range(2)]
+            for low, high in [*product(*sides)][1:]:
                 restating = _Restating(op, type_, facts, Clamping(after, low, high, late))
                 yield restating
                 latest = max(latest, restating.latest)
-                if not restating.has_clamped:
-                    break
             after += 1
 
 
@@ -228,8 +230,9 @@ class _Restating:
         self._made: dict[SSAValue, Emitted] = {}
         self._added: list[tuple[ConstantOp, AffineMap]] = []
         """Constants that the block reads behind its inputs, each with its index."""
-        self.has_clamped = False
-        """Tells whether numbers were clamped before steps."""
+        self.clamped = set[int]()
+        """Lists the sides, 0 below and 1 above, on which numbers were clamped before steps, each to
+        another one for each channel."""
         self.latest = 0
         """The most steps of one clamp behind which numbers may be clamped."""
 
@@ -385,7 +388,6 @@ class _Restating:
         one = Ends.of(Interval(int(low.min()), int(high.max())), self._rank)
         low = low if self._clamping.low else one.low
         high = high if self._clamping.high else one.high
-        self.has_clamped = True
         y, ends = self._between(y, ends, Ends(low, high)), ends.clamped(Ends(low, high))
         for step in steps[after:]:
             y, ends = self._stepped(y, ends, step)
@@ -434,9 +436,11 @@ class _Restating:
         """Emits a number clamped between two numbers, or arrays of them, without clamps that cannot
         act.
         """
-        if bool((ends.low < bounds.low).any()):
-            value = value.max(self._bound(bounds.low))
-        return value.min(self._bound(bounds.high)) if (ends.high > bounds.high).any() else value
+        acts = bool((ends.low < bounds.low).any()), bool((ends.high > bounds.high).any())
+        pairs = enumerate(zip(acts, bounds, strict=True))
+        self.clamped.update(side for side, (clamps, end) in pairs if clamps and end.size > 1)
+        value = value.max(self._bound(bounds.low)) if acts[0] else value
+        return value.min(self._bound(bounds.high)) if acts[1] else value
 
     def _bound(self, values: np.ndarray) -> Emitted | int:
         return self._array(values) if values.size > 1 else int(values.item())
