@@ -1,0 +1,62 @@
+"""Plans are the same whether it is told why there are no others or not."""
+
+from __future__ import annotations
+
+from operator import add, sub
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.ir import Block
+
+from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.types import i32, tensor
+from byocir.machine import Limit, Machine, exactly, multiples_of, up_to
+from byocir.machine.cut_plans import Plan, plans_of
+from byocir.machine.find_instruction import Asked
+from byocir.patterns import Pattern, block
+from byocir.rewrites.machine.pieces import each_element
+
+
+def lanes_of(lanes: Limit) -> Machine:
+    """Describes a machine with so many lanes, which adds rows and subtracts single vectors."""
+    machine = Machine("vectors")
+    core = machine.unit("core")
+    near = machine.memory("near", i32, row=(8,), rows=512)
+
+    @machine.instruction(core, lanes=lanes, i=up_to(4), j=multiples_of(2, 16), cycles=lambda s: 9)
+    def added() -> Pattern:
+        own = near("y")["i j lanes"]
+        return block("i j lanes", own, lambda x, y: x + y, init=near("x"))
+
+    @machine.instruction(core, lanes=lanes, cycles=lambda s: s["lanes"])
+    def subtracted() -> Pattern:
+        return block("lanes", near("y")["lanes"], lambda x, y: x - y, init=near("x"))
+
+    return machine
+
+
+MACHINES = [lanes_of(limit) for limit in (exactly(8), multiples_of(8, 24), up_to(8))]
+SIZES = st.lists(st.sampled_from([1, 2, 3, 8, 9, 12, 16, 40]), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize("asked", ["pattern", "memories"])
+@given(machine=st.sampled_from(MACHINES), shape=SIZES, adds=st.booleans())
+def test_plans_do_not_depend_on_reasons(
+    asked: Asked, machine: Machine, shape: list[int], adds: bool
+) -> None:
+    outside = Block(arg_types=[tensor(i32, shape)] * 2)
+
+    def computed(y: Emitted, x: Emitted) -> Emitted:
+        return (add if adds else sub)(x, y)
+
+    made = each_element(outside.args[1], computed, outside.args[0])
+    outside.add_op(made)
+    told = plans_of(machine, made, made.extents, asked, reasons := list[str]())
+    found = plans_of(machine, made, made.extents, asked)
+    assert [*map(_seen, found)] == [*map(_seen, told)]
+    assert found or reasons
+
+
+def _seen(plan: Plan) -> tuple[object, ...]:
+    return plan.instruction, plan.fit.iterators, plan.fit.operands, plan.sizes, plan.cycles
