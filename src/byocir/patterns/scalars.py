@@ -243,7 +243,7 @@ def _scalar(value: Any) -> ScalarPattern:
 def constant_number(value: SSAValue) -> int | float | None:
     """Gives the number of an arith.constant, or None."""
     owner = value.owner
-    if not isinstance(owner, arith.ConstantOp):
+    if type(owner) is not arith.ConstantOp:
         return None
     attribute = owner.value
     return attribute.value.data if isinstance(attribute, IntegerAttr | FloatAttr) else None
@@ -382,8 +382,9 @@ class _Converted(ScalarPattern):
             if known and _merged(steps) == _conversions(current.type, self.type):
                 yield from self.operand.match(current, numbers)
             op = current.owner
-            if not isinstance(op, CONVERSIONS):
+            if type(op) not in CONVERSIONS:
                 return
+            assert isinstance(op, Operation)
             steps.insert(0, type(op))
             current = op.operands[0]
 
