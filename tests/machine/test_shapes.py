@@ -1,5 +1,6 @@
 """Layers of other shapes than those of most image nets run on each machine, equal to the evaluator:
-convolutions of one dimension and in groups, attention over tokens that fill no block."""
+convolutions of one dimension, in groups and of few channels, attention over tokens that fill no
+block."""
 
 from __future__ import annotations
 
@@ -124,3 +125,10 @@ def test_convolutions_in_groups_are_taken_in_f32() -> None:
         "{ y = Conv <group = 2, pads = [1, 1, 1, 1]> (x, w) z = Relu (y) }"
     )
     assert macs_on_the_host(model, "float_npu") == 0
+
+
+@pytest.mark.parametrize("channels", [5, 24])
+def test_depthwise_convolutions_in_front_of_a_net_are_taken(channels: int) -> None:
+    net = Net((1, channels, 5, 5))
+    value = net.conv(net.value, (channels, channels), 3, group=channels)
+    assert macs_on_the_host(net.of(value, (1, channels, 5, 5)), "vta_machine") == 0

@@ -71,6 +71,8 @@ def nets(draw: st.DrawFn) -> onnx.ModelProto:
     channels = [draw(st.integers(1, 9)) for _ in range(draw(st.integers(2, 4)))]
     net = Net((draw(st.integers(1, 2)), channels[0], 6, 6), per_channel=draw(st.booleans()))
     value = net.value
+    if draw(st.booleans()):
+        value = net.conv(value, (channels[0],) * 2, 3, group=channels[0])
     for before, after in pairwise(channels):
         kernel = draw(st.integers(1, 3))
         value = net.conv(value, (before, after), kernel, relu=draw(st.booleans()))

@@ -10,12 +10,13 @@ The cut moves down behind ops that treat channels apart (requantize, clip, relu,
 products of arrays, pools, pads around images, depthwise convolutions), so that the next convolution
 reads the whole array and its weights of 0 meet the channels that nobody wanted. Arrays are padded
 where such a chain begins, and cut where it ends. In a product of two computed arrays, as in
-attention, the second one takes the part of weights: zeros are put around it.
+attention, the second one takes the part of weights: zeros are put around it. A depthwise
+convolution has no sums over channels, so it is padded where it has less than one block of them.
 
 Requires: weights of convolutions that are constants, as after `fold-constants`. A target asks for
-it (`Target.channel_multiple`), and it runs before the match. Grouped convolutions and contractions
-of floats stay as they are: a channel of weights 0 is 0 whatever it reads, unless that is infinite
-or no number. Raises ByocirError B291 for a multiple below 1.
+it (`Target.channel_multiple`), and it runs before the match. Convolutions in groups of several
+channels and contractions of floats stay as they are: a channel of weights 0 is 0 whatever it reads,
+unless that is infinite or no number. Raises ByocirError B291 for a multiple below 1.
 
 Guarantees: the same results, bit for bit. Locations are kept, and slices of the model itself. The
 module's attribute `byoc.padded` records each layer that got channels, for reports.
@@ -89,7 +90,7 @@ class PadChannelsPass(ModulePass):
             told = f"expected a multiple above 0, found {self.multiple}"
             raise ByocirError("B291", told, where="pass pad-channels")
         cuts = Cuts()
-        patterns = (PadConv(self.multiple, cuts), PadProduct(self.multiple, cuts))
+        patterns = [each(self.multiple, cuts) for each in (PadConv, PadDepthwise, PadProduct)]
         rewrite_module(op, [*patterns, MoveCutDown(cuts)])
         if cuts.padded:
             op.attributes[PADDED] = ArrayAttr(cuts.padded)
@@ -181,6 +182,28 @@ class PadConv(Pattern):
 
 
 @dataclass(frozen=True)
+class PadDepthwise(Pattern):
+    """Replaces `conv(x, w, b)` of few channels, each by itself, by `slice(conv(pad(x), pad(w),
+    pad(b)))`.
+    """
+
+    multiple: int
+    cuts: Cuts
+    roots = (ConvOp,)
+
+    def rewrite(self, op: Operation, new: NewOps) -> Sequence[SSAValue] | None:
+        assert isinstance(op, ConvOp)
+        if shape_of(op.input.type)[1] >= self.multiple or not _is_integer(op.input):
+            return None
+        x = _with_channels(op.input, 1, self.multiple, self.cuts, new)
+        made = _depthwise(op, x, new)
+        if made is None:
+            return None
+        self.cuts.note(op, made)
+        return [self.cuts.to(made, shape_of(op.result.type), new)]
+
+
+@dataclass(frozen=True)
 class PadProduct(Pattern):
     """Replaces `matmul(x, w)` of matrices by `slice(matmul(pad(x), pad(w)))`."""
 
@@ -219,7 +242,7 @@ class MoveCutDown(Pattern):
             return None
         (cut, *_), shape = found.values(), shape_of(op.results[0].type)
         if isinstance(op, ConvOp):
-            made = _depthwise(op, cut, new)
+            made = _depthwise(op, cut.source, new) if cut.is_second else None
             if made is not None:
                 self.cuts.note(op, made)
         elif isinstance(op, FlattenOp | ReshapeOp):
@@ -252,17 +275,18 @@ def _by_channel(
     return new.again(op, *operands, location=op.location)
 
 
-def _depthwise(op: ConvOp, cut: Cut, new: NewOps) -> SSAValue | None:
-    """Makes a convolution of each channel by itself on all channels."""
+def _depthwise(op: ConvOp, x: SSAValue, new: NewOps) -> SSAValue | None:
+    """Makes a convolution of each channel by itself on an input with more channels."""
     biases = [op.bias] if op.bias is not None else []
-    outputs, groups = shape_of(op.result.type)[1], op.group.value.data
-    if not cut.is_second or not groups == cut.channels == outputs > 1:
+    inputs, outputs = shape_of(op.input.type)[1], shape_of(op.result.type)[1]
+    if not op.group.value.data == inputs == outputs > 1:
         return None
     if any(known_values(value) is None for value in (op.weight, *biases)):
         return None
-    operands = [_with_zeros(value, {0: cut.whole}, new) for value in (op.weight, *biases)]
-    properties: dict[str, Any] = {**op.properties, "group": cut.whole}
-    made = ConvOp.make(cut.source, *operands, location=op.location, **properties)
+    whole = shape_of(x.type)[1]
+    operands = [_with_zeros(value, {0: whole}, new) for value in (op.weight, *biases)]
+    properties: dict[str, Any] = {**op.properties, "group": whole}
+    made = ConvOp.make(x, *operands, location=op.location, **properties)
     return new.add(made).result
 
 

@@ -100,8 +100,8 @@ class Target(Loader, ArgSpecConvertible):
     with a multiple of so many channels, of what they read and of what they give: zeros are added to
     weights, or to the second array of a product, and other arrays get channels that nobody reads
     (`pad-channels`), in the whole module before the first match; what stays on the host computes
-    these, too. Grouped convolutions stay as they are. The least common multiple counts where
-    several targets ask."""
+    these, too. A depthwise convolution gets channels where it has fewer; those of groups of several
+    channels stay as they are. The least common multiple counts where several targets ask."""
 
     split_groups: ClassVar[int] = 0
     """Asks that convolutions in groups with constant weights, other than depthwise ones, are

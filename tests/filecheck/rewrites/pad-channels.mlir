@@ -27,6 +27,21 @@ func.func @chain(%x: tensor<1x3x2x2xi8>) -> tensor<1x1x2x2xi32> {
   func.return %z : tensor<1x1x2x2xi32>
 }
 
+// A depthwise convolution of two channels in front of a net; one of five has a block, and stays.
+// CHECK-LABEL: @depthwise
+// CHECK-NEXT:    %[[X:.*]] = graph.pad %x {pads = array<i64: 0, 0, 0, 0, 0, 2, 0, 0>, mode = "constant"} : (tensor<1x2x2x2xi8>) -> tensor<1x4x2x2xi8>
+// CHECK-NEXT:    %[[W:.*]] = graph.constant #graph.array<[1, 2, 0, 0] : tensor<4x1x1x1xi8>>
+// CHECK-NEXT:    %[[Y:.*]] = graph.conv %[[X]], %[[W]] {{.*}} group = 4 : i64
+// CHECK-NEXT:    graph.slice %[[Y]] {{.*}} : (tensor<1x4x2x2xi32>) -> tensor<1x2x2x2xi32>
+// CHECK:         graph.conv %z, {{.*}} group = 5 : i64
+func.func @depthwise(%x: tensor<1x2x2x2xi8>, %z: tensor<1x5x2x2xi8>) -> (tensor<1x2x2x2xi32>, tensor<1x5x2x2xi32>) {
+  %w = graph.constant #graph.array<[1, 2] : tensor<2x1x1x1xi8>>
+  %y = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 2 : i64} : (tensor<1x2x2x2xi8>, tensor<2x1x1x1xi8>) -> tensor<1x2x2x2xi32>
+  %v = graph.constant #graph.array<[1, 2, 3, 4, 5] : tensor<5x1x1x1xi8>>
+  %u = graph.conv %z, %v {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 5 : i64} : (tensor<1x5x2x2xi8>, tensor<5x1x1x1xi8>) -> tensor<1x5x2x2xi32>
+  func.return %y, %u : tensor<1x2x2x2xi32>, tensor<1x5x2x2xi32>
+}
+
 // A product of two computed arrays: zeros behind both, and the result is cut.
 // CHECK-LABEL: @product
 // CHECK-NEXT:    %[[A:.*]] = graph.pad %a {pads = array<i64: 0, 0, 0, 0, 0, 3>, mode = "constant"} : (tensor<2x3x5xi8>) -> tensor<2x3x8xi8>
