@@ -292,11 +292,16 @@ def test_depthwise_convolutions_of_all_windows_are_equal(
     assert package.report.macs["host"] == 0
 
 
-def test_a_depthwise_convolution_of_several_results_a_channel_stays_on_the_host() -> None:
+def test_a_depthwise_convolution_of_several_results_a_channel_is_taken_in_parts() -> None:
+    """It is one in groups, and stays on the host of a target that does not ask for others."""
     net = Net((1, 16, 6, 6), per_channel=True)
     model = net.of(net.conv(net.value, (16, 32), 3, group=16), (1, 32, 6, 6))
-    report = byocir.partition(byocir.import_onnx(model), [EXAMPLE])
+    assert expect_equal(byocir.import_onnx(model), None).report.macs["host"] == 0
+    base = import_file(Path(EXAMPLE), "B217").Vta16
+    whole = type("Own", (base,), {"split_groups": 0})()
+    report = byocir.partition(byocir.import_onnx(model), [whole])
     (conv,) = [node.name for node in report.nodes if node.op_type == "Conv"]
+    assert conv in report.host
     told = "found [n, h + r, w + s, g], [r, s, g, o] for [n, h, w, 2 * g + o]"
     assert any(told in each.reason for each in report.reasons[conv])
 
