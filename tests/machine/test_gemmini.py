@@ -44,7 +44,7 @@ from byocir.targets.described import functions_of
 from byocir.toolchain import built_and_loaded
 from byocir.vendor.user_code import import_file
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits_int8.onnx"
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gemmini.py"
 POOLS = EXAMPLE.with_name("gemmini_pools.py")
 
@@ -145,8 +145,9 @@ def test_its_words_run_products_of_any_number_of_dimensions_bit_for_bit() -> Non
 
 
 @pytest.mark.slow
-def test_its_words_run_trained_digits_bit_for_bit() -> None:
-    module = byocir.import_onnx(DIGITS, shapes={"image": (1, 1, 8, 8)})
+@pytest.mark.parametrize("name", ["digits_int8", "digits_u8"])
+def test_its_words_run_trained_digits_bit_for_bit(name: str) -> None:
+    module = byocir.import_onnx(DIGITS / f"{name}.onnx", shapes={"image": (1, 1, 8, 8)})
     expect_on_the_isa(module, {"gemmini.conv": 6, "gemmini.add": 2, "gemmini.matmul": 1})
 
 
