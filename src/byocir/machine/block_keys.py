@@ -138,6 +138,14 @@ class BlockKeys:
         shapes = [types.of(value.type).shape for value in values]
         return self.number_of(("block", extents, self.pattern(block), *shapes))
 
+    def boxes(self, block: BlockOp) -> tuple[int, ...]:
+        """Tells blocks apart by where iterators lead in operands, but for where boxes start."""
+        maps, types, index = block.maps.data, self._types, self._indices
+        stored = [types.of(value.type) for value in block.operands[: len(maps)]]
+        numbers = [number for each in stored for number in each]
+        kinds = self._iterators.of(block.iterators).kinds
+        return (kinds, *(index.of(each).number for each in maps), *numbers)
+
     def _index(self, map_: AffineMapAttr) -> Index:
         forms = [linear(expr) for expr in map_.data.results]
         known = [form for form in forms if form is not None]

@@ -7,7 +7,6 @@ each combination of sizes that occurs; further calls of the same sizes are looke
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
 from itertools import product, starmap
 from math import prod
 
@@ -87,10 +86,7 @@ def _summed(
 
     for chosen in product(*(pieces[i] for i in named)):
         size_of = {i: size for i, (size, _) in zip(named, chosen, strict=True)}
-        sizes = [
-            reduce(np.maximum, (size_of[i] for i in positions), _ONE)
-            for positions in fit.iterators.values()
-        ]
+        sizes = [prod((size_of[i] for i in at), start=_ONE) for at in fit.iterators.values()]
         count = prod((times for _, times in chosen), start=_ONE)
         total = total + count * asked(cost_of, sizes, where & (count > 0))
     times = [sum(n for _, n in side) for i, side in enumerate(pieces) if i not in named]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations, product
-from math import inf
+from math import gcd, inf
 
 import numpy as np
 from xdsl.ir import Attribute
@@ -20,6 +20,7 @@ from byocir.machine.call_cycles import Floats, cycles_of_calls
 from byocir.machine.description import Machine
 from byocir.machine.find_instruction import Asked, Misfit, body_differences, fits
 from byocir.machine.instructions import Fit, Instruction
+from byocir.machine.lines import Chain, chains_of
 from byocir.machine.parts import Bools, Ints, Limit
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.index import Affine
@@ -56,11 +57,12 @@ def plans_of(
     legal call.
     """
     key, explains = machine.keys.pattern(block), reasons is not None
+    chains = () if asked == "pattern" else chains_of(machine, block, extents)
 
     def found() -> tuple[list[Plan], list[str]]:
-        return _plans(machine, block, key, extents, asked, start, only, explains)
+        return _plans(machine, block, key, extents, chains, asked, start, only, explains)
 
-    question = "plans", key, tuple(extents), asked, start, only, explains
+    question = "plans", key, tuple(extents), chains, asked, start, only, explains
     plans, told = machine.answer(question, found)
     if reasons is not None:
         reasons += told
@@ -79,6 +81,7 @@ def _plans(
     block: BlockOp,
     key: int,
     extents: Sequence[int],
+    chains: Sequence[Chain],
     asked: Asked,
     start: Attribute | None,
     only: Instruction | None,
@@ -88,20 +91,28 @@ def _plans(
     found, reasons = list[Plan](), list[str]()
     overlapping = frozenset(block.parallels if asked == "pattern" else ())
     forms = list(_forms(machine, block, only))
-    for kept in _choices(machine, block, extents, only):
-        sizes = tuple(n if i in kept else 1 for i, n in enumerate(extents))
-        if not explains and not any(_has_lanes(*form, block, sizes, overlapping) for form in forms):
-            continue
-        for fit in _said(machine, block, key, sizes, start, asked, only):
-            if isinstance(fit, Misfit):
-                reasons += [f"{fit.instruction.name}: {fit.reason}"] if fit.reason else []
+
+    def try_all(choices: Iterable[tuple[frozenset[int], Sequence[Chain]]]) -> None:
+        for kept, joined in choices:
+            sizes = tuple(n if i in kept else 1 for i, n in enumerate(extents))
+            lanes = (_has_lanes(*form, block, sizes, overlapping) for form in forms)
+            if not explains and not any(lanes):
                 continue
-            plan = _planned(fit, sizes, extents, reasons, overlapping)
-            whole = start is None or all(
-                plan and plan.sizes[i] == extents[i] for i in block.reductions
-            )
-            if plan is not None and whole and keeps_order(block, plan.sizes, extents):
-                found.append(plan)
+            for fit in _said(machine, block, key, sizes, start, asked, only, joined):
+                if isinstance(fit, Misfit):
+                    reasons.extend([f"{fit.instruction.name}: {fit.reason}"] if fit.reason else [])
+                    continue
+                plan = _planned(fit, sizes, extents, reasons, overlapping)
+                whole = start is None or all(
+                    plan and plan.sizes[i] == extents[i] for i in block.reductions
+                )
+                if plan is not None and whole and keeps_order(block, plan.sizes, extents):
+                    found.append(plan)
+
+    choices = [*_choices(machine, block, extents, only)]
+    try_all((kept, ()) for kept in choices)
+    if chains and not any(plan.sizes == tuple(extents) for plan in found):
+        try_all(_chained(choices, chains))
     return sorted(found, key=lambda plan: plan.cycles), reasons
 
 
@@ -142,15 +153,16 @@ def _said(
     start: Attribute | None,
     asked: Asked,
     only: Instruction | None,
+    chains: Sequence[Chain] = (),
 ) -> list[Fit | Misfit]:
     """Tries each instruction on a block without regard to limits: then it only matters whether an
     iterator has one point or more.
     """
     least = tuple(min(size, 2) for size in sizes)
-    question = ("fits", key, least, start, asked, only)
+    question = ("fits", key, least, start, asked, only, chains)
 
     def found() -> list[Fit | Misfit]:
-        return list(fits(machine, block, least, start=start, asked=asked, only=only))
+        return list(fits(machine, block, least, start=start, asked=asked, only=only, chains=chains))
 
     return machine.answer(question, found)
 
@@ -183,6 +195,21 @@ def _choices(
                     yield kept
 
 
+def _chained(
+    choices: Iterable[frozenset[int]], chains: Sequence[Chain]
+) -> Iterator[tuple[frozenset[int], tuple[Chain, ...]]]:
+    """Yields sets of iterators with chains in the place of their last iterators, each with its
+    chains.
+    """
+    seen: set[frozenset[int]] = set()
+    for kept in choices:
+        joined = tuple(chain for chain in chains if kept & {*chain} == {chain[-1]})
+        whole = kept.union(*joined)
+        if joined and whole not in seen:
+            seen.add(whole)
+            yield whole, joined
+
+
 def _planned(
     fit: Fit,
     sizes: Sequence[int],
@@ -198,6 +225,13 @@ def _planned(
         limit = fit.instruction.limits.get(name)
         if limit is None:
             continue
+        if len(positions) > 1:
+            lines = _cut_lines(limit, [sizes[i] for i in positions])
+            if lines is None:
+                return None
+            for i, size in zip(positions, lines, strict=True):
+                cut[i] = size
+            continue
         found = {i: _most(limit, sizes[i], i in overlapping) for i in positions}
         wrong = [sizes[i] for i, size in found.items() if not size]
         wrong += [] if positions or _most(limit, 1, False) else [1]
@@ -209,6 +243,22 @@ def _planned(
         for i, size in found.items():
             cut[i], done[i] = size, -(-extents[i] // limit.step) * limit.step
     return Plan(fit, tuple(cut), cost_of(fit, cut, done))
+
+
+def _cut_lines(limit: Limit, sizes: Sequence[int]) -> list[int] | None:
+    """Cuts the extents of a chain of iterators into the lines that one call takes: all of the last
+    ones, as many as a limit allows. None where these are no more than those of the last one.
+    """
+    cut, lines = [1] * len(sizes), 1
+    for at, size in reversed([*enumerate(sizes)]):
+        left = Limit(limit.most // lines, limit.step // gcd(limit.step, lines))
+        cut[at] = _most(left, size, False)
+        if not cut[at]:
+            return None
+        lines *= cut[at]
+        if cut[at] < size:
+            break
+    return cut if lines > sizes[-1] else None
 
 
 def _most(limit: Limit, extent: int, overlaps: bool) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
+from math import prod
 from typing import Any, Literal
 
 from xdsl.ir import Attribute, Block
@@ -24,6 +25,7 @@ from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.machine.description import Machine
 from byocir.machine.instructions import WORK, Fit, Instruction, Kind
+from byocir.machine.lines import Chain, chains_of
 from byocir.machine.operand_places import Place
 from byocir.machine.parts import MAIN, Memory, Operand
 from byocir.patterns import Match
@@ -57,11 +59,13 @@ def fits(
     start: Attribute | None = None,
     asked: Asked = "all",
     only: Instruction | None = None,
+    chains: Sequence[Chain] = (),
 ) -> Iterator[Fit | Misfit]:
     """Tries each instruction, or only one, on a block over these extents, without its bases, guards
-    and pads. With `start` the block begins with that number in place of what its result was before.
+    and pads. With `start` the block begins with that number in place of what its result was before;
+    the iterators of each of the `chains` are taken for one.
     """
-    seen = _Seen(machine, block, extents, start)
+    seen = _Seen(machine, block, extents, start, chains)
     differences = body_differences(machine, block, seen.body)
     for instruction in machine.instructions if only is None else [only]:
         yield _fit(instruction, seen, asked, differences)
@@ -136,16 +140,22 @@ class _Seen:
     """Describes a block over some extents as instructions see it."""
 
     def __init__(
-        self, machine: Machine, block: BlockOp, extents: Shape, start: Attribute | None
+        self,
+        machine: Machine,
+        block: BlockOp,
+        extents: Shape,
+        start: Attribute | None,
+        chains: Sequence[Chain],
     ) -> None:
-        self.block, self.extents, self.start = block, extents, start
+        self.block, self.extents, self.start, self.chains = block, extents, start, chains
         self.body = machine.keys.body(block.body.block)
         self._machine, self._roots = machine, dict[tuple[Rank, ...], BlockOp | None]()
 
     @cached_property
-    def kept(self) -> list[int]:
-        """Lists the iterators of several points; the first one if there are none."""
-        return _kept(self.extents)
+    def kept(self) -> list[Chain]:
+        """Lists the iterators of several points, each with those that are taken for one with it;
+        the first one if there are none."""
+        return _kept(self.extents, self.chains)
 
     def tried(self, instruction: Instruction, ranks: tuple[Rank, ...]) -> _Tried | None:
         """Tries an instruction on the block with operands of these ranks, once for all blocks that
@@ -161,7 +171,7 @@ class _Seen:
         return machine.answer(key, lambda: _Tried.of(instruction, root, alike))
 
     def _root(self, ranks: tuple[Rank, ...]) -> BlockOp | None:
-        local = _local(self.block, self.extents, ranks)
+        local = _local(self.block, self.extents, ranks, self.chains)
         if local is None:
             return None
         key = "program", self.body, self.start, local
@@ -223,27 +233,44 @@ def local_form(block: BlockOp, ranks: Sequence[Rank]) -> BlockOp | None:
     return None if local is None else local.program(block, None)
 
 
-def _local(block: BlockOp, extents: Shape, ranks: Sequence[Rank]) -> _Local | None:
+def _local(
+    block: BlockOp, extents: Shape, ranks: Sequence[Rank], chains: Sequence[Chain] = ()
+) -> _Local | None:
     if not extents:  # a single number, over which no instruction has a step
         return None
-    kept = _kept(extents)
-    places = {i: n for n, i in enumerate(kept)}
+    kept = _kept(extents, chains)
+    places = {i: n for n, chain in enumerate(kept) for i in chain}
     operands = list[tuple[Attribute, str, tuple[_Side, ...]]]()
     for value, attr, rank in zip([*block.ins, *block.outs], block.maps.data, ranks, strict=True):
         sides = [_side(expr, extents, places) for expr in attr.data.results]
         known = [side for side in sides if side is not None]
-        shape = _with_rank(known, rank) if len(known) == len(sides) else None
+        known = _joined(known, [n for n, chain in enumerate(kept) if len(chain) > 1])
+        shape = None if None in sides else _with_rank(known, rank)
         if shape is None:
             return None
         scope = _scope(block, value.type)
         operands.append((element_type_of(value.type), scope, tuple(shape)))
-    iterators = [(block.iterators.data[i], extents[i]) for i in kept]
+    iterators = [(block.iterators.data[at[0]], prod(extents[i] for i in at)) for at in kept]
     told = tuple((it.iterator_name.data, it.kind.data, extent) for it, extent in iterators)
     return _Local(told, tuple(operands))
 
 
-def _kept(extents: Shape) -> list[int]:
-    return [i for i, extent in enumerate(extents) if extent > 1] or [0]
+def _kept(extents: Shape, chains: Sequence[Chain] = ()) -> list[Chain]:
+    live = [i for i, extent in enumerate(extents) if extent > 1]
+    inner = {i for chain in chains for i in chain[1:]}
+    heads = {chain[0]: chain for chain in chains}
+    return [heads.get(i, (i,)) for i in live if i not in inner] or [(0,)]
+
+
+def _joined(sides: Sequence[_Side], chained: Sequence[int]) -> list[_Side]:
+    """Makes one side of those next to each other whose index is the same chain of iterators."""
+    found: list[_Side] = []
+    for size, index in sides:
+        if found and any(index.terms == found[-1][1].terms == ((n, 1),) for n in chained):
+            found[-1] = found[-1][0] * size, index
+        else:
+            found.append((size, index))
+    return found
 
 
 def _scope(block: BlockOp, type_: Attribute) -> str:
@@ -296,6 +323,9 @@ def kind_of(
         if only is None:
             return f"{machine.name} has none of this name"
         fit = next(fits(machine, block, extents, start=start, only=only))
+        chains = chains_of(machine, block, extents) if isinstance(fit, Misfit) else ()
+        if isinstance(fit, Misfit) and chains:
+            fit = next(fits(machine, block, extents, start=start, only=only, chains=chains))
         if isinstance(fit, Misfit):
             return fit.reason
         piece = sized(block, extents)
@@ -337,7 +367,7 @@ def _bound(instruction: Instruction, form: BlockPattern, match: Match, seen: _Se
     work: BoundBlock = match[WORK]
     kept, block = seen.kept, seen.block
     iterators = {
-        name: tuple(kept[p] for p in positions if p < len(kept))
+        name: tuple(i for p in positions if p < len(kept) for i in kept[p])
         for name, positions in work.iterators.items()
     }
     memories = [MAIN] * len(block.ins)

@@ -133,7 +133,8 @@ def init_of(form: BlockPattern) -> Operand | None:
 @dataclass(frozen=True)
 class Fit:
     """Says how an instruction does a block. Positions count the block's iterators; operands are its
-    ins and then its outs. Names of iterators with one point may be missing.
+    ins and then its outs. Names of iterators with one point may be missing, and one may stand for
+    several of the block's, the outermost first, that run over lines which follow each other.
     """
 
     instruction: Instruction
@@ -148,10 +149,7 @@ class Fit:
 
     def sizes(self, extents: Sequence[int]) -> dict[str, int]:
         """Gives the extents of the instruction's iterators, by name."""
-        return {
-            name: max((extents[i] for i in found), default=1)
-            for name, found in self.iterators.items()
-        }
+        return {name: prod(extents[i] for i in found) for name, found in self.iterators.items()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,68 @@
+"""Finds the iterators of a block that an instruction may take for one: they run over lines that
+follow each other in all operands, as the rows of an image do that are read in whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineMap
+
+from byocir.dialects.tir import BlockOp, scope_of
+from byocir.dialects.tir.affine import linear
+from byocir.dialects.types import shape_of
+from byocir.machine.description import Machine
+
+Chain = tuple[int, ...]
+"""Positions of iterators, the outermost first: those behind the first one are done in whole."""
+
+
+def chains_of(machine: Machine, block: BlockOp, extents: Sequence[int]) -> tuple[Chain, ...]:
+    """Lists the parallel iterators of a block in memory that run over lines which follow each
+    other, if they have these extents; iterators of one point are left out.
+    """
+    if block.in_value_form:
+        return ()
+    key = "chains", machine.keys.boxes(block), tuple(extents)
+    return machine.answer(key, lambda: _chains(machine, block, extents))
+
+
+def _chains(machine: Machine, block: BlockOp, extents: Sequence[int]) -> tuple[Chain, ...]:
+    live = [i for i in block.parallels if extents[i] > 1]
+    pairs = {i: j for i in live for j in live if _follow(machine, block, extents, i, j)}
+    found: list[Chain] = []
+    for head in pairs.keys() - pairs.values():
+        chain = [head]
+        while chain[-1] in pairs:
+            chain.append(pairs[chain[-1]])
+        found.append(tuple(chain))
+    return tuple(sorted(found))
+
+
+def _follow(machine: Machine, block: BlockOp, extents: Sequence[int], i: int, j: int) -> bool:
+    """Tells whether one step of iterator i leads in all operands where one more step of iterator j
+    would.
+    """
+    values = zip([*block.ins, *block.outs], [*block.in_maps, *block.out_maps], strict=True)
+    return i != j and all(
+        _are_one(machine, value, map_, (i, j), extents[j]) for value, map_ in values
+    )
+
+
+def _are_one(
+    machine: Machine, value: SSAValue, map_: AffineMap, pair: tuple[int, int], extent: int
+) -> bool:
+    forms = [linear(expr) for expr in map_.results]
+    used = [(d, f) for d, f in enumerate(forms) if f is None or {i for i, _ in f.terms} & {*pair}]
+    if not used:
+        return True
+    memory, shape = machine.memory_of(scope_of(value.type)), shape_of(value.type)
+    dims = [d for d, _ in used]
+    lanes = 0 if memory is None or memory.is_main else len(memory.row)
+    if len(used) != 2 or dims[1] != dims[0] + 1 or dims[1] >= len(shape) - lanes:
+        return False
+    alone = all(
+        f is not None and f.terms == ((i, 1),) for (_, f), i in zip(used, pair, strict=True)
+    )
+    return alone and shape[dims[1]] == extent
