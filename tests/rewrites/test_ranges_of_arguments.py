@@ -46,7 +46,7 @@ def ranges(module: ModuleOp) -> dict[str, Interval]:
     found = ranges_of_arguments(module)
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
     pairs = [(op.sym_name.data, op.body.block.args[0]) for op in functions]
-    return {name: found[argument] for name, argument in pairs if argument in found}
+    return {name: found[argument].interval for name, argument in pairs if argument in found}
 
 
 REVERSED = "[i: 4] ins(%a[-i + 3] : tensor<4xi8>) outs(%z[i] : tensor<4xi8>)"
@@ -65,3 +65,15 @@ def test_numbers_around_what_is_moved_count() -> None:
 def test_a_function_that_is_called_with_anything_else_has_no_known_range() -> None:
     other = "%d = byoc.call @second(%x) : (tensor<4xi8>) -> tensor<4xi8>"
     assert ranges(module_of(REVERSED, f"{SECOND}\n{other}")) == {}
+
+
+def test_constants_are_known_and_what_several_calls_give_is_joined() -> None:
+    known = "%w = tir.constant <[1, -2, 3, 4] : tensor<4xi8>> : tensor<4xi8>"
+    other = "%d = byoc.call @second(%w) : (tensor<4xi8>) -> tensor<4xi8>"
+    module = module_of(REVERSED, f"{known}\n{other}\n{SECOND}")
+    assert ranges(module) == {"second": Interval(-2, 127)}
+    alone = module_of(
+        REVERSED, f"{known}\n{other}\n%c = byoc.call @first(%b) : (tensor<4xi8>) -> tensor<4xi8>"
+    )
+    (found,) = [each for v, each in ranges_of_arguments(alone).items() if each.are_known]
+    assert found.low.tolist() == [1, -2, 3, 4]

@@ -79,8 +79,11 @@ class Ends:
 
     def with_other(self, other: Interval) -> Ends:
         """Widens the ends by the numbers of an interval."""
-        low, high = (np.asarray(end) for end in other)
-        return Ends(_least(self.low, low), _greatest(self.high, high))
+        return self.joined(Ends(*(np.asarray(end) for end in other)))
+
+    def joined(self, other: Ends) -> Ends:
+        """Widens the ends by those of other integers."""
+        return Ends(_least(self.low, other.low), _greatest(self.high, other.high))
 
 
 def _arrays(apply: Operator, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -115,8 +118,8 @@ EXACT: Mapping[type[Operation], Operator] = {
 """The operations on integers that are monotone in each operand, without wrapping."""
 
 
-Known = Mapping[SSAValue, Interval]
-"""The numbers that elements of some arrays lie between, from elsewhere."""
+Known = Mapping[SSAValue, Ends]
+"""The numbers that elements of some arrays lie between, from elsewhere, in arrays of their rank."""
 NOTHING: Known = MappingProxyType({})
 
 
@@ -131,7 +134,7 @@ def _ends_of(value: SSAValue, given: Known, *, through: bool) -> Ends | None:
         return None
     owner, found = value.owner, None
     if value in given:
-        found = Ends.of(given[value], len(shape_of(value.type)))
+        found = given[value]
     elif isinstance(owner, ConstantOp) and owner.value.data.present:
         array = owner.value.data.values().astype(np.int64)
         found = Ends(array, array)
