@@ -5,8 +5,10 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.intervals import Interval
 from byocir.dialects.text import parse_module
+from byocir.rewrites.block_ends import ends_of
 from byocir.rewrites.ranges_of_arguments import ranges_of_arguments
 
 
@@ -46,7 +48,7 @@ def ranges(module: ModuleOp) -> dict[str, Interval]:
     found = ranges_of_arguments(module)
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
     pairs = [(op.sym_name.data, op.body.block.args[0]) for op in functions]
-    return {name: found[argument].interval for name, argument in pairs if argument in found}
+    return {name: found[argument] for name, argument in pairs if argument in found}
 
 
 REVERSED = "[i: 4] ins(%a[-i + 3] : tensor<4xi8>) outs(%z[i] : tensor<4xi8>)"
@@ -67,13 +69,31 @@ def test_a_function_that_is_called_with_anything_else_has_no_known_range() -> No
     assert ranges(module_of(REVERSED, f"{SECOND}\n{other}")) == {}
 
 
-def test_constants_are_known_and_what_several_calls_give_is_joined() -> None:
-    known = "%w = tir.constant <[1, -2, 3, 4] : tensor<4xi8>> : tensor<4xi8>"
-    other = "%d = byoc.call @second(%w) : (tensor<4xi8>) -> tensor<4xi8>"
-    module = module_of(REVERSED, f"{known}\n{other}\n{SECOND}")
-    assert ranges(module) == {"second": Interval(-2, 127)}
-    alone = module_of(
-        REVERSED, f"{known}\n{other}\n%c = byoc.call @first(%b) : (tensor<4xi8>) -> tensor<4xi8>"
-    )
-    (found,) = [each for v, each in ranges_of_arguments(alone).items() if each.are_known]
-    assert found.low.tolist() == [1, -2, 3, 4]
+KNOWN = """%w = tir.constant <[1, -2, 3, 4] : tensor<4xi8>> : tensor<4xi8>
+        %d = byoc.call @second(%w) : (tensor<4xi8>) -> tensor<4xi8>"""
+
+
+def test_what_several_calls_give_is_joined() -> None:
+    assert ranges(module_of(REVERSED, f"{KNOWN}\n{SECOND}")) == {"second": Interval(-2, 127)}
+
+
+def test_constants_are_known() -> None:
+    module = module_of(REVERSED, f"{KNOWN}\n{SECOND.replace('second', 'first')}")
+    found = ranges_of_arguments(module)
+    (second,) = [f for f in module.ops if isinstance(f, FuncOp) and f.sym_name.data == "second"]
+    ends = ends_of(second.body.block.args[0], found)
+    assert ends is not None
+    assert ends.are_known
+    assert ends.low.tolist() == [1, -2, 3, 4]
+
+
+def test_composites_are_given_what_others_compute() -> None:
+    """Those of one function, whatever the first is split into later."""
+    text = rectified("both")
+    start, end = text.index("%r ="), text.index("func.return")
+    again = text[start:end].replace("%r", "%q").replace("%i = %x", "%i = %r")
+    module = parse_module(text[:end] + again + text[end:].replace("%r", "%q"))
+    first, second = (op for op in module.walk() if isinstance(op, CompositeOp))
+    found = ranges_of_arguments(module)
+    assert found == {second.body.block.args[0]: Interval(0, 127)}
+    assert first.body.block.args[0] not in found

@@ -203,7 +203,7 @@ def _chained(
     """
     seen: set[frozenset[int]] = set()
     for kept in choices:
-        joined = tuple(chain for chain in chains if kept & {*chain} == {chain[-1]})
+        joined = tuple(chain for chain in chains if [i for i in chain if i in kept] == [chain[-1]])
         whole = kept.union(*joined)
         if joined and whole not in seen:
             seen.add(whole)

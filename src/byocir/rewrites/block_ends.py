@@ -79,11 +79,8 @@ class Ends:
 
     def with_other(self, other: Interval) -> Ends:
         """Widens the ends by the numbers of an interval."""
-        return self.joined(Ends(*(np.asarray(end) for end in other)))
-
-    def joined(self, other: Ends) -> Ends:
-        """Widens the ends by those of other integers."""
-        return Ends(_least(self.low, other.low), _greatest(self.high, other.high))
+        low, high = (np.asarray(end) for end in other)
+        return Ends(_least(self.low, low), _greatest(self.high, high))
 
 
 def _arrays(apply: Operator, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -118,8 +115,8 @@ EXACT: Mapping[type[Operation], Operator] = {
 """The operations on integers that are monotone in each operand, without wrapping."""
 
 
-Known = Mapping[SSAValue, Ends]
-"""The numbers that elements of some arrays lie between, from elsewhere, in arrays of their rank."""
+Known = Mapping[SSAValue, Interval | SSAValue]
+"""The numbers that elements of some arrays lie between, from elsewhere, or the arrays they are."""
 NOTHING: Known = MappingProxyType({})
 
 
@@ -134,7 +131,10 @@ def _ends_of(value: SSAValue, given: Known, *, through: bool) -> Ends | None:
         return None
     owner, found = value.owner, None
     if value in given:
-        found = given[value]
+        known = given[value]
+        is_other = isinstance(known, SSAValue)
+        rank = len(shape_of(value.type))
+        found = ends_of(known, given) if is_other else Ends.of(known, rank)
     elif isinstance(owner, ConstantOp) and owner.value.data.present:
         array = owner.value.data.values().astype(np.int64)
         found = Ends(array, array)
