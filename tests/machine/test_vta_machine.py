@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import jsonschema
@@ -306,12 +306,21 @@ def test_a_depthwise_convolution_of_several_results_a_channel_is_taken_in_parts(
     assert any(told in each.reason for each in report.reasons[conv])
 
 
-def test_layers_whose_bytes_pass_through_main_memory_are_regions_of_their_own() -> None:
-    """No tokens lead from stores to loads: one program cannot wait for what it stored."""
-    net = Net((1, 16, 4, 4), per_channel=False)
-    last = net.conv(net.conv(net.value, (16, 16), 1), (16, 16), 1)
-    package = expect_equal(byocir.import_onnx(net.of(last, (1, 16, 4, 4))), 2)
-    assert len(package.report.regions) == 2
+@settings(max_examples=3 if settings.default.max_examples < 100 else 100)
+@given(
+    st.lists(st.sampled_from([16, 32]), min_size=2, max_size=3), st.integers(1, 5), st.booleans()
+)
+def test_layers_whose_bytes_pass_through_main_memory_are_one_region(
+    channels: list[int], side: int, per_channel: bool
+) -> None:
+    """No tokens lead from stores to loads: they go by way of the unit that computes."""
+    net = Net((1, 16, side, side), per_channel=per_channel)
+    value = net.value
+    for before, behind in pairwise([16, *channels]):
+        value = net.conv(value, (before, behind), 1)
+    model = net.of(value, (1, channels[-1], side, side))
+    package = expect_equal(byocir.import_onnx(model), len(channels))
+    assert len(package.report.regions) == 1
 
 
 def test_the_digits_net_runs_in_whole_blocks_of_channels() -> None:

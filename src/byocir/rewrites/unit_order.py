@@ -25,7 +25,8 @@ NEVER = -1
 @dataclass
 class OrderedStep:
     """Describes an instruction of the ordered stream: its unit, its number in the program (None if
-    it was inserted to carry tokens), and the units with which it exchanges tokens.
+    it was inserted to carry tokens in front of the next that has one), and the units with which it
+    exchanges tokens.
     """
 
     unit: int

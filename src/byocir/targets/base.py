@@ -223,10 +223,15 @@ class Target(Loader, ArgSpecConvertible):
     def region_policy(self) -> RegionPolicy:
         """Tells how composites are gathered into regions, each of which is one call. The default is
         as few regions as possible, connected or not; for a described machine that cannot wait for
-        its own writes to main memory (`Machine.hands_on`) it is a region for each composite.
+        its own writes to main memory (`Machine.hands_on`), by way of a third unit neither, it is a
+        region for each composite.
         """
         machine = _described(self)
-        return RegionPolicy("any" if machine is None or machine.hands_on else "none")
+        if machine is None or machine.hands_on:
+            return RegionPolicy("any")
+        from byocir.rewrites.machine.relays import relay_of
+
+        return RegionPolicy("none" if relay_of(machine) is None else "any")
 
     def refusal(self, ops: Sequence[Operation]) -> str:
         """Gives the reason why the target cannot run the ops of a match that keeps all rules, or

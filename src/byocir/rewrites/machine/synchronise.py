@@ -3,6 +3,8 @@
 Does: finds from what instructions read and write those that must not overlap, and says so as the
 machine's order demands: `waits(dma = 1)` where instructions count what is outstanding, `pops(load)`
 and `pushes(compute)` where they exchange tokens, nothing where the machine itself holds them back.
+Where no tokens lead from one unit to another they go by way of a third one, in an instruction that
+leaves a row as it is if that unit does nothing between the two.
 
 Requires: functions whose ops are instructions with buffers that have rows. Raises ByocirError B273
 for two units that must wait for each other and cannot.
@@ -29,7 +31,8 @@ from byocir.machine.calls import issued, ops_in
 from byocir.machine_sim import Shadow, Touch, conflicting
 from byocir.machine_sim.accesses import Box
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.unit_order import Ordering, UnorderedError
+from byocir.rewrites.machine.relays import carrier, relay_of
+from byocir.rewrites.unit_order import OrderedStep, Ordering, UnorderedError
 
 
 @dataclass(frozen=True)
@@ -48,14 +51,17 @@ def synchronise(machine: Machine, calls: Sequence[Calls]) -> None:
     order = machine.ordered
     if isinstance(order, InOrder):
         return
-    units = [unit.name for unit in machine.units]
-    touches = _Touches(machine, calls)
-    program = ((units.index(call.unit.name), list(touches.of(call))) for call in calls)
-    needs = list(conflicting(program))
     if isinstance(order, Tokens):
-        _exchange(order, units, calls, needs)
+        _exchange(machine, order, calls)
     else:
-        _count(units, calls, needs)
+        _count([unit.name for unit in machine.units], calls, _needs(machine, calls))
+
+
+def _needs(machine: Machine, calls: Sequence[Calls]) -> list[dict[int, int]]:
+    """Finds for each call the latest of each other unit that it must come after."""
+    touches, units = _Touches(machine, calls), machine.units
+    program = ((units.index(call.unit), list(touches.of(call))) for call in calls)
+    return list(conflicting(program))
 
 
 class _Touches:
@@ -107,20 +113,70 @@ def _count(units: Sequence[str], calls: Sequence[Calls], needs: Sequence[dict[in
         number[at] = outstanding[unit]
 
 
-def _exchange(
-    order: Tokens, units: Sequence[str], calls: Sequence[Calls], needs: Sequence[dict[int, int]]
-) -> None:
+def _exchange(machine: Machine, order: Tokens, calls: Sequence[Calls]) -> None:
     """Makes calls pop tokens that earlier calls push."""
-    pairs = [(units.index(one.name), units.index(other.name)) for one, other in order.pairs]
-    ordering = Ordering(len(units), pairs)
-    for call, before in zip(calls, needs, strict=True):
-        try:
-            ordering.add(units.index(call.unit.name), before)
-        except UnorderedError as error:
-            raise _unordered(call, calls[error.first.source or 0]) from None
-    for call, step in zip(calls, ordering.steps, strict=True):
+    units = [unit.name for unit in machine.units]
+    needs = _needs(machine, calls)
+    steps = _ordered(machine, order, calls, needs)
+    while len(steps) > len(calls):
+        calls = _with_carriers(machine, calls, needs, steps)
+        needs = _needs(machine, calls)
+        steps = _ordered(machine, order, calls, needs)
+    for call, step in zip(calls, steps, strict=True):
         pops, pushes = ([units[each] for each in side] for side in (step.pops, step.pushes))
         call.op.set_order({}, pops, pushes)
+
+
+def _ordered(
+    machine: Machine, order: Tokens, calls: Sequence[Calls], needs: Sequence[dict[int, int]]
+) -> list[OrderedStep]:
+    units, relay = machine.units, relay_of(machine)
+    pairs = [(units.index(one), units.index(other)) for one, other in order.pairs]
+    ordering = Ordering(len(units), pairs, None if relay is None else units.index(relay))
+    for call, before in zip(calls, needs, strict=True):
+        try:
+            ordering.add(units.index(call.unit), before)
+        except UnorderedError as error:
+            raise _unordered(call, calls[error.first.source or 0]) from None
+    return ordering.steps
+
+
+def _with_carriers(
+    machine: Machine,
+    calls: Sequence[Calls],
+    needs: Sequence[dict[int, int]],
+    steps: Sequence[OrderedStep],
+) -> list[Calls]:
+    """Puts instructions in front of calls that carry tokens to them from what they need; gives all
+    calls.
+    """
+    carried: list[int] = []
+    for step in steps:
+        if step.source is None:
+            carried += step.pops
+            continue
+        call = calls[step.source]
+        for producer in carried:
+            _carry(machine, calls[needs[step.source][producer]], call)
+        carried = []
+    body = calls[0].op.parent
+    assert body is not None
+    return ops_in(machine, body)
+
+
+def _carry(machine: Machine, first: Calls, then: Calls) -> None:
+    """Puts an instruction between two calls that leaves a row as it is which the first reads or
+    writes. Raises ByocirError B273 where the unit between theirs has none.
+    """
+    relay, home = relay_of(machine), then.op.parent
+    assert relay is not None
+    assert home is not None
+    places = [each for each in first.places.values() if not each.memory.is_main]
+    made = (carrier(machine, relay, each, then.op.location) for each in places)
+    found = next((op for op in made if op is not None), None)
+    if found is None:
+        raise _unordered(then, first)
+    home.insert_op_before(found, then.op)
 
 
 def _unordered(call: Calls, before: Calls) -> ByocirError:
