@@ -98,7 +98,7 @@ def _plans(
             lanes = (_has_lanes(*form, block, sizes, overlapping) for form in forms)
             if not explains and not any(lanes):
                 continue
-            for fit in _said(machine, block, key, sizes, start, asked, only, joined):
+            for fit in _said(machine, block, key, sizes, start, asked, only, explains, joined):
                 if isinstance(fit, Misfit):
                     reasons.extend([f"{fit.instruction.name}: {fit.reason}"] if fit.reason else [])
                     continue
@@ -153,16 +153,20 @@ def _said(
     start: Attribute | None,
     asked: Asked,
     only: Instruction | None,
+    explains: bool = False,
     chains: Sequence[Chain] = (),
 ) -> list[Fit | Misfit]:
     """Tries each instruction on a block without regard to limits: then it only matters whether an
     iterator has one point or more.
     """
-    least = tuple(min(size, 2) for size in sizes)
-    question = ("fits", key, least, start, asked, only, chains)
+    least, every = tuple(min(size, 2) for size in sizes), explains or asked == "pattern"
+    question = ("fits", key, least, start, asked, only, every, chains)
 
     def found() -> list[Fit | Misfit]:
-        return list(fits(machine, block, least, start=start, asked=asked, only=only, chains=chains))
+        tried = fits(
+            machine, block, least, start=start, asked=asked, only=only, every=every, chains=chains
+        )
+        return list(tried)
 
     return machine.answer(question, found)
 

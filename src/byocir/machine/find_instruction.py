@@ -59,16 +59,19 @@ def fits(
     start: Attribute | None = None,
     asked: Asked = "all",
     only: Instruction | None = None,
+    every: bool = True,
     chains: Sequence[Chain] = (),
 ) -> Iterator[Fit | Misfit]:
     """Tries each instruction, or only one, on a block over these extents, without its bases, guards
     and pads. With `start` the block begins with that number in place of what its result was before;
-    the iterators of each of the `chains` are taken for one.
+    the iterators of each of the `chains` are taken for one. Unless `every` one is asked, those on
+    other memories are left out.
     """
     seen = _Seen(machine, block, extents, start, chains)
     differences = body_differences(machine, block, seen.body)
     for instruction in machine.instructions if only is None else [only]:
-        yield _fit(instruction, seen, asked, differences)
+        if every or seen.scopes in instruction.reached:
+            yield _fit(instruction, seen, asked, differences)
 
 
 def body_differences(
@@ -156,6 +159,13 @@ class _Seen:
         """Lists the iterators of several points, each with those that are taken for one with it;
         the first one if there are none."""
         return _kept(self.extents, self.chains)
+
+    @cached_property
+    def scopes(self) -> tuple[str, ...]:
+        """Gives the scopes that the block reads, in their order, and then the one that it
+        writes."""
+        ins = (_scope(self.block, value.type) for value in self.block.ins)
+        return (*sorted(ins), _scope(self.block, self.block.outs[0].type))
 
     def tried(self, instruction: Instruction, ranks: tuple[Rank, ...]) -> _Tried | None:
         """Tries an instruction on the block with operands of these ranks, once for all blocks that

@@ -83,6 +83,17 @@ class Instruction:
         values = {each.label: each for each in self.pattern.walk() if isinstance(each, Operand)}
         return {name or "": v.memory for name, v in values.items() if name not in started}
 
+    @cached_property
+    def reached(self) -> frozenset[tuple[str, ...]]:
+        """Gives, for each form, the scopes that it reads, in their order, and then the one that it
+        writes."""
+        found: set[tuple[str, ...]] = set()
+        for form in self.forms:
+            patterns = (read.pattern for read in form.reads)
+            memories = [each.memory if isinstance(each, Operand) else MAIN for each in patterns]
+            found.add((*sorted(memory.scope for memory in memories), self.into.scope))
+        return frozenset(found)
+
     @property
     def starts(self) -> bool:
         """Tells whether its result can begin with a number, in place of what was there before."""

@@ -16,6 +16,7 @@ from byocir.dialects.locations import place
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.tir.reductions import is_unordered, keeps_order
 from byocir.dialects.types import Shape
+from byocir.errors import ByocirError
 from byocir.machine import Machine
 from byocir.machine.cut_plans import Plan, none_does, plans_of
 from byocir.machine.find_instruction import kind_of
@@ -49,40 +50,37 @@ def cycles_of(parts: Iterable[Part]) -> float:
 def expect_parts(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequence[Part]:
     """Cuts a block into parts; raises ByocirError B271 where no instruction does one of them."""
     found = parts_of(machine, block, number)
-    if not isinstance(found, Undone):
+    if found is not None:
         return found
     told = f"expected a block that an instruction of {machine.name} does, found none that does it"
-    raise none_does(told, found.reasons, place(block.location))
+    raise undone(machine, block, number, told)
 
 
-@dataclass(frozen=True)
-class Undone:
-    """Says why a block has no parts: what each instruction says to it."""
+def undone(machine: Machine, block: BlockOp, number: Attribute | None, told: str) -> ByocirError:
+    """Makes the error B271 for a block without parts, with what each instruction says to it."""
+    reasons = list[str]()
+    _Cuts(machine, reasons).of(PaddedBox.of(block), number)
+    return none_does(told, reasons, place(block.location))
 
-    reasons: Sequence[str]
 
-
-def parts_of(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequence[Part] | Undone:
-    """Cuts a block without loops around it into parts, or says why there are none; if there is a
+def parts_of(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequence[Part] | None:
+    """Cuts a block without loops around it into parts, None where there are none; if there is a
     number, its result begins with it.
     """
 
-    def found() -> Sequence[Part] | Undone:
-        cuts = _Cuts(machine)
-        parts = cuts.of(PaddedBox.of(block), number)
-        return Undone(cuts.reasons) if parts is None else parts
+    def found() -> Sequence[Part] | None:
+        return _Cuts(machine, None).of(PaddedBox.of(block), number)
 
     return machine.answer(("parts", machine.keys.block(block), number), found)
 
 
 class _Cuts:
     """Cuts boxes of one block into parts. Many ways to cut it lead to the same boxes, each of which
-    is cut once."""
+    is cut once. `reasons` gets why instructions do not do what was tried; None where nobody
+    asks."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.reasons: list[str] = []
-        """Says why instructions do not do what was tried."""
+    def __init__(self, machine: Machine, reasons: list[str] | None) -> None:
+        self.machine, self.reasons = machine, reasons
         self._known: dict[tuple[_Sides, bool], list[Part] | None] = {}
 
     def of(self, box: PaddedBox, number: Attribute | None) -> list[Part] | None:
@@ -104,7 +102,8 @@ class _Cuts:
                 continue
             kinds = list(_kinds(self.machine, plan, block, key, number))
             told = [f"{plan.instruction.name}: {each}" for each in kinds if isinstance(each, str)]
-            self.reasons += told
+            if self.reasons is not None:
+                self.reasons += told
             whole = [_part_of(plan, box, block, number)]
             found = self._in_two(plan, box, block, number) if told else whole
             if found and cycles_of(found) < least:

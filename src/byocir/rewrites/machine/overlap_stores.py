@@ -144,7 +144,7 @@ class _End:
         """Gives the plan by which one of so many parts of a block is done."""
         extents = list(op.extents)
         extents[iterator] //= count
-        return next(iter(plans_of(self._machine, op, extents, "memories", [])), None)
+        return next(iter(plans_of(self._machine, op, extents, "memories")), None)
 
     def _cycles(self, count: int) -> float:
         """Counts the cycles of so many parts, whose stores run beside the work on the next."""
@@ -166,7 +166,7 @@ class _End:
         if len(stores) == 1 or all(each.into.is_main for each in own):
             return False
         for op in blocks:
-            for plan in plans_of(self._machine, op, op.extents, "memories", [])[:1]:
+            for plan in plans_of(self._machine, op, op.extents, "memories")[:1]:
                 busy[plan.instruction.unit] += plan.cycles
         return busy[unit] == max(busy.values())
 

@@ -26,7 +26,6 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.array import Array
 from byocir.dialects.intervals import Interval
-from byocir.dialects.locations import place
 from byocir.dialects.new_ops import clone_region
 from byocir.dialects.tir import (
     BlockOp,
@@ -42,9 +41,14 @@ from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.dialects.uses import erase
 from byocir.evaluate.scalar import number
 from byocir.machine import Machine
-from byocir.machine.cut_plans import none_does
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.machine.cut_blocks import Part, Undone, cycles_of, expect_parts, parts_of
+from byocir.rewrites.machine.cut_blocks import (
+    Part,
+    cycles_of,
+    expect_parts,
+    parts_of,
+    undone,
+)
 from byocir.rewrites.schedule.access import BoxAccess, accesses_of, accesses_to
 from byocir.rewrites.schedule.blocks import reads_old
 from byocir.rewrites.schedule.write_out import PaddedBox
@@ -183,7 +187,7 @@ class _Numbers:
             return False
         if not reads_old(op):
             return True
-        return not isinstance(parts_of(self.machine, op, _number_of(fill)), Undone)
+        return parts_of(self.machine, op, _number_of(fill)) is not None
 
     def _is_set_sooner(self, fill: BlockOp, writers: Sequence[BlockOp]) -> bool:
         """Tells if an instruction that sets the elements, and those that then add to them, take
@@ -196,14 +200,14 @@ class _Numbers:
     def _set(self, fill: BlockOp) -> None:
         """Makes an instruction set the elements, or a copy of a constant."""
         found, block = parts_of(self.machine, fill, None), fill
-        if isinstance(found, Undone):
+        if found is None:
             block = self._copied(fill)
             found = parts_of(self.machine, block, None)
-        if isinstance(found, Undone):
+        if found is None:
             scope = scope_of(block.outs[0].type)
             told = f"expected an instruction of {self.machine.name} that sets elements of {scope} "
             told += "to a number, or one that copies there from main memory, found neither"
-            raise none_does(told, found.reasons, place(block.location))
+            raise undone(self.machine, block, None, told)
         _put(block, found)
 
     def _copied(self, fill: BlockOp) -> BlockOp:
@@ -234,8 +238,8 @@ def _is_fill(op: BlockOp) -> bool:
     return not op.ins and not reads_old(op)
 
 
-def _cycles_of(found: Iterable[Sequence[Part] | Undone]) -> float:
-    return sum(inf if isinstance(parts, Undone) else cycles_of(parts) for parts in found)
+def _cycles_of(found: Iterable[Sequence[Part] | None]) -> float:
+    return sum(inf if parts is None else cycles_of(parts) for parts in found)
 
 
 _Intervals = tuple[tuple[int, int], ...]
