@@ -27,18 +27,18 @@ def asked(question: Callable[..., float], numbers: Sequence[Ints], where: Bools)
     if where.size == 1 and all(array.size == 1 for array in numbers):
         said = question(*(array.item() for array in numbers)) if where.all() else 0
         return np.full(shape, said, np.float64)
-    where = np.broadcast_to(where, shape)
-    given = [np.broadcast_to(array, shape)[where] for array in numbers]
-    answers = np.zeros(shape)
-    alike = np.zeros(np.count_nonzero(where), np.int64)
-    for array, column in zip(numbers, given, strict=True):
-        if array.size > 1:
-            values, places = np.unique(column, return_inverse=True)
-            _, alike = np.unique(alike * len(values) + places, return_inverse=True)
-    _, first = np.unique(alike, return_index=True)
-    rows = zip(*(column[first].tolist() for column in given), strict=True)
-    said = list(starmap(question, rows)) if given else [question() for _ in first]
-    answers[where] = np.array(said, np.float64)[alike] if said else 0
+    alike = np.zeros((), np.int64)
+    for array in (array for array in numbers if array.size > 1):
+        values, places = np.unique(array, return_inverse=True)
+        joined = alike * len(values) + places.reshape(array.shape)
+        alike = np.unique(joined, return_inverse=True)[1].reshape(joined.shape)
+    where, answers = np.broadcast_to(where, shape), np.zeros(shape)
+    kinds = np.broadcast_to(alike, shape)[where]
+    _, first, which = np.unique(kinds, return_index=True, return_inverse=True)
+    given = [np.broadcast_to(array, shape)[where][first].tolist() for array in numbers]
+    rows = zip(*given, strict=True) if given else [() for _ in first]
+    said = list(starmap(question, rows))
+    answers[where] = np.array(said, np.float64)[which] if said else 0
     return answers
 
 
