@@ -22,7 +22,6 @@ from byocir.machine.find_instruction import Asked, Misfit, body_differences, fit
 from byocir.machine.instructions import Fit, Instruction
 from byocir.machine.lines import Chain, chains_of
 from byocir.machine.parts import Bools, Ints, Limit
-from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.index import Affine
 
 
@@ -90,13 +89,15 @@ def _plans(
     """Finds plans, the cheapest first, and why there are no others."""
     found, reasons = list[Plan](), list[str]()
     overlapping = frozenset(block.parallels if asked == "pattern" else ())
-    forms = list(_forms(machine, block, only))
+    limits = {_ANY} if explains else {*_lane_limits(machine, block, only)}
+    lanes = {i for expr in block.out_maps[0].results[-1:] for i in expr.used_dims()}
 
     def try_all(choices: Iterable[tuple[frozenset[int], Sequence[Chain]]]) -> None:
         for kept, joined in choices:
             sizes = tuple(n if i in kept else 1 for i, n in enumerate(extents))
-            lanes = (_has_lanes(*form, block, sizes, overlapping) for form in forms)
-            if not explains and not any(lanes):
+            each = ((limit, i) for limit in limits for i in lanes)
+            has_lanes = any(_most(limit, sizes[i], i in overlapping) for limit, i in each)
+            if not (joined or _ANY in limits or has_lanes):
                 continue
             for fit in _said(machine, block, key, sizes, start, asked, only, explains, joined):
                 if isinstance(fit, Misfit):
@@ -116,33 +117,22 @@ def _plans(
     return sorted(found, key=lambda plan: plan.cycles), reasons
 
 
-def _forms(
-    machine: Machine, block: BlockOp, only: Instruction | None
-) -> Iterator[tuple[Instruction, BlockPattern]]:
-    """Yields the forms of instructions that compute what a block does."""
+_ANY = Limit(1)
+
+
+def _lane_limits(machine: Machine, block: BlockOp, only: Instruction | None) -> Iterator[Limit]:
+    """Yields how many lanes there may be, for each form of an instruction that computes what a
+    block does: they are the last dimension of what it writes to a memory of its machine. There may
+    be any number where there may be one.
+    """
     differences = body_differences(machine, block)
     for instruction in machine.instructions if only is None else [only]:
         for form in instruction.forms:
             if len(form.reads) == len(block.ins) and form not in differences:
-                yield instruction, form
-
-
-def _has_lanes(
-    instruction: Instruction,
-    form: BlockPattern,
-    block: BlockOp,
-    sizes: Sequence[int],
-    overlapping: frozenset[int],
-) -> bool:
-    """Tells whether calls may have such sizes as far as lanes tell, which are the last dimension of
-    what an instruction writes to a memory of its machine.
-    """
-    last = form.out[-1] if form.out and not instruction.into.is_main else None
-    names = [name for name in instruction.limits if last == Affine(((name, 1),))]
-    if not names or instruction.limits[names[0]].allows(1):
-        return True
-    lanes = {i for expr in block.out_maps[0].results[-1:] for i in expr.used_dims()}
-    return any(_most(instruction.limits[names[0]], sizes[i], i in overlapping) for i in lanes)
+                last = form.out[-1] if form.out and not instruction.into.is_main else None
+                pairs = instruction.limits.items()
+                limits = [limit for name, limit in pairs if last == Affine(((name, 1),))]
+                yield next((limit for limit in limits if not limit.allows(1)), _ANY)
 
 
 def _said(
