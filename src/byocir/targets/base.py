@@ -325,8 +325,9 @@ class Target(Loader, ArgSpecConvertible):
         function reads twice is one input, and what nothing outside reads is no output. The
         functions' bodies leave the module once there are blobs. The default gives none: the
         functions stay and run through the evaluator. For a described machine it gives its programs,
-        to be simulated. The command line calls one of a target from a file in a process of its own,
-        and `byocir.isolate` does: of what it does, what it gives alone remains."""
+        to be simulated, and takes the bodies out of `module`: who reads them does so first. The
+        command line calls one of a target from a file in a process of its own, and `byocir.isolate`
+        does: of what it does, what it gives alone remains."""
         machine = _described(self)
         if machine is None:
             return {}
