@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from quantised_nets import Net
 
 import byocir
 from byocir.cli.main import main
@@ -117,6 +118,18 @@ def test_dis_of_a_package_shows_each_function_and_its_nodes(
         assert f"# {', '.join(nodes)}\n" in text
     assert main(["vta", "dis", str(package), "--function", symbols[0]]) == 0
     assert assemble(capsys.readouterr().out).tobytes() == blobs[f"{symbols[0]}.insns"]
+
+
+def test_dis_shows_the_words_of_a_described_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path, net = tmp_path / "described.bpkg", Net((1, 16, 4, 4), per_channel=False)
+    module = byocir.import_onnx(net.of(net.conv(net.value, (16, 16), 1), (1, 16, 4, 4)))
+    byocir.compile(module, targets=[str(ROOT / "examples" / "vta_machine.py")]).save(path)
+    assert main(["vta", "dis", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "load.wgt" in text
+    assert text.splitlines()[-1].startswith("finish {pop_next}")
 
 
 @pytest.mark.parametrize("form", ["p.s", "p.bin", "p.other"])

@@ -3,7 +3,7 @@ ui.perfetto.dev."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,12 @@ def _traces(package: Package) -> Iterator[tuple[str, dict[str, Any]]]:
     from byocir.targets.vta_files import streams
     from byocir.vta_sim import Program, trace_events
 
+    others: dict[str, Mapping[str, bytes]] = {}
     for name, blobs in package.blobs.items():
         machine = package.target(name).machine
         if isinstance(machine, Machine):
             yield from traces_of(machine, blobs)
-    for symbol, code in streams(programs_of(package.module, package.blobs)).items():
+        else:
+            others[name] = blobs
+    for symbol, code in streams(programs_of(package.module, others)).items():
         yield symbol, trace_events(Program(code.insns, code.config), None, code.locations)

@@ -60,7 +60,12 @@ def _tiles(program: ProgramOp) -> list[str]:
 
 def programs_of(module: ModuleOp, blobs: Mapping[str, Mapping[str, bytes]]) -> Mapping[str, bytes]:
     """Finds the files of all programs for VTA among those of a package, whatever its targets are
-    called.
+    called; a machine that describes VTA has them beside others.
     """
-    targets = [t.target_name.data for t in targets_of(module) if machine_of(t) == VTA]
-    return {name: blob for t in targets for name, blob in blobs.get(t, {}).items()}
+    built_in = {t.target_name.data for t in targets_of(module) if machine_of(t) == VTA}
+    found: dict[str, bytes] = {}
+    for target, files in blobs.items():
+        symbols = {name.rpartition(".")[0] for name in files if name.endswith(".insns")}
+        own = {f"{symbol}.{kind}" for symbol in symbols for kind in ("insns", "dram", "json")}
+        found |= {n: blob for n, blob in files.items() if target in built_in or n in own}
+    return found
