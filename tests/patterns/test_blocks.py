@@ -1,6 +1,7 @@
 """Block patterns: any loop order, operand order and names; what they decline, and why."""
 
 import itertools
+from dataclasses import dataclass
 
 import pytest
 from block_programs import Conv, Read, Spec, at, attempt, matmul, product
@@ -300,6 +301,35 @@ def test_numbers_of_a_body_bind_and_must_agree():
 def test_a_number_alone_is_a_body():
     spec = Spec({"i": 3}, {}, [], at("i"), lambda acc: acc.max(3).min(3), init=None)
     assert not attempt(spec, block("*i", lambda acc: 3)).fits
+
+
+@dataclass
+class Adds:
+    """A body that has no hash."""
+
+    number: int
+
+    def __call__(self, acc, x):
+        return x + self.number
+
+
+class AddsAlike(Adds):
+    """A body that equals others, whatever they add."""
+
+    def __eq__(self, other):
+        return isinstance(other, AddsAlike)
+
+    def __hash__(self):
+        return 0
+
+
+@pytest.mark.parametrize("kind", [Adds, AddsAlike])
+def test_objects_that_can_be_called_are_bodies(kind):
+    spec = Spec({"i": 6}, {}, [Read(at("i"), i32)], at("i"), lambda acc, x: x + 3, init=None)
+    x = wildcard("x")
+    assert attempt(spec, block("*i", x["*i"], kind(3))).fits
+    found = attempt(spec, block("*i", x["*i"], kind(2)))
+    assert found.reason == "expected body x + 2, found x + 3"
 
 
 def test_an_unused_start_is_no_input_and_a_used_one_is():

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
+from inspect import ismethod
 from itertools import permutations
 from numbers import Real
 from typing import Any, cast, overload
@@ -109,6 +110,8 @@ def block(iterators: str, *parts: Any, init: Init = None, out: str | None = None
             where=where,
             help='an access is a value at an index, x["m k"]; a body is lambda acc, x: …',
         )
+    if ismethod(body.__call__):  # memos tell objects apart by identity then, whatever they equal
+        body = body.__call__
     try:
         _check_numbers({"pad": [read.pad for read in reads], "init": [init]})
         made = BlockPattern(Iterators.parse(iterators), reads, body, init, out)

@@ -66,9 +66,6 @@ class TargetProtocol(Protocol):
     unsigned_bytes: ClassVar[bool]
     """Tells whether it computes faster on unsigned bytes without a zero point."""
 
-    channels_last: ClassVar[bool]
-    """Tells whether convolutions are offered to it with channels last."""
-
     def refusal(self, ops: Sequence[Operation]) -> str:
         """Gives the reason why it cannot run the ops of a match, or ""."""
         ...

@@ -154,13 +154,13 @@ def _not_asked_for(report: Report, module: ModuleOp, host_ops: Sequence[Operatio
     heavy = [op for op in host_ops if isinstance(op, tir.BlockOp) and op.reductions]
     convs = [op for op in heavy if is_contraction(op)]
     scaled, total = any(map(_rescales_in_float, host_ops)), sum(report.macs.values())
-    notes: list[str] = []
+    slides, notes = any(map(_ends_with_windows, heavy)), list[str]()
     for target in [find(each) for each in targets_of(module)] if report.targets else []:
         wanted: dict[str, bool] = {
             "signed_bytes = True makes its unsigned bytes signed": not ask(target, "signed_bytes")
             and any(element_type_of(value.type) == ui8 for op in heavy for value in op.ins),
-            "channels_last = True puts channels last in its images": not target.channels_last
-            and any(map(_ends_with_windows, heavy)),
+            "channels_last = True puts channels last in its images": slides
+            and not ask(target, "channels_last"),
             "split_groups splits its convolutions in groups": not ask(target, "split_groups")
             and any(op.extents[i] > 1 for op in convs for i in inside_groups(op)),
             "fixed_point scales its sums in integers": not ask(target, "fixed_point") and scaled,
