@@ -224,6 +224,12 @@ def test_the_reason_is_told_for_which_a_target_takes_no_program_of_a_pattern():
     assert hindrance.endswith("as such; for example: plain refuses it: 1 op is too many")
 
 
+def test_the_reason_is_told_for_which_programs_of_a_pattern_are_not_tried(monkeypatch):
+    monkeypatch.setattr("byocir.testing.conformance.session.MOST_ELEMENTS", 0)
+    hindrance = conform(Picky(), rounds=1).hindrances["plain.neg"]
+    assert "; for example: expected at most 0 elements in an array to try a program, " in hindrance
+
+
 @composite("sized.neg")
 def sized():
     return op("graph.neg", wildcard("x", where=rank(4)))

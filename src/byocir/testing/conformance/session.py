@@ -304,15 +304,21 @@ class Session:
     ) -> None:
         self._trial(setting, composite, kind, self._case(seed, example.module, LEVELS))
 
-    def _case(self, seed: int, module: ModuleOp, levels: tuple[str, ...]) -> Case | None:
-        if macs_of([module]) > MOST_MACS or max(elements_of(module)) > MOST_ELEMENTS:
-            return None
+    def _case(self, seed: int, module: ModuleOp, levels: tuple[str, ...]) -> Case | str:
+        """Makes the case of a program, or says why it is left out."""
+        for found, most, what in (
+            (macs_of([module]), MOST_MACS, "multiply-adds"),
+            (max(elements_of(module)), MOST_ELEMENTS, "elements in an array"),
+        ):
+            if found > most:
+                return f"expected at most {most:,} {what} to try a program, found {found:,}"
         feeds = draw_feeds(seeded(seed), module, special=self.target.non_finite)
-        return None if feeds is None else Case(module, feeds, levels)
+        return "its inputs are no numbers" if feeds is None else Case(module, feeds, levels)
 
-    def _trial(self, setting: Setting, composite: Composite, kind: str, case: Case | None) -> None:
+    def _trial(self, setting: Setting, composite: Composite, kind: str, case: Case | str) -> None:
         self.progress(self.score, composite.name)
-        if case is None:
+        if isinstance(case, str):
+            self._decline(composite, kind, case)
             return
         thorough = self.score.cases % THOROUGH == 0
         exported = kind == MATCH and self._is_exported(setting, composite)
@@ -325,11 +331,15 @@ class Session:
         if self._is_at_home(setting, composite) and trial.taken[composite.name]:
             known = self._taken.get(composite.name, case)
             self._taken[composite.name] = min(known, case, key=lambda each: size_of(each.module))
-        elif kind == MATCH and composite.name in trial.declined:
-            reasons = self.score.declined.setdefault(composite.name, Counter[str]())
-            reasons[trial.declined[composite.name]] += 1
+        elif composite.name in trial.declined:
+            self._decline(composite, kind, trial.declined[composite.name])
         if trial.problem is not None:
             self._fail(setting, [*trial.taken] or [composite.name], kind, trial.problem, case)
+
+    def _decline(self, composite: Composite, kind: str, reason: str) -> None:
+        """Notes why a program made for a pattern was not taken as such."""
+        if kind == MATCH:
+            self.score.declined.setdefault(composite.name, Counter[str]())[reason] += 1
 
     def _is_exported(self, setting: Setting, composite: Composite) -> bool:
         """Tells if a case is also run as an exported project; that takes long, and so is rare."""
@@ -372,7 +382,7 @@ class Session:
             for seed in range(REDRAWS if composite.name in names else 0):
                 example = find_match(composite, seed)
                 made = None if example is None else self._case(seed, example.module, case.levels)
-                if made is not None:
+                if isinstance(made, Case):
                     yield made
 
 
