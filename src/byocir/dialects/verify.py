@@ -185,8 +185,7 @@ def _look(
     among its facts where that stands for its ops.
     """
     operands = tuple(op._operands)  # pyright: ignore[reportPrivateUsage]
-    types = [value.type for value in operands]
-    types += [result.type for result in op.results]
+    types = [value.type for value in (*operands, *op.results)]
     counts: tuple[object, ...] = len(operands), len(op.results)
     inside: tuple[object, ...] = ()
     for region in op.regions:
@@ -198,8 +197,7 @@ def _look(
                 counts += (len(block.args), body)
                 inside += (block,)
                 continue
-            ops = ops_in(block)
-            last = block.last_op
+            ops, last = ops_in(block), block.last_op
             for inner in ops:
                 _look(inner, op, inner is last, seen, bodies)
             counts += (len(block.args), len(ops) > 0)
