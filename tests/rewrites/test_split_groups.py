@@ -74,6 +74,15 @@ def test_groups_of_floats_are_not_joined() -> None:
     assert [shape_of(op.weight.type) for op in convs(module)] == [(2, 2, 1)] * 2
 
 
+@pytest.mark.parametrize(("target", "count"), [("gemmini", 1), ("float_npu", 2)])
+def test_groups_of_floats_stay_where_no_machine_computes_floats(target: str, count: int) -> None:
+    """The host would do them one by one."""
+    module = parse_module(IN_FLOATS)
+    pipeline = meaning_pipeline(module, [f"examples/{target}.py"])
+    run_passes(module, load_context(), pipeline)
+    assert len(convs(module)) == count
+
+
 def test_a_pass_has_a_number_of_channels_above_0() -> None:
     with pytest.raises(
         ByocirError, match="expected a number of channels above 0, found 0"

@@ -13,7 +13,8 @@ follow into the parts.
 Requires: constants, as after `fold-constants`. A target asks for it (`Target.split_groups`), and it
 runs before the match. Depthwise convolutions stay as they are: a machine has instructions for them,
 or takes 16 times as long. Groups of floats are not joined: a weight of 0 is of no effect but on
-numbers that are finite. Raises ByocirError B291 for a number of channels below 1.
+numbers that are finite. With `floats=false` they stay as they are, too. Raises
+ByocirError B291 for a number of channels below 1.
 
 Guarantees: the same results, bit for bit. Locations are kept.
 """
@@ -54,13 +55,15 @@ class SplitGroupsPass(ModulePass):
 
     channels: int
     """The number of channels up to which groups are joined."""
+    floats: bool = True
+    """Tells whether convolutions of floats are split, too."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.channels < 1:
             told = f"expected a number of channels above 0, found {self.channels}"
             raise ByocirError("B291", told, where="pass split-groups")
         made: Concats = {}
-        rewrite_module(op, [SplitConv(self.channels, made), MoveConcatDown(made)])
+        rewrite_module(op, [SplitConv(self.channels, self.floats, made), MoveConcatDown(made)])
 
 
 Concats = dict[SSAValue, Sequence[SSAValue]]
@@ -72,6 +75,7 @@ class SplitConv(Pattern):
     """Replaces `conv(x, w, b)` in groups by a concat of convolutions of slices without groups."""
 
     channels: int
+    floats: bool
     made: Concats = field(compare=False)
     roots = (ConvOp,)
 
@@ -82,9 +86,9 @@ class SplitConv(Pattern):
         if groups == 1 or weight is None or (op.bias is not None and bias is None):
             return None
         inputs, outputs = weight.shape[1], weight.shape[0] // groups
-        if inputs == outputs == 1:
-            return None
         is_integer = isinstance(element_type_of(op.input.type), IntegerType)
+        if inputs == outputs == 1 or not (is_integer or self.floats):
+            return None
         joined = max(1, self.channels // max(inputs, outputs)) if is_integer else 1
         properties: dict[str, Any] = {**op.properties, "group": 1}
         parts = list[SSAValue]()

@@ -107,8 +107,8 @@ class Target(Loader, ArgSpecConvertible):
     """Asks that convolutions in groups with constant weights, other than depthwise ones, are
     offered as several without groups (`split-groups`), in the whole module before the first match.
     Of integers, each has as many groups as have so many channels together, with weights of 0
-    between them; of floats each has one group. 0 leaves them as they are. The greatest number
-    counts where several targets ask."""
+    between them; of floats each has one group, unless none of a machine's memories holds floats.
+    0 leaves them as they are. The greatest number counts where several targets ask."""
 
     gathers_windows: ClassVar[bool] = True
     """Lets the host gather the windows of convolutions of few channels as channels, where images

@@ -30,6 +30,7 @@ from xdsl.passes import ModulePass
 from byocir.arguments import shown
 from byocir.dialects.byoc import IN_CODE, LEVELS, SPLIT, TARGETS, CallOp, CompositeOp, RegionOp
 from byocir.dialects.graph.base import is_defined
+from byocir.dialects.types import is_float
 from byocir.errors import ByocirError, did_you_mean
 from byocir.machine import Machine
 from byocir.patterns.targets import targets_of
@@ -262,11 +263,21 @@ def _whole_channels(targets: Sequence[Target]) -> list[ModulePass]:
     """Lists the passes that give contractions the channels that targets want: without groups, and
     a multiple of a number.
     """
-    joined = max((channels_of(target, "split_groups", 0) for target in targets), default=0)
+    groups = [(target, channels_of(target, "split_groups", 0)) for target in targets]
+    joined = max((channels for _, channels in groups), default=0)
+    floats = any(channels and _has_floats(target) for target, channels in groups)
     multiple = lcm(*(channels_of(target, "channel_multiple", 1) for target in targets))
-    passes: list[ModulePass] = [SplitGroupsPass(joined)] if joined else []
+    passes: list[ModulePass] = [SplitGroupsPass(joined, floats)] if joined else []
     passes += [PadChannelsPass(multiple)] if multiple > 1 else []
     return [*passes, *parse_pipeline("clean-up")] if passes else []
+
+
+def _has_floats(target: Target) -> bool:
+    """Tells if a target may compute floats: a machine that keeps none anywhere does not."""
+    machine = target.machine
+    if not isinstance(machine, Machine):
+        return True
+    return any(each.element is not None and is_float(each.element) for each in machine.memories)
 
 
 def channels_of(target: Target, name: str, least: int) -> int:
