@@ -4,9 +4,9 @@ Does: sums to which another array is added begin with that array in place of zer
 a number, and blocks that compute element by element become one. So a convolution with bias, relu
 and requantisation is three blocks: what brings the bias, the sums, and what stores them. Where a
 machine has a load that adds to what is there, a sum of two computed arrays adds the second to the
-first, and both to what is added to the sum; where it has
-one that reduces windows on the way out, the maximum of windows reads what the computed array was
-made of, and leaves out points outside in the place of a pad that changes nothing.
+first, and both to what is added to the sum; where it has one that reduces windows on the way out,
+the maximum of windows reads what the computed array was made of, and leaves out points outside in
+the place of a pad that changes nothing.
 
 Requires: composites on tensors in functions of described machines.
 
