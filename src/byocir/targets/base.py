@@ -245,7 +245,9 @@ class Target(Loader, ArgSpecConvertible):
             return ""
         from byocir.rewrites.machine.search_schedule import refusal_of
 
-        return refusal_of(machine, ops, self.channel_multiple)
+        inside = ops.constants if isinstance(ops, MatchedOps) else None
+        inside = {"match": inside, "argument": ()}.get(self.constants)
+        return refusal_of(machine, ops, self.channel_multiple, inside)
 
     def cost(self, composite: str, ops: MatchedOps) -> Mapping[str, float]:
         """Estimates a match of one of the target's composites: "latency" in seconds, "energy" in

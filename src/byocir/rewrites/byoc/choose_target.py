@@ -54,7 +54,7 @@ class Offer:
 
     def refusal(self, state: State) -> str:
         """Gives the reason why the target cannot run a match; empty if it can."""
-        found: Any = ask(self.bidder, "refusal", list(state.ops))
+        found: Any = ask(self.bidder, "refusal", MatchedOps.of(state.ops, state.constants))
         expect_given(self.bidder, "refusal", isinstance(found, str), "text", found)
         return f"{self.target} refuses it: {found}" if found else ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from functools import cached_property
 from typing import cast
 
@@ -19,6 +19,16 @@ from byocir.dialects.types import element_type_of, holds_numbers, nbytes, static
 
 class MatchedOps(tuple[Operation, ...]):
     """Lists the ops of a match, the last one first, with the figures that reports have for them."""
+
+    constants: Sequence[Operation] = ()
+    """The constants of the match that move into its composite."""
+
+    @staticmethod
+    def of(ops: Iterable[Operation], constants: Sequence[Operation]) -> MatchedOps:
+        """Makes the ops of a match that has these constants."""
+        made = MatchedOps(ops)
+        made.constants = constants
+        return made
 
     @cached_property
     def macs(self) -> int:

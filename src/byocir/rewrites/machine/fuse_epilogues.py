@@ -77,15 +77,24 @@ def fuse_epilogues(machine: Machine, body: Block) -> None:
             erase(op)
 
 
-def fused(machine: Machine, blocks: Sequence[BlockOp]) -> list[BlockOp]:
+def fused(
+    machine: Machine, blocks: Sequence[BlockOp], inside: Sequence[Operation] | None = None
+) -> list[BlockOp]:
     """Copies blocks on tensors, sorted by what they read, into a body of their own, in which what
-    follows sums is fused and split into what instructions do.
+    follows sums is fused and split into what instructions do. Of the constants that they read
+    those `inside` are constants of that body, by default all; others are arguments whose numbers
+    are known.
     """
-    body, known = Block(), dict[SSAValue, SSAValue]()
+    body, known, given = Block(), dict[SSAValue, SSAValue](), dict[SSAValue, SSAValue]()
     for value in (value for block in blocks for value in block.operands):
-        if isinstance(value.owner, ConstantOp) and value not in known:
+        if not isinstance(value.owner, ConstantOp) or value in known:
+            continue
+        if inside is None or value.owner in inside:
             body.add_op(value.owner.clone())
             known[value] = _last(body).results[0]
+        else:
+            known[value] = body.insert_arg(value.type, len(body.args))
+            given[known[value]] = value
     for block in blocks:
         for value in block.operands:
             if value in known:
@@ -98,7 +107,7 @@ def fused(machine: Machine, blocks: Sequence[BlockOp]) -> list[BlockOp]:
         body.add_op(block.clone(known))
         known.update(zip(block.results, _last(body).results, strict=True))
     fuse_epilogues(machine, body)
-    split_bodies(machine, body)
+    split_bodies(machine, body, given)
     return [op for op in body.ops if isinstance(op, BlockOp)]
 
 

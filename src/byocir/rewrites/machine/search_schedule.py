@@ -65,12 +65,18 @@ def schedules_for(machine: Machine, composite: CompositeOp, most: int) -> list[s
     return list(found)
 
 
-def refusal_of(machine: Machine, ops: Sequence[Operation], channel_multiple: int = 1) -> str:
+def refusal_of(
+    machine: Machine,
+    ops: Sequence[Operation],
+    channel_multiple: int = 1,
+    inside: Sequence[Operation] | None = None,
+) -> str:
     """Says why a machine cannot run the blocks of a match: which memory holds no tile, or, on lines
     of their own, what its instructions say to one; empty if it can. `channel_multiple` is that of
-    the target, which hears if another one helps.
+    the target, which hears if another one helps; `inside` are the constants that move into the
+    composite, by default all that are read.
     """
-    blocks = fused(machine, in_order([op for op in ops if isinstance(op, BlockOp)]))
+    blocks = fused(machine, in_order([op for op in ops if isinstance(op, BlockOp)]), inside)
     if not blocks:
         return ""
     try:
