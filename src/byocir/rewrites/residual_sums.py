@@ -185,7 +185,7 @@ class SumOfFloats:
     signs: np.ndarray
     scale: np.float64
     wanted: float
-    """What zero points bring, exactly: an integer near it is added."""
+    """The sum of what all zero points bring, a fraction; the nearest integer is added."""
 
     @staticmethod
     def of(m: Match) -> SumOfFloats:

@@ -308,7 +308,7 @@ class Session:
         """Makes the case of a program, or says why it is left out."""
         for found, most, what in (
             (macs_of([module]), MOST_MACS, "multiply-adds"),
-            (max(elements_of(module)), MOST_ELEMENTS, "elements in an array"),
+            (max(elements_of(module), default=0), MOST_ELEMENTS, "elements in an array"),
         ):
             if found > most:
                 return f"expected at most {most:,} {what} to try a program, found {found:,}"
