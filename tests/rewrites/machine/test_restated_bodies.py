@@ -286,6 +286,37 @@ def test_a_number_that_can_be_one_only_is_no_step() -> None:
     assert restates(text, (4,), "i8") == 0
 
 
+def half_even(given: str, wide: str, before: str, value: str) -> str:
+    """Writes a program that shifts a value by nine places, which ops `before` compute of %a in a
+    wide type, rounding half to even, and clamps it to bytes.
+    """
+    return f"""
+      func.func @main(%x: tensor<4x{given}>) -> tensor<4xi8> {{
+        %e = tir.empty : tensor<4xi8>
+        %y = tir.block [j: 4] ins(%x[j] : tensor<4x{given}>) outs(%e[j] : tensor<4xi8>) {{
+        ^bb0(%a: {given}, %old: i8):{before}
+          %s = arith.constant 9 : {wide}
+          %q = arith.shrsi {value}, %s : {wide}
+          %one = arith.constant 1 : {wide}
+          %h = arith.shrsi %q, %one : {wide}
+          %two = arith.constant 2 : {wide}
+          %d = arith.muli %h, %two : {wide}
+          %o = arith.subi %q, %d : {wide}
+          %b = arith.constant 255 : {wide}
+          %u = arith.addi {value}, %b : {wide}
+          %t = arith.addi %u, %o : {wide}
+          %v = arith.shrsi %t, %s : {wide}
+          %lo = arith.constant 0 : {wide}
+          %c = arith.maxsi %v, %lo : {wide}
+          %hi = arith.constant 127 : {wide}
+          %g = arith.minsi %c, %hi : {wide}
+          %r = arith.trunci %g : {wide} to i8
+          tir.yield %r : i8
+        }}
+        func.return %y : tensor<4xi8>
+      }}"""
+
+
 @pytest.mark.parametrize(
     ("factor", "element", "ties"),
     [
@@ -298,34 +329,15 @@ def test_a_number_that_can_be_one_only_is_no_step() -> None:
 def test_ties_take_steps_only_where_numbers_may_be_half_way(
     factor: int, element: str, ties: bool
 ) -> None:
-    text = f"""
-      func.func @main(%x: tensor<4x{element}>) -> tensor<4xi8> {{
-        %e = tir.empty : tensor<4xi8>
-        %y = tir.block [j: 4] ins(%x[j] : tensor<4x{element}>) outs(%e[j] : tensor<4xi8>) {{
-        ^bb0(%a: {element}, %old: i8):
+    text = half_even(
+        element,
+        "i64",
+        f"""
           %w = arith.extsi %a : {element} to i64
           %f = arith.constant {factor} : i64
-          %p = arith.muli %w, %f : i64
-          %s = arith.constant 9 : i64
-          %q = arith.shrsi %p, %s : i64
-          %one = arith.constant 1 : i64
-          %h = arith.shrsi %q, %one : i64
-          %two = arith.constant 2 : i64
-          %d = arith.muli %h, %two : i64
-          %o = arith.subi %q, %d : i64
-          %b = arith.constant 255 : i64
-          %u = arith.addi %p, %b : i64
-          %t = arith.addi %u, %o : i64
-          %v = arith.shrsi %t, %s : i64
-          %lo = arith.constant 0 : i64
-          %c = arith.maxsi %v, %lo : i64
-          %hi = arith.constant 127 : i64
-          %g = arith.minsi %c, %hi : i64
-          %r = arith.trunci %g : i64 to i8
-          tir.yield %r : i8
-        }}
-        func.return %y : tensor<4xi8>
-      }}"""
+          %p = arith.muli %w, %f : i64""",
+        "%p",
+    )
     assert restates(text, (4,), element) > 0
     (block,) = [op for op in parse_module(text).walk() if isinstance(op, BlockOp)]
     for way in restated(block, i32):
@@ -336,29 +348,5 @@ def test_ties_take_steps_only_where_numbers_may_be_half_way(
 
 def test_a_number_that_wraps_on_the_way_is_not_rounded_as_one_that_does_not() -> None:
     """The greatest i32 and half of 512 are a number below zero, which is clamped to zero."""
-    text = """
-      func.func @main(%x: tensor<4xi32>) -> tensor<4xi8> {
-        %e = tir.empty : tensor<4xi8>
-        %y = tir.block [j: 4] ins(%x[j] : tensor<4xi32>) outs(%e[j] : tensor<4xi8>) {
-        ^bb0(%a: i32, %old: i8):
-          %s = arith.constant 9 : i32
-          %q = arith.shrsi %a, %s : i32
-          %one = arith.constant 1 : i32
-          %h = arith.shrsi %q, %one : i32
-          %two = arith.constant 2 : i32
-          %d = arith.muli %h, %two : i32
-          %o = arith.subi %q, %d : i32
-          %b = arith.constant 255 : i32
-          %u = arith.addi %a, %b : i32
-          %t = arith.addi %u, %o : i32
-          %v = arith.shrsi %t, %s : i32
-          %lo = arith.constant 0 : i32
-          %c = arith.maxsi %v, %lo : i32
-          %hi = arith.constant 127 : i32
-          %g = arith.minsi %c, %hi : i32
-          %r = arith.trunci %g : i32 to i8
-          tir.yield %r : i8
-        }
-        func.return %y : tensor<4xi8>
-      }"""
+    text = half_even("i32", "i32", "", "%a")
     assert restates(text, (4,), "i32") == 1
