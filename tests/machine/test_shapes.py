@@ -1,6 +1,6 @@
 """Layers of other shapes than those of most image nets run on each machine, equal to the evaluator:
 convolutions of one dimension, in groups and of few channels, attention over tokens that fill no
-block."""
+block, pools alone."""
 
 from __future__ import annotations
 
@@ -132,3 +132,12 @@ def test_depthwise_convolutions_in_front_of_a_net_are_taken(channels: int) -> No
     net = Net((1, channels, 5, 5))
     value = net.conv(net.value, (channels, channels), 3, group=channels)
     assert macs_on_the_host(net.of(value, (1, channels, 5, 5)), "vta_machine") == 0
+
+
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
+def test_a_pool_of_the_models_input_is_taken(op_type: str) -> None:
+    net = Net((1, 16, 8, 8))
+    pool = net.node(op_type, [net.value], kernel_shape=[2, 2], strides=[2, 2])
+    model = net.of(net.requantize(pool, net.scale), (1, 16, 4, 4))
+    report = byocir.compile(byocir.import_onnx(model), targets=[TARGETS["vta_machine"]]).report
+    assert all(report.placement[n.name] != "host" for n in report.nodes if n.op_type == op_type)

@@ -122,10 +122,12 @@ LAYERS: list[Callable[[ConvNet], SSAValue]] = [
 
 
 @st.composite
-def conv_nets(draw: st.DrawFn, dimensions: int = 2) -> tuple[ModuleOp, np.ndarray]:
+def conv_nets(
+    draw: st.DrawFn, dimensions: int = 2, first: Callable[[ConvNet], SSAValue] = ConvNet.conv
+) -> tuple[ModuleOp, np.ndarray]:
     """A net of up to six layers, and its input."""
     net = ConvNet(draw, dimensions)
-    net.values.append(net.conv())
+    net.values.append(first(net))
     for _ in range(draw(st.integers(0, 5))):
         layer = draw(st.sampled_from(LAYERS))
         net.values.append(layer(net))

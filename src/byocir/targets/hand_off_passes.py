@@ -52,7 +52,7 @@ from byocir.targets.resolve_targets import Targets, attributes_of
 from byocir.vendor.hooks import ask, expect_given
 
 LOWERING = "convert-graph-to-tir"
-LAYOUTS = "assign-layouts{frames=copied least=1 height=true},order-weights,"
+LAYOUTS = "assign-layouts{frames=copied least=1 height=true pools=true},order-weights,"
 """The passes that targets whose convolutions have channels last want before they match."""
 GRAPH_REWRITES = (
     "fold-constants,clean-up,normalize-qdq,fold-constants,qdq-to-integer,fold-constants,clean-up"

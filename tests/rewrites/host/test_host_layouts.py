@@ -1,7 +1,7 @@
 """Layouts and packed weights around convolutions: what blocks compute stays the same."""
 
 import pytest
-from conv_nets import conv_nets
+from conv_nets import ConvNet, conv_nets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matmuls import MATMULS
@@ -58,6 +58,20 @@ def test_convolutions_of_one_dimension_are_those_of_images(net):
     same(evaluate_function(module, "main", [x]), expected)
     blocks = [op for op in module.walk() if isinstance(op, BlockOp) and is_contraction(op)]
     assert {len(m.results) for op in blocks for m in (op.in_maps[0], *op.out_maps)} == {4}
+
+
+@pytest.mark.hypothesis
+@settings(max_examples=8 * FEW, deadline=None)
+@given(conv_nets(first=ConvNet.pool))
+def test_pools_of_the_models_input_may_have_channels_last(net):
+    module, x = net
+    run_on(module, "convert-graph-to-tir")
+    expected = evaluate_function(module, "main", [x])
+    run_on(module, "assign-layouts{frames=copied least=1 height=true pools=true}")
+    same(evaluate_function(module, "main", [x]), expected)
+    for op in module.walk():
+        if isinstance(op, BlockOp) and op.reductions and len(op.ins) == 1:
+            assert op.out_maps[0].results[-1] == op.in_maps[0].results[-1]
 
 
 def flagged(text):

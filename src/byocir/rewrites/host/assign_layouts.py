@@ -9,7 +9,8 @@ writes it into a larger one, and no window has to look where it is; with `frames
 that, so that targets may take the block without what is around its result. Sums that may be taken
 in any order run along the channels innermost. With `height` a convolution of [N, C, W]
 becomes one of images of height 1, [N, 1, W, C], and so do the blocks after it; a window gets an
-iterator of one point for its height.
+iterator of one point for its height. With `pools` pools that follow no convolution get channels
+last, too.
 
 Requires: blocks in value form. Looks at functions without `byoc.target`.
 
@@ -68,9 +69,12 @@ class AssignLayoutsPass(ModulePass):
     height: bool = False
     """Arrays of one spatial dimension become images of height 1."""
 
+    pools: bool = False
+    """Pools get channels last even if what they read has them first."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in host_functions(op):
-            _Layouts(function, self.least, self.frames == "written", self.height).assign()
+            _Layouts(function, self).assign()
 
 
 @dataclass(frozen=True)
@@ -112,9 +116,9 @@ class PlacedImage:
 class _Layouts:
     """Walks once through a function, from its start to its end, and assigns layouts."""
 
-    def __init__(self, function: FuncOp, least: int, writes_frames: bool, height: bool) -> None:
+    def __init__(self, function: FuncOp, asked: AssignLayoutsPass) -> None:
         self.block = function.body.block
-        self._least, self._writes_frames, self._height = least, writes_frames, height
+        self._asked = asked
         self.placed: dict[SSAValue, PlacedImage] = {}
         self._copied: set[SSAValue] = set()
         """Values that are in their own layout, too."""
@@ -123,7 +127,7 @@ class _Layouts:
         for op in list(self.block.ops):
             if not isinstance(op, BlockOp) or op.whole:
                 self._restore(op)
-            elif self._is_convolution(op) or self._follows(op):
+            elif self._begins(op) or self._follows(op):
                 self._convert(op)
             else:
                 self._reread(op)
@@ -157,7 +161,11 @@ class _Layouts:
 
     def _is_convolution(self, op: BlockOp) -> bool:
         """Tells if a block is a convolution that gets channels last."""
-        return _is_convolution(op) and shape_of(op.outs[0].type)[1] >= self._least
+        return _is_convolution(op) and shape_of(op.outs[0].type)[1] >= self._asked.least
+
+    def _begins(self, op: BlockOp) -> bool:
+        """Tells if a block gets channels last whatever layout its image has."""
+        return self._is_convolution(op) or (self._asked.pools and _is_pool(op))
 
     # -- blocks
 
@@ -169,7 +177,7 @@ class _Layouts:
         heights = self._with_heights(op) if self._has_height(op.results[0]) else (ZERO, ZERO)
         reads = [self._read(emit, op, i, heights) for i in range(len(op.ins))]
         frame = self._frame(op.results[0])
-        frame = frame if self._writes_frames and _can_write_frame(op, frame) else None
+        frame = frame if self._asked.frames == "written" and _can_write_frame(op, frame) else None
         start, placed = self._start(emit, op, frame)
         target = PlacedImage(start, placed)
         maps = [*(map_ for _, map_, _ in reads), target.index(op.out_maps[0].results, heights[0])]
@@ -190,7 +198,7 @@ class _Layouts:
 
     def _has_height(self, value: SSAValue) -> bool:
         """Tells if a value of [N, C, W] gets a height of 1 with channels last."""
-        return self._height and len(shape_of(value.type)) == 3
+        return self._asked.height and len(shape_of(value.type)) == 3
 
     def _with_heights(self, op: BlockOp) -> tuple[AffineExpr, AffineExpr]:
         """Gives a block an iterator of one point over the height of its result, and one over the
@@ -215,7 +223,7 @@ class _Layouts:
         value, pad = op.ins[position], op.pad_values[position]
         exprs = list(op.in_maps[position].results)
         wanted = self._is_convolution(op) and position == _image(op)
-        if value not in self.placed and wanted:
+        if value not in self.placed and self._begins(op) and position == _image(op):
             self.placed[value] = self._copy(emit, value, self._frame(value))
             self._copied.add(value)
         placed = self.placed.get(value)
@@ -400,6 +408,17 @@ def _is_convolution(op: BlockOp) -> bool:
     if _outside(op, position)[:2] != NOWHERE or any(linear(e) is None for e in image):
         return False
     return all(e.used_dims() for e in out[1:2])
+
+
+def _is_pool(op: BlockOp) -> bool:
+    """Tells if a block reduces windows of one image [N, C, spatial…], each channel by itself."""
+    if not _is_plain(op) or len(op.ins) != 1 or not isinstance(op.outs[0].owner, FillOp):
+        return False
+    out, image = op.out_maps[0].results, op.in_maps[0].results
+    if len(image) != len(out) or any(linear(e) is None for e in image):
+        return False
+    slides = bool(op.reductions) and {*op.reductions} <= _uses(image[2:])
+    return slides and image[:2] == out[:2] and _outside(op, 0)[:2] == NOWHERE
 
 
 NOWHERE = ((0, 0), (0, 0))
