@@ -12,13 +12,14 @@ from quantised_nets import Net
 from xdsl.dialects.func import FuncOp
 
 import byocir
-from byocir.dialects.vta import FinishOp, InstructionOp, LoadMemory, LoadOp
+from byocir.dialects.vta import LoadMemory
 from byocir.errors import ByocirError
-from byocir.lowering.tir_to_vta.described import Step, blocks_of, vta_function
+from byocir.lowering.tir_to_vta.described import Step, blocks_of, program_of_steps
 from byocir.machine.calls import calls_in
 from byocir.machine.encoding import encoded
 from byocir.targets.described import functions_of
 from byocir.vendor.user_code import import_file
+from byocir.vta_sim import Decoded, Memory, Opcode, decode
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "vta_machine.py"
 
@@ -34,21 +35,28 @@ def program() -> tuple[FuncOp, Sequence[Step]]:
     return function, encoded(calls_in(target.machine, function.body.block))
 
 
-def test_its_instructions_are_valid_and_end_when_all_have_ended(program) -> None:
-    function = vta_function(*program)
-    function.verify()
-    ops = [op for op in function.body.block.ops if isinstance(op, InstructionOp)]
-    assert isinstance(ops[-1], FinishOp)
-    pushed = {f: sum(f in op.tokens for op in ops) for f in ("push_next", "push_prev")}
-    popped = {f: sum(f in op.tokens for op in ops) for f in ("pop_prev", "pop_next")}
-    assert sum(pushed.values()) == sum(popped.values())
-    assert "pop_next" in ops[-1].tokens
+def words_of(function: FuncOp, steps: Sequence[Step]) -> Decoded:
+    return decode(program_of_steps(function, steps).insns.data.values())
+
+
+def test_its_words_end_when_all_have_ended(program) -> None:
+    words = words_of(*program)
+    columns = words.columns
+    assert words.opcode[-1] == Opcode.FINISH
+    pushed, popped = (
+        sum(columns[name].sum() for name in names)
+        for names in (("push_next", "push_prev"), ("pop_prev", "pop_next"))
+    )
+    assert pushed == popped
+    assert columns["pop_next"][-1]
 
 
 def test_equal_micro_ops_are_loaded_once(program) -> None:
-    ops = list(vta_function(*program).body.block.ops)
-    loads = [op for op in ops if isinstance(op, LoadOp) and op.memory.data is LoadMemory.UOP]
-    assert len({(op.sram, op.size) for op in loads}) == len(loads)
+    words = words_of(*program)
+    columns = words.columns
+    loads = (words.opcode == Opcode.LOAD) & (columns["memory_type"] == Memory.UOP)
+    places = {*zip(*(columns[name][loads] for name in ("sram_base", "x_size")), strict=True)}
+    assert len(places) == loads.sum()
 
 
 def test_a_call_on_another_unit_than_vta_has_is_refused(program) -> None:
@@ -56,7 +64,7 @@ def test_a_call_on_another_unit_than_vta_has_is_refused(program) -> None:
     wrong = [replace(s, kind=LoadMemory.ACC) if s.kind is LoadMemory.INP else s for s in steps]
     expected = "expected vta16.load_inp on unit compute, found it on load"
     with pytest.raises(ByocirError, match=expected) as error:
-        vta_function(function, wrong)
+        program_of_steps(function, wrong)
     assert error.value.code == "B271"
 
 

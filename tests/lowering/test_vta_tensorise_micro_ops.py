@@ -90,11 +90,8 @@ def test_micro_ops_that_do_not_fit_are_more_than_one_instruction() -> None:
 def test_kernels_are_stored_once_and_loaded_again_after_eviction() -> None:
     memory = MicroOpMemory(VTAConfig(log_uop_buff_size=5))
     kernels = [np.arange(i, i + 3, dtype=np.uint32) for i in range(3)]
-    numbers = [memory.number(kernel) for kernel in (*kernels, kernels[0])]
-    assert numbers == [0, 1, 2, 0]
-    assert [memory.place(n) for n in (0, 1)] == [0, 3]
-    assert (memory.address(0), memory.address(1), memory.address(2)) == (0, 3, None)
-    assert memory.place(2) == 0
-    assert (memory.address(0), memory.address(1), memory.address(2)) == (None, 3, 0)
+    assert [memory.hold(kernels[n]) for n in (0, 1, 0)] == [(0, 0), (3, 1), (0, None)]
+    assert [memory.hold(kernels[n]) for n in (2, 1)] == [(0, 2), (3, None)]
+    assert memory.hold(kernels[0]) == (3, 0)
     assert memory.offset(2) == 6
     assert memory.table().tolist() == [0, 1, 2, 1, 2, 3, 2, 3, 4]

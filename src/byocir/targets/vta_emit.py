@@ -11,9 +11,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from byocir.dialects.vta import VTA, ProgramOp
-from byocir.dialects.vta.assemble import assemble
 from byocir.dialects.vta_config import config_of
-from byocir.lowering.tir_to_vta.described import Step, vta_function
+from byocir.lowering.tir_to_vta.described import Step, program_of_steps
 from byocir.patterns.targets import machine_of, targets_of
 from byocir.vta_sim import Port
 
@@ -22,7 +21,7 @@ def files_of_steps(function: FuncOp, steps: Sequence[Step]) -> dict[str, bytes]:
     """Writes the program of a machine that describes VTA as files: its `assemble` hook. Where the
     host would have to pack arrays for it, there are none."""
     laid_out = all(step.is_laid_out for step in steps)
-    return files_of(assemble(vta_function(function, steps))) if laid_out else {}
+    return files_of(program_of_steps(function, steps)) if laid_out else {}
 
 
 def files_of(program: ProgramOp) -> dict[str, bytes]:

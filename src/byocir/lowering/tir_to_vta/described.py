@@ -17,31 +17,34 @@ of [outputs, inputs], transfers that are one, and the end, which waits for all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 from xdsl.dialects.builtin import LocationAttr, MemRefType
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
 
 from byocir.dialects.array import Array
 from byocir.dialects.locations import place as where
-from byocir.dialects.new_ops import clone_op
-from byocir.dialects.tir import ConstantOp
-from byocir.dialects.types import i8
-from byocir.dialects.vta import AluKind, InstructionOp, LoadMemory, config_of
+from byocir.dialects.tir import AllocOp, ConstantOp
+from byocir.dialects.types import i8, i32
+from byocir.dialects.vta import AluKind, LoadMemory, ProgramOp, config_of
+from byocir.dialects.vta.assemble import Word, assembled_words, program_of
+from byocir.dialects.vta.transfer import MEMORIES
 from byocir.errors import ByocirError
-from byocir.lowering.tir_to_vta.copies import Dimension, transfers
+from byocir.lowering.tir_to_vta.copies import Dimension, Transfer, transfers
 from byocir.lowering.tir_to_vta.described_transfers import joined
 from byocir.lowering.tir_to_vta.insert_tokens import tokens_of
-from byocir.lowering.tir_to_vta.micro_ops import Axis, MicroOpNest, nests
-from byocir.lowering.tir_to_vta.tensorise_copies import Movement
-from byocir.lowering.tir_to_vta.tensorise_emit import InstructionEmitter
+from byocir.lowering.tir_to_vta.micro_ops import Axis, MicroOpNest, Offsets, kernel_of, nests
+from byocir.lowering.tir_to_vta.micro_ops_memory import MicroOpMemory
 from byocir.machine import Call, Place
+from byocir.machine.instructions import Kind
 from byocir.machine.operand_places import Box
+from byocir.machine.parts import Sizes
 from byocir.rewrites.unit_order import OrderedStep
+from byocir.vta_sim import AluOp, Memory, Opcode
 from byocir.vta_sim.isa import Queue
 
 
@@ -102,9 +105,9 @@ def alu(kind: str) -> Encode:
     return lambda call: Step(call, AluKind(kind))
 
 
-def vta_function(function: FuncOp, steps: Sequence[Step]) -> FuncOp:
-    """Makes the function of VTA's instructions for the calls of a described machine's function,
-    which are all laid out. Raises ByocirError B271 for a call on another unit than VTA has for it.
+def program_of_steps(function: FuncOp, steps: Sequence[Step]) -> ProgramOp:
+    """Makes VTA's program of the calls of a described machine's function, which are all laid out.
+    Raises ByocirError B271 for a call on another unit than VTA has for it.
     """
     writer = _Writer(function, steps)
     for step in steps:
@@ -118,59 +121,80 @@ class _Writer:
     def __init__(self, function: FuncOp, steps: Sequence[Step]) -> None:
         self._function = function
         self._config = config_of(function)
-        self._emitter = InstructionEmitter(self._config)
-        old = function.body.block
-        self._body = Block(arg_types=old.arg_types)
-        self._arrays: dict[SSAValue, SSAValue] = dict(zip(old.args, self._body.args, strict=True))
-        self._weights = _Weights(steps, self._config.block_in)
-        self._constants: list[Operation] = []
-        """The constants and buffers in main memory."""
-        if self._weights.offsets:
-            self._constants.append(self._weights.constant(function.location))
+        self._words: list[Word] = []
+        self._micro_ops = MicroOpMemory(self._config)
+        self._weights = _Weights(steps, self._config.block_in, function.location)
+        self._arrays: dict[SSAValue, None] = {}
+        """The arrays in main memory that words reach, in order."""
+        self._transfers: dict[Kind, Sequence[Transfer]] = {}
+        self._nests: dict[Kind, Sequence[MicroOpNest]] = {}
 
     def step(self, step: Step) -> None:
-        """Writes the instructions of a call, with its tokens."""
-        call, kind, before = step.call, step.kind, self._emitter.count
+        """Writes the words of a call, with its tokens."""
+        call, kind = step.call, step.kind
         places = list(call.places.values())
         if kind is LoadMemory.WGT:
-            self._load_weights(call, step.first)
+            written = self._load_weights(call, step.first)
         elif isinstance(kind, LoadMemory):
-            self._move(call, kind, *places)
+            written = self._move(call, Opcode.LOAD, MEMORIES[kind], *places)
         elif kind == "store":
-            self._move(call, None, *reversed(places))
+            written = self._move(call, Opcode.STORE, Memory.OUT, *reversed(places))
         else:
-            self._compute(call, kind, step.first)
-        written = self._emitter.since(before)
-        _set_tokens(written[0], call, call.pops, ())
-        _set_tokens(written[-1], call, (), call.pushes)
+            written = self._compute(call, kind, step.first)
+        _check_unit(written[0], call)
+        _set_tokens(written[0], call.pops, ())
+        _set_tokens(written[-1], (), call.pushes)
 
-    def _move(self, call: Call, memory: LoadMemory | None, outside: Place, inside: Place) -> None:
-        lanes, sizes = self._config.block_in, call.sizes
+    def _move(
+        self, call: Call, opcode: Opcode, memory: Memory, outside: Place, inside: Place
+    ) -> list[Word]:
+        parts = self._transfers.get(call.kind)
+        if parts is None:
+            parts = self._transfers[call.kind] = self._parts(call.sizes, outside, inside)
+        self._arrays.setdefault(outside.buffer)
+        at, location = outside.address // self._config.block_in, call.op.location
+        made = [
+            _transfer(opcode, memory, part, inside.address, at, outside.buffer, location)
+            for part in parts
+        ]
+        self._words += made
+        return made
+
+    def _parts(self, sizes: Sizes, outside: Place, inside: Place) -> Sequence[Transfer]:
+        lanes = self._config.block_in
         rows = Dimension(sizes["rows"], outside.stride("rows") // lanes, inside.stride("rows"))
         blocks = Dimension(sizes["lanes"] // lanes, 1, inside.stride("lanes", lanes))
-        moved = Movement(memory, 0, outside.address // lanes, tuple(transfers([blocks, rows])))
-        self._emitter.move(moved, inside.address, self._array(outside), call.op.location)
+        return transfers([blocks, rows])
 
-    def _load_weights(self, call: Call, first: int) -> None:
+    def _load_weights(self, call: Call, first: int) -> list[Word]:
         source, into = call.places.values()
-        offset = self._weights.offsets[_key(source, into)]
+        offset, array = self._weights.offsets[_key(source, into)], self._weights.array
+        made: list[Word] = []
         for low, high in into.rows():
-            run = Dimension(high - low, 1, 1)
-            moved = Movement(LoadMemory.WGT, first + low, offset, tuple(transfers([run])))
-            self._emitter.move(moved, 0, self._constants[0].results[0], call.op.location)
+            run = Transfer(0, 0, 1, high - low, high - low)
+            at, location = first + low, call.op.location
+            made.append(_transfer(Opcode.LOAD, Memory.WGT, run, at, offset, array, location))
             offset += high - low
+        self._words += made
+        return made
 
-    def _compute(self, call: Call, kind: AluKind | str, first: int) -> None:
+    def _compute(self, call: Call, kind: AluKind | str, first: int) -> list[Word]:
         *read, into = call.places.values()
         operands = [into, *(read or [into])]
-        steps, start = self._nests(call, operands), [place.address for place in operands]
-        bases, location = (start[0], start[1], first + sum(start[2:])), call.op.location
+        nests = self._nests.get(call.kind)
+        if nests is None:
+            nests = self._nests[call.kind] = self._nests_of(call, operands)
+        start = [place.address for place in operands]
+        bases = (start[0], start[1], first + sum(start[2:]))
         if isinstance(kind, AluKind):
-            self._emitter.alu(kind, call.numbers.get("imm"), steps, bases, location)
+            imm = call.numbers.get("imm")
+            told = {"alu_opcode": int(AluOp[kind.name]), "use_imm": int(imm is not None)}
+            opcode, told = Opcode.ALU, told | {"imm": imm or 0}
         else:
-            self._emitter.gemm(steps, bases, location, reset=kind == "reset")
+            opcode, told = Opcode.GEMM, {"reset_reg": int(kind == "reset")}
+        return [self._nest(opcode, nest, bases, told, call.op.location) for nest in nests]
 
-    def _nests(self, call: Call, operands: Sequence[Place]) -> Sequence[MicroOpNest]:
+    def _nests_of(self, call: Call, operands: Sequence[Place]) -> Sequence[MicroOpNest]:
         """Makes loops and micro-ops of a call's iterators; those over lanes go by blocks."""
         axes: list[Axis] = []
         for name, size in call.sizes.items():
@@ -179,26 +203,68 @@ class _Writer:
             axes.append(Axis(size // by, (moved[0], moved[1], sum(moved[2:]))))
         return nests(tuple(axes), (0, 0, 0), self._config, gemm=len(operands) == 3)
 
-    def _array(self, place: Place) -> SSAValue:
-        """Gives the new function's value for an array in main memory."""
-        found = self._arrays.get(place.buffer)
-        if found is None:
-            made = clone_op(cast(Operation, place.buffer.owner))
-            self._constants.append(made)
-            found = self._arrays[place.buffer] = made.results[0]
-        return found
+    def _nest(
+        self,
+        opcode: Opcode,
+        nest: MicroOpNest,
+        bases: Offsets,
+        told: Mapping[str, int],
+        location: LocationAttr,
+    ) -> Word:
+        """Writes an instruction over a nest, and a load of its micro-ops where it needs one."""
+        kernel = kernel_of(nest, bases, self._config)
+        (start, missing), count = self._micro_ops.hold(kernel), len(kernel)
+        if missing is not None:
+            offset, run = self._micro_ops.offset(missing), Transfer(0, 0, 1, count, count)
+            load = _transfer(Opcode.LOAD, Memory.UOP, run, start, offset, None, location)
+            self._words.append(load)
+        outer, inner = nest.outer, nest.inner
+        fields = {"uop_bgn": start, "uop_end": start + count, **told}
+        fields |= {"iter_out": outer.extent, "iter_in": inner.extent}
+        operands = ("dst", "src", "wgt") if opcode is Opcode.GEMM else ("dst", "src")
+        for name, out, own in zip(operands, outer.steps, inner.steps, strict=False):
+            fields |= {f"{name}_factor_out": out, f"{name}_factor_in": own}
+        self._words.append(Word(opcode, fields, location))
+        return self._words[-1]
 
-    def finish(self) -> FuncOp:
-        """Gives the function, which ends when all its instructions have ended."""
-        function = self._function
-        tables, instructions = self._emitter.finish(function.location)
-        instructions = joined(instructions, self._config)
-        _end_last(instructions)
-        self._body.add_ops([*self._constants, *tables, *instructions, ReturnOp()])
-        made = FuncOp(function.sym_name.data, function.function_type, Region(self._body))
-        made.attributes.update(function.attributes)
-        made.location = function.location
-        return made
+    def finish(self) -> ProgramOp:
+        """Gives the program, which ends when all its instructions have ended."""
+        function, location = self._function, self._function.location
+        words = [*joined(self._words, self._config), Word(Opcode.FINISH, {}, location)]
+        _end_last(words)
+        owners = [value.owner for value in self._arrays]
+        known = [op for op in owners if isinstance(op, ConstantOp)]
+        table = self._micro_ops.table()
+        if table.size:
+            type_ = MemRefType(i32, table.shape)
+            known.append(ConstantOp.of(Array.of(table), type_, location))
+            for word in words:
+                if word.opcode is Opcode.LOAD and word.memory is Memory.UOP:
+                    word.array = known[-1].result
+        known = [*self._weights.constants, *known]
+        buffers = [op.result for op in owners if isinstance(op, AllocOp)]
+        return program_of(function, assembled_words(function, words, known, buffers))
+
+
+def _transfer(
+    opcode: Opcode,
+    memory: Memory,
+    part: Transfer,
+    sram: int,
+    dram: int,
+    array: SSAValue | None,
+    location: LocationAttr,
+) -> Word:
+    """Writes a LOAD or STORE; `sram` and `dram` are where the box begins of which it is a part."""
+    fields = {
+        "memory_type": int(memory),
+        "sram_base": sram + part.sram,
+        "dram_base": dram + part.dram,
+        "y_size": part.rows,
+        "x_size": part.columns,
+        "x_stride": part.stride,
+    }
+    return Word(opcode, fields, location, array)
 
 
 class _Weights:
@@ -206,9 +272,9 @@ class _Weights:
     `offsets` are those of what each load brings.
     """
 
-    def __init__(self, steps: Sequence[Step], side: int) -> None:
+    def __init__(self, steps: Sequence[Step], side: int, location: LocationAttr) -> None:
         self.offsets: dict[_Key, int] = {}
-        self._blocks: list[np.ndarray] = []
+        packed: list[np.ndarray] = []
         count = 0
         for step in steps:
             if step.kind is not LoadMemory.WGT:
@@ -218,13 +284,19 @@ class _Weights:
             if key not in self.offsets:
                 values = source.values()[tuple(slice(*side) for side in source.box)]
                 row = [high - low for low, high in into.box[-len(into.memory.row) :]]
-                self._blocks.append(blocks_of(values.reshape(-1, *row), side))
+                packed.append(blocks_of(values.reshape(-1, *row), side))
                 self.offsets[key] = count
-                count += len(self._blocks[-1])
+                count += len(packed[-1])
+        self.constants: list[ConstantOp] = []
+        if packed:
+            blocks = np.concatenate(packed)
+            type_ = MemRefType(i8, blocks.shape)
+            self.constants.append(ConstantOp.of(Array.of(blocks), type_, location))
 
-    def constant(self, location: LocationAttr) -> ConstantOp:
-        blocks = np.concatenate(self._blocks)
-        return ConstantOp.of(Array.of(blocks), MemRefType(i8, blocks.shape), location)
+    @property
+    def array(self) -> SSAValue:
+        """Gives all blocks."""
+        return self.constants[0].result
 
 
 _Key = tuple[SSAValue, Box, str]
@@ -248,27 +320,34 @@ def blocks_of(weights: np.ndarray, side: int) -> np.ndarray:
     return cut.transpose(1, 3, 0, 4, 2).reshape(-1, side, side)
 
 
-def _set_tokens(op: InstructionOp, call: Call, pops: Sequence[str], pushes: Sequence[str]) -> None:
-    unit = op.queue.name.lower()
+def _check_unit(word: Word, call: Call) -> None:
+    unit = UNITS[word.queue]
     if call.unit.name != unit:
         told = f"expected {call.instruction.name} on unit {unit}, found it on {call.unit.name}"
         raise ByocirError("B271", told, where=where(call.op.location))
-    before, after = (list[int](map(_queue, names)) for names in (pops, pushes))
-    for token in tokens_of(OrderedStep(op.queue, None, before, after)):
-        op.set_token(token)
+
+
+UNITS = {queue: queue.name.lower() for queue in Queue}
+"""The names of the units that a description has for VTA's modules."""
+
+
+def _set_tokens(word: Word, pops: Sequence[str], pushes: Sequence[str]) -> None:
+    if pops or pushes:
+        before, after = (list[int](map(_queue, names)) for names in (pops, pushes))
+        tokens = tokens_of(OrderedStep(word.queue, None, before, after))
+        word.fields |= dict.fromkeys(tokens, 1)
 
 
 def _queue(unit: str) -> Queue:
     return Queue[unit.upper()]
 
 
-def _end_last(instructions: Sequence[InstructionOp]) -> None:
+def _end_last(words: Sequence[Word]) -> None:
     """Makes FINISH wait for the last load and the last store, unless a computation does."""
     for queue, push, pop in (
         (Queue.LOAD, "push_next", "pop_prev"),
         (Queue.STORE, "push_prev", "pop_next"),
     ):
-        last = next((op for op in reversed(instructions) if op.queue is queue), None)
-        if last is not None and push not in last.tokens:
-            last.set_token(push)
-            instructions[-1].set_token(pop)
+        last = next((word for word in reversed(words) if word.queue is queue), None)
+        if last is not None and push not in last.fields:
+            last.fields[push] = words[-1].fields[pop] = 1

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byocir.dialects.locations import fuse
-from byocir.dialects.vta import InstructionOp, TransferOp
-from byocir.dialects.vta.base import integer, integers
+from byocir.dialects.vta.assemble import Word
 from byocir.lowering.tir_to_vta.copies import MAX_SIZE
-from byocir.vta_sim import Memory, VTAConfig
+from byocir.vta_sim import Memory, Opcode, VTAConfig
 from byocir.vta_sim.isa import Queue
 
 MOST_BYTES = 1024
@@ -21,39 +20,44 @@ MOST_BYTES = 1024
 loads for itself would wait for longer ones."""
 
 
-def joined(instructions: Sequence[InstructionOp], config: VTAConfig) -> list[InstructionOp]:
-    """Gives instructions that do the same, with transfers joined; it changes those that grow.
+def joined(words: Sequence[Word], config: VTAConfig) -> list[Word]:
+    """Gives words that do the same, with transfers joined; it changes those that grow.
 
     A transfer joins one before it in its queue where no tokens tell when either has ended. All
     micro-ops are loaded by the first load of them, until one overwrites others.
     """
-    kept: list[InstructionOp] = []
-    last: dict[Queue, InstructionOp] = {}
+    kept: list[Word] = []
+    last: dict[Queue, Word] = {}
     queues, micro_ops = {queue: _Transfers(config) for queue in Queue}, _MicroOps()
-    for op in instructions:
-        if isinstance(op, TransferOp) and op.memory_id is Memory.UOP:
-            kept += [] if micro_ops.joins(op) else [op]
+    for word in words:
+        moves = word.opcode in (Opcode.LOAD, Opcode.STORE)
+        if moves and word.memory is Memory.UOP:
+            kept += [] if micro_ops.joins(word) else [word]
             continue
-        own = queues[op.queue]
-        if not isinstance(op, TransferOp) or any(each.startswith("pop") for each in op.tokens):
+        own = queues[word.queue]
+        if not moves or not word.fields.keys().isdisjoint(POPS):
             own.clear()
-        if isinstance(op, TransferOp) and own.joins(op):
-            for token in op.tokens:
-                last[op.queue].set_token(token)
+        pushes = word.fields.keys() & PUSHES
+        if moves and own.joins(word):
+            last[word.queue].fields |= dict.fromkeys(word.fields.keys() & TOKENS, 1)
         else:
-            kept.append(op)
-            last[op.queue] = op
-        if any(each.startswith("push") for each in op.tokens):
+            kept.append(word)
+            last[word.queue] = word
+        if pushes:
             own.clear()
     return kept
+
+
+PUSHES, POPS = {"push_prev", "push_next"}, {"pop_prev", "pop_next"}
+TOKENS = PUSHES | POPS
 
 
 class _Transfers:
     """Holds the transfers of a queue that later ones may join."""
 
     def __init__(self, config: VTAConfig) -> None:
-        self._config = config
-        self._ends: dict[tuple[Memory, int], TransferOp] = {}
+        self._bytes = {memory: config.element_bytes(memory) for memory in Memory}
+        self._ends: dict[tuple[Memory, int], Word] = {}
         """The transfers by where they end in their scratchpad."""
         self._rows: set[tuple[Memory, int]] = set()
 
@@ -61,24 +65,25 @@ class _Transfers:
         self._ends.clear()
         self._rows.clear()
 
-    def joins(self, op: TransferOp) -> bool:
+    def joins(self, word: Word) -> bool:
         """Joins a transfer to one before it, if it can; tells if it does. Loads of the load unit
         may pass others, which fill other rows; elsewhere the order is kept.
         """
-        memory, start = op.memory_id, op.operation_fields()["sram_base"]
-        rows = {(memory, start + i) for i in range(op.sram_size)}
+        memory, start = word.memory, word.fields["sram_base"]
+        end = start + _size(word)
+        rows = {(memory, row) for row in range(start, end)}
         one = self._ends.pop((memory, start), None)
-        if one is not None and (not self._rows.isdisjoint(rows) or not self._grows(one, op)):
+        if one is not None and (not self._rows.isdisjoint(rows) or not self._grows(one, word)):
             one = None
-        if one is None and op.queue is not Queue.LOAD:
+        if one is None and word.queue is not Queue.LOAD:
             self.clear()
         self._rows |= rows
-        self._ends[memory, start + len(rows)] = one or op
+        self._ends[memory, end] = one or word
         return one is not None
 
-    def _grows(self, one: TransferOp, op: TransferOp) -> bool:
-        size = (one.sram_size + op.sram_size) * self._config.element_bytes(op.memory_id)
-        return size <= MOST_BYTES and _grow(one, op)
+    def _grows(self, one: Word, word: Word) -> bool:
+        size = (_size(one) + _size(word)) * self._bytes[word.memory]
+        return size <= MOST_BYTES and _grow(one, word)
 
 
 class _MicroOps:
@@ -87,26 +92,30 @@ class _MicroOps:
     """
 
     def __init__(self) -> None:
-        self._last: TransferOp | None = None
+        self._last: Word | None = None
         self._end = 0
 
-    def joins(self, op: TransferOp) -> bool:
+    def joins(self, word: Word) -> bool:
         """Tells whether the load before this one does what it does, too."""
-        start = op.operation_fields()["sram_base"]
-        joins = start >= self._end and self._last is not None and _grow(self._last, op)
+        start = word.fields["sram_base"]
+        joins = start >= self._end and self._last is not None and _grow(self._last, word)
         if not joins:
-            self._last = op if start >= self._end else None
-        self._end = max(self._end, start + op.sram_size)
+            self._last = word if start >= self._end else None
+        self._end = max(self._end, start + _size(word))
         return joins
 
 
-def _grow(one: TransferOp, op: TransferOp) -> bool:
+def _size(word: Word) -> int:
+    """Counts the elements that are moved, which follow each other in the scratchpad."""
+    return word.fields["y_size"] * word.fields["x_size"]
+
+
+def _grow(one: Word, word: Word) -> bool:
     """Lets a transfer do what the next one does, too, if it can; tells if it does."""
-    (rows, columns), (more, wide) = one.box, op.box
-    first, then = one.operation_fields(), op.operation_fields()
-    follows = then["sram_base"] == first["sram_base"] + one.sram_size
-    padded = one.sram_size != rows * columns or op.sram_size != more * wide
-    if one.dram is not op.dram or one.memory_id is not op.memory_id or padded or not follows:
+    first, then = one.fields, word.fields
+    rows, columns, more, wide = first["y_size"], first["x_size"], then["y_size"], then["x_size"]
+    follows = then["sram_base"] == first["sram_base"] + rows * columns
+    if one.array is not word.array or one.memory is not word.memory or not follows:
         return False
     apart = then["dram_base"] - first["dram_base"]
     stride = first["x_stride"] if rows > 1 else apart
@@ -118,8 +127,8 @@ def _grow(one: TransferOp, op: TransferOp) -> bool:
         size = rows + more, columns
     if max(size) > MAX_SIZE:
         return False
-    if size[0] > 1:
-        one.properties["stride"] = integer(stride)
-    one.properties["size"] = integers(size)
-    one.location = one.location if one.location == op.location else fuse(one, op)
+    first["y_size"], first["x_size"] = size
+    first["x_stride"] = stride if size[0] > 1 else size[1]
+    if one.location is not word.location and one.location != word.location:
+        one.location = fuse(one.location, word.location)
     return True

@@ -59,7 +59,8 @@ def tokens_of(step: OrderedStep) -> set[str]:
 def _insert_tokens(function: FuncOp) -> None:
     block, ordering = function.body.block, vta_ordering()
     stream = assembled(function, needs_weights=False)
-    ops, decoded = stream.instructions, decode(stream.insns, config_of(function))
+    ops = [op for op in block.ops if isinstance(op, InstructionOp)]
+    decoded = decode(stream.insns, config_of(function))
     conflicts = TouchedMemories(decoded, stream.image, stream.size).conflicts()
     for op, before in zip(ops, conflicts, strict=True):
         ordering.add(op.queue, before, last=isinstance(op, FinishOp))

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from byocir.vta_sim import Memory, VTAConfig
+from byocir.vta_sim.isa import encode_uops
 
 Offsets = tuple[int, int, int]
 """Indices, or steps of indices, of dst (ACC), src (INP or ACC) and wgt (WGT)."""
@@ -69,6 +70,12 @@ def nests(
         replace(best, micro_ops=micro_ops[start : start + depth])
         for start in range(0, len(micro_ops), depth)
     )
+
+
+def kernel_of(nest: MicroOpNest, bases: Offsets, config: VTAConfig) -> NDArray[np.uint32]:
+    """Encodes the micro-ops of a nest whose operands are at these addresses."""
+    dst, src, wgt = (nest.micro_ops + np.array(bases)).T
+    return encode_uops(dst, src, wgt, config)
 
 
 def _upwards(axes: Sequence[Axis]) -> tuple[list[Axis], Offsets]:

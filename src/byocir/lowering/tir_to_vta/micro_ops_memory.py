@@ -26,7 +26,18 @@ class MicroOpMemory:
         self._resident: dict[int, int] = {}
         self._size = 0
 
-    def number(self, kernel: NDArray[np.uint32]) -> int:
+    def offset(self, number: int) -> int:
+        """Gives the place in the DRAM table where a kernel starts."""
+        return self._offsets[number]
+
+    def hold(self, kernel: NDArray[np.uint32]) -> tuple[int, int | None]:
+        """Gives the address of a kernel in the UOP memory, and its number if it has to be loaded
+        there first."""
+        number = self._number(kernel)
+        address = self._resident.get(number)
+        return (self._place(number), number) if address is None else (address, None)
+
+    def _number(self, kernel: NDArray[np.uint32]) -> int:
         """Numbers a kernel; a new one is stored."""
         found = self._numbers.setdefault(kernel.tobytes(), len(self._kernels))
         if found == len(self._kernels):
@@ -35,15 +46,7 @@ class MicroOpMemory:
             self._size += len(kernel)
         return found
 
-    def offset(self, number: int) -> int:
-        """Gives the place in the DRAM table where a kernel starts."""
-        return self._offsets[number]
-
-    def address(self, number: int) -> int | None:
-        """Gives the place of a kernel in the UOP memory, or None when it is not there."""
-        return self._resident.get(number)
-
-    def place(self, number: int) -> int:
+    def _place(self, number: int) -> int:
         """Makes room for a kernel that has to be loaded; gives its address."""
         size = len(self._kernels[number])
         start = self._next if self._next + size <= len(self._owners) else 0

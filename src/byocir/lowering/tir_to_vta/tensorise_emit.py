@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from xdsl.dialects.builtin import LocationAttr, MemRefType, UnitAttr, i32
 from xdsl.ir import Attribute, SSAValue
 
@@ -23,11 +22,10 @@ from byocir.dialects.vta import (
     StoreOp,
 )
 from byocir.dialects.vta.base import integer, integers
-from byocir.lowering.tir_to_vta.micro_ops import Axis, MicroOpNest, Offsets, nests
+from byocir.lowering.tir_to_vta.micro_ops import Axis, MicroOpNest, Offsets, kernel_of, nests
 from byocir.lowering.tir_to_vta.micro_ops_memory import MicroOpMemory
 from byocir.lowering.tir_to_vta.tensorise_copies import Movement
 from byocir.vta_sim import VTAConfig
-from byocir.vta_sim.isa import encode_uops
 
 WIDEST_LEFT = 16
 """The longest shift to the left that all VTAs make in one step."""
@@ -50,15 +48,6 @@ class InstructionEmitter:
         self.config = config
         self._emitted: list[InstructionOp | _MicroOpLoad] = []
         self._micro_ops = MicroOpMemory(config)
-
-    @property
-    def count(self) -> int:
-        """Counts what was emitted, with loads of micro-ops."""
-        return len(self._emitted)
-
-    def since(self, count: int) -> list[InstructionOp]:
-        """Lists what was emitted after so many instructions, without loads of micro-ops."""
-        return [op for op in self._emitted[count:] if isinstance(op, InstructionOp)]
 
     def move(self, moved: Movement, local: int, dram: SSAValue, location: LocationAttr) -> None:
         """Emits the loads or stores of a copy; the scratchpad buffer is at address `local`."""
@@ -164,13 +153,10 @@ class InstructionEmitter:
         self, nest: MicroOpNest, bases: Offsets, location: LocationAttr
     ) -> dict[str, Attribute]:
         """Places the micro-ops of an instruction over a nest, and gives its properties."""
-        dst, src, wgt = (nest.micro_ops + np.array(bases)).T
-        kernel = encode_uops(dst, src, wgt, self.config)
-        number, count = self._micro_ops.number(kernel), len(kernel)
-        address = self._micro_ops.address(number)
-        if address is None:
-            address = self._micro_ops.place(number)
-            self._emitted.append(_MicroOpLoad(number, address, count, location))
+        kernel = kernel_of(nest, bases, self.config)
+        (address, missing), count = self._micro_ops.hold(kernel), len(kernel)
+        if missing is not None:
+            self._emitted.append(_MicroOpLoad(missing, address, count, location))
         outer, inner = nest.outer, nest.inner
         return {
             "uops": integers((address, address + count)),
