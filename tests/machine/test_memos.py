@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
+from byocir.dialects.memos import Memo
 from byocir.dialects.text import parse_module
 from byocir.dialects.tir import BlockOp
 from byocir.machine import Machine
 from byocir.machine.block_keys import BlockKeys
-from byocir.machine.memos import Memo
 
 BLOCKS = """
 func.func @f(%x: memref<8x4xi8>, %y: memref<8x4xi8>, %near: memref<8x4xi8, "m.near">) {{

@@ -14,8 +14,10 @@ from typing import Generic, TypeVar
 
 from xdsl.ir import Block
 
+from byocir.dialects.memos import ObjectMemo
+
 MOST = 1 << 12
-"""The bodies of which facts are kept, before all are dropped."""
+"""The bodies of which facts are kept, before those are dropped that were not asked for lately."""
 
 Fact = TypeVar("Fact")
 
@@ -24,23 +26,14 @@ class BodyFacts(Generic[Fact]):
     """Finds facts about bodies, and keeps them."""
 
     def __init__(self) -> None:
-        # what bodies are made of is kept with their facts: nothing else gets its identity
-        self._known: dict[tuple[int, ...], tuple[list[object], Fact]] = {}
+        self._known = ObjectMemo[Fact](MOST)
 
     def of(self, body: Block, find: Callable[[], Fact]) -> Fact | None:
         """Gives the fact about a body, which `find` finds if it is not known of one that is alike.
         None for a body that `parts_of` does not take apart.
         """
         parts = parts_of(body)
-        if parts is None:
-            return None
-        key = tuple(map(id, parts))
-        known = self._known.get(key)
-        if known is None:
-            if len(self._known) >= MOST:
-                self._known.clear()
-            known = self._known[key] = parts, find()
-        return known[1]
+        return None if parts is None else self._known.of(parts, find)
 
 
 def parts_of(body: Block) -> list[object] | None:

@@ -12,6 +12,7 @@ from typing import cast
 
 import ml_dtypes
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
@@ -36,6 +37,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 Shape = tuple[int, ...]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 DYNAMIC = DYNAMIC_INDEX
 """The size of a dimension that is only known when the program runs; MLIR writes it as `?`."""

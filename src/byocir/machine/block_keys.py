@@ -16,11 +16,11 @@ from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, MemRefType, TensorTy
 from xdsl.ir import Attribute, Block, SSAValue
 
 from byocir.dialects.body_facts import BodyFacts
+from byocir.dialects.memos import Memo, ObjectMemo
 from byocir.dialects.tir import BlockOp, IteratorAttr, scope_of
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape, element_type_of, shape_of
-from byocir.machine.memos import Memo
 
 MOST = 1 << 14
 """The keys, and attributes of each kind, that have numbers, before those are dropped that were not
@@ -33,15 +33,10 @@ class _Facts(Generic[Fact]):
     """Keeps a fact about each attribute that was asked for, found once for an object."""
 
     def __init__(self, find: Callable[[Any], Fact]) -> None:
-        self._find = find
-        # attributes are kept with their facts: no other object gets their number
-        self._known = Memo[int, tuple[Any, Fact]](MOST)
+        self._find, self._known = find, ObjectMemo[Fact](MOST)
 
     def of(self, attribute: Attribute) -> Fact:
-        known = self._known.lately(id(attribute))
-        if known is None:
-            known = self._known.of(id(attribute), lambda: (attribute, self._find(attribute)))
-        return known[1]
+        return self._known.of((attribute,), lambda: self._find(attribute))
 
 
 class Index(NamedTuple):
@@ -70,7 +65,7 @@ class BlockKeys:
     def __init__(self) -> None:
         self._numbers, self._next = Memo[Hashable, int](MOST), count()
         self._bodies = BodyFacts[int]()
-        self._blocks = Memo[tuple[int, ...], tuple[list[Attribute], int]](MOST)
+        self._blocks = ObjectMemo[int](MOST)
         self._values = _Facts(self.number_of)
         self._indices = _Facts(self._index)
         self._iterators = _Facts(self._counted)
@@ -128,9 +123,8 @@ class BlockKeys:
         """
         maps, iterators = block.maps, block.iterators
         values = block.operands[: len(maps.data)]
-        body, own = self.body(block.body.block), [maps, iterators, *[v.type for v in values]]
-        # attributes are kept with the number: no others get theirs
-        return self._blocks.of((body, *map(id, own)), lambda: (own, self._block(block)))[1]
+        own = [self.body(block.body.block), maps, iterators, *[value.type for value in values]]
+        return self._blocks.of(own, lambda: self._block(block))
 
     def _block(self, block: BlockOp) -> int:
         types, extents = self._types, self._iterators.of(block.iterators).extents

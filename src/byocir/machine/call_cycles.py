@@ -11,12 +11,10 @@ from itertools import product, starmap
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
+from byocir.dialects.types import Bools, Floats, Ints
 from byocir.machine.instructions import Fit
-from byocir.machine.parts import Bools, Ints, Sizes
-
-Floats = NDArray[np.float64]
+from byocir.machine.parts import Sizes
 
 
 def asked(question: Callable[..., float], numbers: Sequence[Ints], where: Bools) -> Floats:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import combinations, product
 from math import gcd, inf
 
@@ -15,13 +15,14 @@ from xdsl.ir import Attribute
 
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.tir.reductions import keeps_order
+from byocir.dialects.types import Bools, Floats, Ints, Shape
 from byocir.errors import ByocirError, Lines
-from byocir.machine.call_cycles import Floats, cycles_of_calls
+from byocir.machine.call_cycles import cycles_of_calls
 from byocir.machine.description import Machine
 from byocir.machine.find_instruction import Asked, Misfit, body_differences, fits
 from byocir.machine.instructions import Fit, Instruction
 from byocir.machine.lines import Chain, chains_of
-from byocir.machine.parts import Bools, Ints, Limit
+from byocir.machine.parts import Limit
 from byocir.patterns.index import Affine
 
 
@@ -55,14 +56,8 @@ def plans_of(
     patterns alone are asked for, tiles may overlap: the points left over by an extent need not be a
     legal call.
     """
-    key, explains = machine.keys.pattern(block), reasons is not None
-    chains = () if asked == "pattern" else chains_of(machine, block, extents)
-
-    def found() -> tuple[list[Plan], list[str]]:
-        return _plans(machine, block, key, extents, chains, asked, start, only, explains)
-
-    question = "plans", key, tuple(extents), chains, asked, start, only, explains
-    plans, told = machine.answer(question, found)
+    search = _Search(machine, block, asked, start, only, explains=reasons is not None)
+    plans, told = search.plans(tuple(extents))
     if reasons is not None:
         reasons += told
     return [*plans]
@@ -75,112 +70,147 @@ def none_does(told: str, reasons: Iterable[str], where: str = "") -> ByocirError
     return ByocirError("B271", told, where=where, help=Lines.of(dict.fromkeys(reasons)))
 
 
-def _plans(
-    machine: Machine,
-    block: BlockOp,
-    key: int,
-    extents: Sequence[int],
-    chains: Sequence[Chain],
-    asked: Asked,
-    start: Attribute | None,
-    only: Instruction | None,
-    explains: bool,
-) -> tuple[list[Plan], list[str]]:
-    """Finds plans, the cheapest first, and why there are no others."""
-    found, reasons = list[Plan](), list[str]()
-    overlapping = frozenset(block.parallels if asked == "pattern" else ())
-    limits = {_ANY} if explains else {*_lane_limits(machine, block, only)}
-    lanes = {i for expr in block.out_maps[0].results[-1:] for i in expr.used_dims()}
+@dataclass(frozen=True)
+class _Search:
+    """Finds the ways in which instructions, or only one of them, do a block, and with `explains`
+    why there are no others.
+    """
 
-    def try_all(choices: Iterable[tuple[frozenset[int], Sequence[Chain]]]) -> None:
-        for kept, joined in choices:
+    machine: Machine
+    block: BlockOp
+    asked: Asked
+    start: Attribute | None = None
+    only: Instruction | None = None
+    explains: bool = False
+
+    @cached_property
+    def _key(self) -> int:
+        return self.machine.keys.pattern(self.block)
+
+    @property
+    def _instructions(self) -> list[Instruction]:
+        return self.machine.instructions if self.only is None else [self.only]
+
+    def plans(self, extents: Shape) -> tuple[list[Plan], list[str]]:
+        """Gives the plans over these extents, the cheapest first, and why there are no others."""
+        machine, asked = self.machine, self.asked
+        chains = () if asked == "pattern" else chains_of(machine, self.block, extents)
+        own = self.start, self.only, self.explains
+        question = "plans", self._key, extents, chains, asked, *own
+        return machine.answer(question, lambda: self._plans(extents, chains))
+
+    def _plans(self, extents: Shape, chains: Sequence[Chain]) -> tuple[list[Plan], list[str]]:
+        reasons, choices = list[str](), [*self.choices(extents)]
+        found = [*self._planned(((kept, ()) for kept in choices), extents, reasons)]
+        if chains and not any(plan.sizes == extents for plan in found):
+            found += self._planned(_chained(choices, chains), extents, reasons)
+        return sorted(found, key=lambda plan: plan.cycles), reasons
+
+    def _planned(
+        self,
+        choices: Iterable[tuple[frozenset[int], Sequence[Chain]]],
+        extents: Shape,
+        reasons: list[str],
+    ) -> Iterator[Plan]:
+        """Yields plans whose calls run over chosen iterators; adds reasons why there are no
+        others.
+        """
+        overlapping = frozenset(self.block.parallels if self.asked == "pattern" else ())
+        for kept, chains in choices:
             sizes = tuple(n if i in kept else 1 for i, n in enumerate(extents))
-            each = ((limit, i) for limit in limits for i in lanes)
-            has_lanes = any(_most(limit, sizes[i], i in overlapping) for limit, i in each)
-            if not (joined or _ANY in limits or has_lanes):
+            if not chains and not self._has_lanes(sizes, overlapping):
                 continue
-            for fit in _said(machine, block, key, sizes, start, asked, only, explains, joined):
+            for fit in self.tried(sizes, chains):
                 if isinstance(fit, Misfit):
                     reasons.extend([f"{fit.instruction.name}: {fit.reason}"] if fit.reason else [])
                     continue
                 plan = _planned(fit, sizes, extents, reasons, overlapping)
-                whole = start is None or all(
-                    plan and plan.sizes[i] == extents[i] for i in block.reductions
-                )
-                if plan is not None and whole and keeps_order(block, plan.sizes, extents):
-                    found.append(plan)
+                if plan is not None and self._sums_alike(plan.sizes, extents):
+                    yield plan
 
-    choices = [*_choices(machine, block, extents, only)]
-    try_all((kept, ()) for kept in choices)
-    if chains and not any(plan.sizes == tuple(extents) for plan in found):
-        try_all(_chained(choices, chains))
-    return sorted(found, key=lambda plan: plan.cycles), reasons
+    def _sums_alike(self, sizes: Shape, extents: Shape) -> bool | Bools:
+        """Tells if calls of these sizes sum up as the block does: whole sums where each call begins
+        with a number.
+        """
+        sums = () if self.start is None else self.block.reductions
+        whole = all(sizes[i] == extents[i] for i in sums)
+        return whole and keeps_order(self.block, sizes, extents)
+
+    def _has_lanes(self, sizes: Shape, overlapping: frozenset[int]) -> bool:
+        """Tells if one of the instructions may have as many lanes as a block of these sizes."""
+        lanes = {i for expr in self.block.out_maps[0].results[-1:] for i in expr.used_dims()}
+        return _ANY in self._lane_limits or any(
+            _most(limit, sizes[i], i in overlapping) for limit in self._lane_limits for i in lanes
+        )
+
+    @cached_property
+    def _lane_limits(self) -> set[Limit]:
+        """Lists how many lanes there may be, for each form of an instruction that computes what the
+        block does: they are the last dimension of what it writes to a memory of its machine. There
+        may be any number where there may be one, and where reasons are asked for.
+        """
+        if self.explains:
+            return {_ANY}
+        found = set[Limit]()
+        differences = body_differences(self.machine, self.block)
+        for instruction in self._instructions:
+            for form in instruction.forms:
+                if len(form.reads) == len(self.block.ins) and form not in differences:
+                    last = form.out[-1] if form.out and not instruction.into.is_main else None
+                    pairs = instruction.limits.items()
+                    limits = [limit for name, limit in pairs if last == Affine(((name, 1),))]
+                    found.add(next((limit for limit in limits if not limit.allows(1)), _ANY))
+        return found
+
+    def tried(self, sizes: Shape, chains: Sequence[Chain] = ()) -> list[Fit | Misfit]:
+        """Tries each instruction on the block without regard to limits: then it only matters
+        whether an iterator has one point or more.
+        """
+        least, every = tuple(min(n, 2) for n in sizes), self.explains or self.asked == "pattern"
+
+        def found() -> list[Fit | Misfit]:
+            tried = fits(
+                self.machine,
+                self.block,
+                least,
+                start=self.start,
+                asked=self.asked,
+                only=self.only,
+                every=every,
+                chains=chains,
+            )
+            return list(tried)
+
+        question = "fits", self._key, least, self.start, self.asked, self.only, every, chains
+        return self.machine.answer(question, found)
+
+    def choices(self, extents: Sequence[int]) -> Iterator[frozenset[int]]:
+        """Yields the sets of iterators that one call may run over: as many iterators as patterns
+        name, or fewer.
+        """
+        live = [i for i, extent in enumerate(extents) if extent > 1]
+        parallel = [i for i in live if i not in self.block.reductions]
+        reduced = [i for i in live if i in self.block.reductions]
+        shapes: set[tuple[int, int]] = set()
+        for form in (form for each in self._instructions for form in each.forms):
+            names = form.iterators
+            rows = len(parallel) if names.parallel_groups else len(names.parallel)
+            sums = len(reduced) if names.reduction_groups else len(names.reduction)
+            if len(form.reads) == len(self.block.ins):
+                most = range(min(rows, len(parallel)) + 1), range(min(sums, len(reduced)) + 1)
+                shapes.update(product(*most))
+        return _kept(parallel, reduced, sorted(shapes, reverse=True))
 
 
 _ANY = Limit(1)
 
 
-def _lane_limits(machine: Machine, block: BlockOp, only: Instruction | None) -> Iterator[Limit]:
-    """Yields how many lanes there may be, for each form of an instruction that computes what a
-    block does: they are the last dimension of what it writes to a memory of its machine. There may
-    be any number where there may be one.
-    """
-    differences = body_differences(machine, block)
-    for instruction in machine.instructions if only is None else [only]:
-        for form in instruction.forms:
-            if len(form.reads) == len(block.ins) and form not in differences:
-                last = form.out[-1] if form.out and not instruction.into.is_main else None
-                pairs = instruction.limits.items()
-                limits = [limit for name, limit in pairs if last == Affine(((name, 1),))]
-                yield next((limit for limit in limits if not limit.allows(1)), _ANY)
-
-
-def _said(
-    machine: Machine,
-    block: BlockOp,
-    key: int,
-    sizes: Sequence[int],
-    start: Attribute | None,
-    asked: Asked,
-    only: Instruction | None,
-    explains: bool = False,
-    chains: Sequence[Chain] = (),
-) -> list[Fit | Misfit]:
-    """Tries each instruction on a block without regard to limits: then it only matters whether an
-    iterator has one point or more.
-    """
-    least, every = tuple(min(size, 2) for size in sizes), explains or asked == "pattern"
-    question = ("fits", key, least, start, asked, only, every, chains)
-
-    def found() -> list[Fit | Misfit]:
-        tried = fits(
-            machine, block, least, start=start, asked=asked, only=only, every=every, chains=chains
-        )
-        return list(tried)
-
-    return machine.answer(question, found)
-
-
-def _choices(
-    machine: Machine, block: BlockOp, extents: Sequence[int], only: Instruction | None
+def _kept(
+    parallel: Sequence[int], reduced: Sequence[int], shapes: Iterable[tuple[int, int]]
 ) -> Iterator[frozenset[int]]:
-    """Yields the sets of iterators that one call may run over: as many iterators as patterns name,
-    or fewer.
-    """
-    live = [i for i, extent in enumerate(extents) if extent > 1]
-    parallel = [i for i in live if i not in block.reductions]
-    reduced = [i for i in live if i in block.reductions]
-    shapes: set[tuple[int, int]] = set()
-    instructions = machine.instructions if only is None else [only]
-    for form in (form for each in instructions for form in each.forms):
-        names = form.iterators
-        rows = len(parallel) if names.parallel_groups else len(names.parallel)
-        sums = len(reduced) if names.reduction_groups else len(names.reduction)
-        if len(form.reads) == len(block.ins):
-            most = range(min(rows, len(parallel)) + 1), range(min(sums, len(reduced)) + 1)
-            shapes.update(product(*most))
+    """Yields sets of iterators, each once, with so many parallel ones and so many of sums."""
     seen: set[frozenset[int]] = set()
-    for rows, sums in sorted(shapes, reverse=True):
+    for rows, sums in shapes:
         for first in combinations(parallel[::-1], rows):
             for second in combinations(reduced, sums):
                 kept = frozenset((*first, *second))
@@ -292,12 +322,12 @@ def least_cycles(
     shape = np.broadcast_shapes(*(each.shape for each in extents))
     least, units = np.full(shape, inf), list[str]()
     of = np.zeros(shape, np.int64)
-    key = machine.keys.pattern(block)
+    search = _Search(machine, block, asked)
     some = [2 if np.any(each > 1) else 1 for each in extents]
-    for kept in _choices(machine, block, some, None):
+    for kept in search.choices(some):
         ones = tuple(2 if i in kept else 1 for i in range(len(extents)))
         live = reduce(np.logical_and, (extents[i] > 1 for i in kept), _ALL)
-        for fit in _said(machine, block, key, ones, None, asked, None):
+        for fit in search.tried(ones):
             if isinstance(fit, Misfit):
                 continue
             sizes, legal = _cut(fit, [n if i in kept else _ONE for i, n in enumerate(extents)])

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+from byocir.dialects.memos import Memo
 from byocir.dialects.types import Shape
 from byocir.errors import ByocirError
 from byocir.machine.block_keys import BlockKeys
 from byocir.machine.instructions import WORK, Call, Cycles, Encode, Instruction, Register, init_of
-from byocir.machine.memos import Memo
 from byocir.machine.parts import MAIN, InOrder, Interlocked, Limit, Memory, Order, Tokens, Unit
 from byocir.patterns import Composite, Pattern, block
 from byocir.patterns.blocks import BlockPattern

@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.ir import Attribute
 
-from byocir.dialects.types import Shape, nbytes, tensor
+from byocir.dialects.types import Bools, Ints, Shape, nbytes, tensor
 from byocir.patterns.nodes import WildcardPattern
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 Sizes = Mapping[str, int]
 """The extents of an instruction's iterators, by name."""

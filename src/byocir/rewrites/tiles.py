@@ -16,10 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from byocir.dialects.tir.linear import Linear
+from byocir.dialects.types import Ints
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Number = TypeVar("Number", bound=np.generic)
 
 MOST_CHOICES = 200_000

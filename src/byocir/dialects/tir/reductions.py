@@ -10,7 +10,7 @@ from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Operation
 
 from byocir.dialects.tir.block import BlockOp
-from byocir.dialects.types import element_type_of, is_integer
+from byocir.dialects.types import Bools, Ints, element_type_of, is_integer
 
 _ORDERLESS_ON_FLOATS = (arith.MaximumfOp, arith.MinimumfOp)
 _ORDERLESS_ON_INTEGERS = (
@@ -52,12 +52,15 @@ def _is_orderless(step: Operation, *, on_integers: bool) -> bool:
     return isinstance(step, _ORDERLESS_ON_INTEGERS if on_integers else _ORDERLESS_ON_FLOATS)
 
 
-def keeps_order(block: BlockOp, sizes: Sequence[int], extents: Sequence[int]) -> bool:
+def keeps_order(
+    block: BlockOp, sizes: Sequence[int | Ints], extents: Sequence[int | Ints]
+) -> bool | Bools:
     """Tells if pieces of these sizes, one after the other, reduce a block over these extents as it
     does: in any order if that does not matter, else those of an iterator hold one point of all
-    around it.
+    around it. Marks where, if sizes are arrays of choices.
     """
-    if is_unordered(block):
-        return True
-    pairs = combinations(block.reductions, 2)
-    return all(sizes[outer] == 1 or sizes[inner] == extents[inner] for outer, inner in pairs)
+    sums = [] if is_unordered(block) else block.reductions
+    kept: bool | Bools = True
+    for outer, inner in combinations(sums, 2):
+        kept = kept & ((sizes[outer] == 1) | (sizes[inner] == extents[inner]))
+    return kept

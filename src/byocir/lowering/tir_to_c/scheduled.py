@@ -30,7 +30,7 @@ from byocir.lowering.tir_to_c.contractions import kernel_of
 from byocir.lowering.tir_to_c.epilogue import writes_each_once
 from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal
 from byocir.lowering.tir_to_c.loops import ANYWHERE, BlockWriter
-from byocir.lowering.tir_to_c.ops_as_blocks import Based, block_of_copy, calls_of, with_lane
+from byocir.lowering.tir_to_c.ops_as_blocks import Based, calls_of, with_lane
 from byocir.lowering.tir_to_c.steps import (
     ARENA,
     LOCAL,
@@ -52,6 +52,7 @@ from byocir.lowering.tir_to_c.steps import (
 )
 from byocir.rewrites.host.c_host import CHost
 from byocir.rewrites.schedule.access import accesses_in, is_whole
+from byocir.rewrites.schedule.blocks import block_of_copy
 from byocir.rewrites.schedule.index import base_sums, interval_of_sum, is_index_arithmetic, sum_of
 
 LOCAL_BYTES = 4096
@@ -226,9 +227,9 @@ class _Writer:
         if shapes == {op.box} and len(elements) == 1 and all(base == Linear() for base in bases):
             self.steps.append(Copy(source, target))
             return
-        based = block_of_copy(op)
-        self._block(based)
-        based.op.erase()
+        block, starts = block_of_copy(op)
+        self._block(Based(block, [Linear() if each is None else sum_of(each) for each in starts]))
+        block.erase()
 
     # -- loops
 

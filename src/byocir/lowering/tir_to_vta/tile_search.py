@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from byocir.dialects.tir.linear import Linear
-from byocir.dialects.types import Shape
+from byocir.dialects.types import Bools, Floats, Ints, Shape
 from byocir.lowering.tir_to_vta.tile_nest import Buffer, CompositeNest, element_cycles
-from byocir.rewrites.tiles import Bools, Floats, Ints, at, fills, product, shape_over, sides, spread
+from byocir.rewrites.tiles import at, fills, product, shape_over, sides, spread
 from byocir.vta_sim import Memory, VTAConfig
 
 MEMORIES = (Memory.INP, Memory.WGT, Memory.ACC)

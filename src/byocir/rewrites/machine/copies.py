@@ -11,13 +11,12 @@ from xdsl.ir import Attribute, Block, Region
 from xdsl.ir.affine import AffineMap
 
 from byocir.dialects.tir import BlockOp, IteratorAttr, IteratorKind, YieldOp, buffer
-from byocir.dialects.types import Shape
+from byocir.dialects.types import Bools, Floats, Ints, Shape
 from byocir.errors import ByocirError
 from byocir.machine import Machine, Memory
-from byocir.machine.call_cycles import Floats, asked
+from byocir.machine.call_cycles import asked
 from byocir.machine.cut_plans import least_cycles, none_does, plans_of
 from byocir.machine.instructions import Fit
-from byocir.machine.parts import Bools, Ints
 
 
 def identity(element: Attribute, shape: Shape, source: Memory, into: Memory) -> BlockOp:

@@ -23,7 +23,7 @@ from byocir.dialects.uses import replace_op
 from byocir.machine import Machine
 from byocir.rewrites.bufferize import inline_composites
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.schedule.blocks import block_of_copy, block_of_fill, body_of
+from byocir.rewrites.schedule.blocks import block_of_copy, block_of_fill, body_of, retile
 from byocir.rewrites.schedule.index import IndexBuilder
 
 
@@ -78,9 +78,12 @@ def _route(machine: Machine, op: CopyOp) -> None:
 
 
 def _make_block(op: Operation) -> None:
-    assert isinstance(op, CopyOp | FillOp)
-    is_fill = isinstance(op, FillOp)
-    made = (
-        block_of_fill(op) if is_fill else block_of_copy(op, IndexBuilder(body_of(op), op.location))
-    )
+    if isinstance(op, FillOp):
+        replace_op(op, block_of_fill(op))
+        return
+    assert isinstance(op, CopyOp)
+    made, bases = block_of_copy(op)
+    if any(base is not None for base in bases):
+        zero = IndexBuilder(body_of(op), op.location).number(0)
+        retile(made, made.extents, [zero if base is None else base for base in bases])
     replace_op(op, made)

@@ -21,7 +21,7 @@ from xdsl.ir import Operation
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.locations import place
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.types import Shape
+from byocir.dialects.types import Floats, Ints, Shape
 from byocir.errors import ByocirError
 from byocir.machine import Machine, Memory
 from byocir.rewrites.machine.fuse_epilogues import fused
@@ -30,7 +30,7 @@ from byocir.rewrites.machine.stages import Chain, in_order
 from byocir.rewrites.machine.tile_costs import Buffer, TileCosts, Tiled, Whole
 from byocir.rewrites.machine.tile_sizes import TileSizes
 from byocir.rewrites.machine.whole_channels import channels_wanted
-from byocir.rewrites.tiles import Floats, Ints, at, spread
+from byocir.rewrites.tiles import at, spread
 
 NEAR = 1.01
 """Choices that cost up to so many times the least count as equal, and the one with the fewest steps

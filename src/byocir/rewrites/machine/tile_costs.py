@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import numpy as np
 
 from byocir.dialects.tir.linear import spans
-from byocir.dialects.tir.reductions import is_unordered
-from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.dialects.tir.reductions import keeps_order
+from byocir.dialects.types import Bools, Floats, Ints, Shape, element_type_of, shape_of
 from byocir.machine import MAIN, Memory
 from byocir.machine.call_cycles import cycles_of_calls
 from byocir.rewrites.machine.copies import Copies
 from byocir.rewrites.machine.stages import Chain, Stage, Staged
-from byocir.rewrites.tiles import Bools, Floats, Ints, at, fills, product, shape_over, sides
+from byocir.rewrites.tiles import at, fills, product, shape_over, sides
 
 HINDRANCE = 1 / 16
 """The busiest unit waits in so large a part of the cycles of the others."""
@@ -99,7 +99,7 @@ class TileCosts:
 
     def fits(self, whole: Whole) -> Bools:
         """Marks the sizes that instructions and memories allow."""
-        checks = [self.in_calls, self._keeps_order, self._splits(whole)]
+        checks = [self.in_calls, self._keeps_order(), self._splits(whole)]
         checks.append(self.has_room(whole, doubled=False))
         checks += [self.in_order(memory, whole) for memory in self.chain.machine.memories]
         done = [np.isfinite(sum(self._cycles(*key).values(), _NONE)) for key in self._moves(whole)]
@@ -114,17 +114,12 @@ class TileCosts:
                 legal = legal & (extents[i] % limit.step == 0)
         return legal
 
-    @cached_property
     def _keeps_order(self) -> Bools:
-        """Marks where tiles of sums that depend on their order are taken in it: those of an
-        iterator hold one point of all around it.
-        """
+        """Marks where tiles of sums that depend on their order are taken in it."""
         kept = np.ones((), np.bool_)
         for s, stage in enumerate(self.chain.stages):
-            for outer, inner in combinations(stage.reductions, 2):
-                if is_unordered(stage.block):
-                    break
-                kept = kept & ((self.sizes[s, outer] == 1) | (self.count(s, inner) == 1))
+            sizes = [self.sizes.get((s, i), n) for i, n in enumerate(stage.extents)]
+            kept = kept & keeps_order(stage.block, sizes, stage.extents)
         return kept
 
     def _splits(self, whole: Whole) -> Bools:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, UnitAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from byocir.dialects.emitting import emitting_to
 from byocir.dialects.tir import (
     BlockOp,
     CopyOp,
@@ -26,10 +26,8 @@ from byocir.dialects.tir import (
     YieldOp,
 )
 from byocir.dialects.tir.affine import canonical_map
+from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import element_type_of, shape_of
-
-if TYPE_CHECKING:
-    from byocir.rewrites.schedule.index import IndexBuilder
 
 
 @dataclass(frozen=True)
@@ -173,27 +171,31 @@ def filling(
     return BlockOp(iterators, [], [buffer], [map_], Region(body), location=op.location)
 
 
-def block_of_copy(op: CopyOp, indices: IndexBuilder) -> BlockOp:
-    """Makes the block that moves what a copy moves between buffers of one element type; unlike a
-    copy, it can be tiled.
+def block_of_copy(op: CopyOp) -> tuple[BlockOp, list[SSAValue | None]]:
+    """Makes the block that moves what a copy moves; unlike a copy, it can be tiled. Iterators of
+    one point bring the start of the box into the maps; the values at which iterators begin come
+    with the block, None for those that begin at 0.
     """
-    extents = enumerate(op.box)
-    iterators = [IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, n) for i, n in extents]
-    body, count = Block(arg_types=[element_type_of(op.source.type)] * 2), len(iterators)
-    body.add_op(YieldOp.create(operands=[body.args[0]]))
-    maps, region = [AffineMap.identity(count)] * 2, Region(body)
-    ends = ([op.source], [op.destination])
-    made = BlockOp(iterators, *ends, maps, region, pads=[op.pad], location=op.location)
-    parts = Parts.of(made)
-    for operand, bases in enumerate((op.source_bases, op.destination_bases)):
-        for d, base in enumerate(bases):
-            parts, point = parts.with_point("p", base, indices.number(0))
-            exprs = list(parts.maps[operand].results)
-            parts = parts.with_map(
-                operand, [e + point if i == d else e for i, e in enumerate(exprs)]
-            )
-    parts.put(made)
-    return made
+    extents, bases = list(op.box), list[SSAValue | None]([None] * len(op.box))
+    names, maps = [f"d{i}" for i in range(len(extents))], list[list[AffineExpr]]()
+    for name, starts in (("s", op.source_bases), ("t", op.destination_bases)):
+        maps.append([AffineExpr.dimension(i) for i in range(len(op.box))])
+        for i, start in enumerate(starts):
+            maps[-1][i] += AffineExpr.dimension(len(extents))
+            names.append(f"{name}{i}")
+            extents.append(1)
+            bases.append(start)
+    pairs = zip(names, extents, strict=True)
+    iterators = [IteratorAttr.of(name, IteratorKind.PARALLEL, extent) for name, extent in pairs]
+    types = [element_type_of(value.type) for value in (op.source, op.destination)]
+    body = Block(arg_types=types)
+    with emitting_to(body):
+        moved = Emitted(body.args[0]).to(types[1])
+    body.add_op(YieldOp.create(operands=[moved.value]))
+    indices = [AffineMap(len(iterators), 0, tuple(exprs)) for exprs in maps]
+    ends = [op.source], [op.destination]
+    made = BlockOp(iterators, *ends, indices, Region(body), pads=[op.pad], location=op.location)
+    return made, bases
 
 
 def body_of(op: Operation) -> Block:

@@ -25,7 +25,7 @@ func.func @main(%x: memref<6x4xi8>, %y: memref<6x4xi8>) attributes {byoc.target 
 // Copies are blocks.
 // COPIES:      tir.for %i = 0 to 2 serial {
 // COPIES:        %t = tir.alloc : memref<3x4xi8, "engine.near">
-// COPIES:        tir.block [d0: 3, d1: 4, p0: 1, p1: 1] at(%c0, %c0, %b, %c0) ins(%x[d0 + p0, d1 + p1]
+// COPIES:        tir.block [d0: 3, d1: 4, s0: 1, s1: 1] at(%c0, %c0, %b, %c0) ins(%x[d0 + s0, d1 + s1]
 // COPIES:        tir.block [m: 3, n: 4] ins(%t[m, n]
 
 // Each iteration is written out.

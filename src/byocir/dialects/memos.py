@@ -1,10 +1,10 @@
-"""Defines `Memo`, which keeps what was asked for lately: machines live as long as the process, and
-each net brings questions of its own.
+"""Defines memos, which keep what was asked for lately and forget the rest: machines live as long as
+the process, and each net brings questions of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -34,9 +34,19 @@ class Memo(Generic[Key, Value]):
         self._lately[key] = value
         return value
 
-    def lately(self, key: Key) -> Value | None:
-        """Gives the value of a key that was asked for lately; None for another, known or not."""
-        return self._lately.get(key)
-
     def __len__(self) -> int:
         return len(self._lately.keys() | self._before.keys())
+
+
+class ObjectMemo(Generic[Value]):
+    """Finds values by objects, told apart by identity: that takes less than to compare what they
+    say.
+    """
+
+    def __init__(self, most: int) -> None:
+        # the objects are kept with their value: no others get their identity
+        self._known = Memo[tuple[int, ...], tuple[Sequence[object], Value]](most)
+
+    def of(self, objects: Sequence[object], find: Callable[[], Value]) -> Value:
+        """Gives the value of these objects, which `find` finds if it is not known."""
+        return self._known.of(tuple(map(id, objects)), lambda: (objects, find()))[1]
