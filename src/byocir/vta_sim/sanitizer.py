@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from byocir.machine_sim import RaceDetector, clocks, legal_order
 from byocir.machine_sim.hazards import Race
-from byocir.machine_sim.order import NEVER, Clock
+from byocir.machine_sim.order import NEVER, Clock, blocked
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
 from byocir.vta_sim.engine_numpy import Machine, as_dram
 from byocir.vta_sim.errors import VTAError
@@ -38,7 +38,7 @@ def token_hazards(
     """Finds S206, S207 and S210, given the order of the run and its clocks."""
     found = [*_leaks(decoded, links, places)]
     if len(order) < len(decoded):
-        return [*found, *_blocked(decoded, links, order, places)]
+        return [*found, *_blocked(links, order, places)]
     return [*found, *_unfinished(decoded, links, known, places)]
 
 
@@ -53,20 +53,15 @@ def _leaks(decoded: Decoded, links: Links, places: Places) -> Iterator[Hazard]:
             yield Hazard("S206", places[index], None, fifo.name, None, expected, found)
 
 
-def _blocked(decoded: Decoded, links: Links, order: list[int], places: Places) -> Iterator[Hazard]:
+def _blocked(links: Links, order: list[int], places: Places) -> Iterator[Hazard]:
     """Describes the heads of the queues in a deadlock, and what each waits for."""
-    ran = np.zeros(len(decoded), np.bool_)
-    ran[order] = True
-    for queue in Queue:
-        waiting = np.flatnonzero((links.queue == queue) & ~ran)
-        if not waiting.size:
-            continue
-        index = int(waiting[0])
-        for slot, wait in enumerate(links.waits[index].tolist()):
-            if wait == NEVER or (wait >= 0 and not ran[wait]):
+    for head in blocked(order_by(links), order):
+        queue = Queue(links.queue[head.index])
+        for slot, wait in enumerate(links.waits[head.index].tolist()):
+            if wait in head.waits:
                 fifo = _popped_by(queue, slot)
-                first, second = _pair(index, wait)
-                expected = f"a token of {fifo.name} for instruction {index}"
+                first, second = _pair(head.index, wait)
+                expected = f"a token of {fifo.name} for instruction {head.index}"
                 found = "none is pushed" if wait == NEVER else f"instruction {wait} waits, too"
                 other = None if second is None else places[second]
                 yield Hazard("S207", places[first], other, fifo.name, None, expected, found)

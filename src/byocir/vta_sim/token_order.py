@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from byocir.errors import Lines
 from byocir.machine_sim import NEVER, NOT_WAITING, Order, legal_order
+from byocir.machine_sim.order import blocked
 from byocir.vta_sim.asm import format_instruction, where
 from byocir.vta_sim.config import Memory
 from byocir.vta_sim.errors import VTAError
@@ -227,13 +228,13 @@ def _deadlock(decoded: Decoded, links: Links, order: list[int]) -> VTAError:
     for fifo in TOKEN_FIFOS:
         pushes, pops = _users(decoded, links.queue, fifo)
         counts[fifo.name] = int(ran[pushes].sum() - ran[pops].sum())
+    heads = {Queue(links.queue[head.index]): head.index for head in blocked(order_by(links), order)}
     lines: list[str] = []
     for queue in Queue:
-        left = np.flatnonzero((links.queue == queue) & ~ran)
-        if not left.size:
+        if queue not in heads:
             lines.append(f"{queue.name.lower()} queue is empty")
             continue
-        insn = decoded.instruction(int(left[0]))
+        insn = decoded.instruction(heads[queue])
         missing = [
             fifo.name
             for fifo in TOKEN_FIFOS

@@ -7,7 +7,7 @@ and r from 0 to 2 the form is in `Interval(-1, 7)`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -17,6 +17,17 @@ from byocir.dialects.intervals import Interval
 def spans(extents: Sequence[int]) -> list[Interval]:
     """Gives the intervals of iterators that run from 0: `spans([4, 3])` is 0 to 3 and 0 to 2."""
     return [Interval(0, extent - 1) for extent in extents]
+
+
+def finest_first(digits: Iterable[tuple[int, int]], width: int = 1) -> Iterator[tuple[int, int]]:
+    """Yields the steps of digits, given as steps and counts, each with the width of all that finer
+    digits reach: a step of just that width leaves no number out, and comes to none twice.
+    `finest_first([(8, 2), (2, 4)])` is (2, 1), (8, 7).
+    """
+    for step, count in sorted(digits):
+        if count > 1:
+            yield step, width
+            width += step * (count - 1)
 
 
 Atom = TypeVar("Atom", bound=Hashable)

@@ -14,6 +14,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from byocir.dialects.tir import BlockOp, FillOp
 from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.linear import finest_first
 from byocir.dialects.types import shape_of
 
 
@@ -78,12 +79,10 @@ def writes_each_once(op: BlockOp, index: int) -> bool:
         form = linear(expr)
         if form is None:
             return False
-        reach = 0
-        for step, i in sorted((abs(c), i) for i, c in form.terms if extents[i] > 1):
-            if step <= reach:
-                return False
-            reach += step * (extents[i] - 1)
-            used.append(i)
+        digits = [(abs(c), extents[i]) for i, c in form.terms]
+        if any(step < width for step, width in finest_first(digits)):
+            return False
+        used += [i for i in form.atoms if extents[i] > 1]
     return sorted(used) == [i for i in op.parallels if extents[i] > 1]
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-from xdsl.ir import Attribute, Block, Region
-from xdsl.ir.affine import AffineMap
+from xdsl.dialects.builtin import UNKNOWN_LOC
+from xdsl.ir import Attribute, Block
 
-from byocir.dialects.tir import BlockOp, IteratorAttr, IteratorKind, YieldOp, buffer
+from byocir.dialects.tir import BlockOp, buffer
+from byocir.dialects.tir.moves import axes, moving
 from byocir.dialects.types import Bools, Floats, Ints, Shape
 from byocir.errors import ByocirError
 from byocir.machine import Machine, Memory
@@ -22,12 +23,7 @@ from byocir.machine.instructions import Fit
 def identity(element: Attribute, shape: Shape, source: Memory, into: Memory) -> BlockOp:
     """Makes the block that moves an array from one memory to another, as a program of its own."""
     outside = Block(arg_types=[buffer(element, shape, memory.scope) for memory in (source, into)])
-    extents = enumerate(shape)
-    iterators = [IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, n) for i, n in extents]
-    body = Block(arg_types=[element, element])
-    body.add_op(YieldOp.create(operands=[body.args[0]]))
-    maps = [AffineMap.identity(len(shape))] * 2
-    made = BlockOp(iterators, outside.args[:1], outside.args[1:], maps, Region(body))
+    made = moving(outside.args[0], outside.args[1], axes(len(shape)), UNKNOWN_LOC)
     outside.add_op(made)
     return made
 

@@ -22,13 +22,14 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 
 from byocir.dialects.array import Array
-from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp, YieldOp
-from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
+from byocir.dialects.tir.bodies import first
+from byocir.dialects.tir.scalar import Emitted, emit_body
 from byocir.dialects.types import element_type_of, is_integer, shape_of, tensor
 from byocir.dialects.uses import erase, replace_op, replace_uses, set_operand
 from byocir.evaluate.scalar import number
@@ -175,13 +176,9 @@ def _copying(op: BlockOp, array: SSAValue, index: AffineMap) -> list[Operation]:
     """Makes the block that copies an array to each point of what another block computes."""
     element = element_type_of(array.type)
     start = EmptyOp.of(tensor(element, shape_of(op.results[0].type)), op.location)
-    body = Block(arg_types=[element, element])
-    body.add_op(YieldOp.create(operands=[body.args[0]], location=op.location))
-    maps = [index, *op.out_maps]
-    made = BlockOp(
-        list(op.iterators), [array], [start.results[0]], maps, Region(body), location=op.location
-    )
-    return [start, made]
+    maps, body = [index, *op.out_maps], emit_body([element, element], first)
+    ends = ([array], [start.results[0]], maps, body)
+    return [start, BlockOp(list(op.iterators), *ends, location=op.location)]
 
 
 def _is_brought(machine: Machine, made: Operation, added: BlockOp, sums: SSAValue) -> bool:

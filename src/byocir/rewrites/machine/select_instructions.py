@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
@@ -33,10 +33,11 @@ from byocir.dialects.tir import (
     IntrinsicOp,
     IteratorAttr,
     IteratorKind,
-    YieldOp,
     scope_of,
 )
+from byocir.dialects.tir.bodies import first
 from byocir.dialects.tir.linear import spans
+from byocir.dialects.tir.scalar import emit_body
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.dialects.uses import erase
 from byocir.evaluate.scalar import number
@@ -224,10 +225,8 @@ class _Numbers:
         type_ = MemRefType(element, extents)
         constant = ConstantOp.of(Array.of(array), type_, fill.location)
         home.insert_op_before(constant, fill)
-        body = Block(arg_types=[element, element])
-        body.add_op(YieldOp.create(operands=[body.args[0]], location=fill.location))
-        maps = [source, *fill.out_maps]
-        ends = ([constant.result], [fill.outs[0]], maps, Region(body))
+        maps, body = [source, *fill.out_maps], emit_body([element, element], first)
+        ends = ([constant.result], [fill.outs[0]], maps, body)
         made = BlockOp(list(fill.iterators), *ends, location=fill.location)
         home.insert_op_before(made, fill)
         erase(fill)

@@ -12,7 +12,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp, IntrinsicOp
 from byocir.dialects.tir.affine import bounds, expression, linear
-from byocir.dialects.tir.linear import Linear, spans
+from byocir.dialects.tir.linear import Linear, finest_first, spans
 from byocir.dialects.types import Shape, shape_of
 from byocir.rewrites.schedule.blocks import reads_old
 from byocir.rewrites.schedule.index import (
@@ -158,8 +158,9 @@ def _side(points: _Points, expr: AffineExpr, size: int, own: set[int]) -> Side:
     bases, extents, form = points.bases, points.extents, linear(expr)
     if form is not None:
         digits = [(abs(c), extents[i]) for i, c in form.terms]
-        dense = points.all_reached and _is_dense(digits) and all(i in own for i, _ in form.terms)
-        return Side(*reach(form, bases, extents), dense)
+        dense = all(step == width for step, width in finest_first(digits))
+        alone = points.all_reached and all(i in own for i, _ in form.terms)
+        return Side(*reach(form, bases, extents), dense and alone)
     if any(bases[i].terms for i in expr.used_dims()):
         return Side(Linear(), size, dense=False)
     found = bounds(
@@ -185,18 +186,6 @@ def local_map(op: BlockOp, map_: AffineMap) -> AffineMap:
     return AffineMap(map_.num_dims, 0, tuple(exprs))
 
 
-def _is_dense(digits: Sequence[tuple[int, int]]) -> bool:
-    """Tells if sums of multiples of these steps, each below its count, give every number from 0 on
-    once.
-    """
-    span = 1
-    for step, count in sorted(digits):
-        if count > 1 and step != span:
-            return False
-        span += step * (count - 1)
-    return True
-
-
 def folded(side: Side, inside: Block) -> Side:
     """Extends a side to all iterations of the loops inside a block."""
     moving, start = side.start.split(lambda atom: bool(loops_behind(atom, below=inside)))
@@ -209,16 +198,8 @@ def folded(side: Side, inside: Block) -> Side:
         start, size = start + reached.low, size + reached.size - 1
         is_index = loop_around(atom) is not None
         digits.append((abs(coefficient) if is_index else 0, found.size))
-    return Side(start, size, side.dense and _tiles(side.size, digits))
-
-
-def _tiles(size: int, digits: Sequence[tuple[int, int]]) -> bool:
-    """Tells if tiles of this size leave no element out when they are moved by these steps."""
-    for step, count in sorted(digits):
-        if count > 1 and not 0 < step <= size:
-            return False
-        size += step * (count - 1)
-    return True
+    dense = all(0 < step <= width for step, width in finest_first(digits, side.size))
+    return Side(start, size, side.dense and dense)
 
 
 def is_inside(value: SSAValue, block: Block) -> bool:

@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, Unit
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from byocir.dialects.emitting import emitting_to
 from byocir.dialects.tir import (
     BlockOp,
     CopyOp,
@@ -26,7 +25,7 @@ from byocir.dialects.tir import (
     YieldOp,
 )
 from byocir.dialects.tir.affine import canonical_map
-from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.tir.scalar import Emitted, emit_body
 from byocir.dialects.types import element_type_of, shape_of
 
 
@@ -188,13 +187,14 @@ def block_of_copy(op: CopyOp) -> tuple[BlockOp, list[SSAValue | None]]:
     pairs = zip(names, extents, strict=True)
     iterators = [IteratorAttr.of(name, IteratorKind.PARALLEL, extent) for name, extent in pairs]
     types = [element_type_of(value.type) for value in (op.source, op.destination)]
-    body = Block(arg_types=types)
-    with emitting_to(body):
-        moved = Emitted(body.args[0]).to(types[1])
-    body.add_op(YieldOp.create(operands=[moved.value]))
+
+    def move(x: Emitted, _: Emitted) -> Emitted:
+        return x.to(types[1])
+
     indices = [AffineMap(len(iterators), 0, tuple(exprs)) for exprs in maps]
     ends = [op.source], [op.destination]
-    made = BlockOp(iterators, *ends, indices, Region(body), pads=[op.pad], location=op.location)
+    body = emit_body(types, move)
+    made = BlockOp(iterators, *ends, indices, body, pads=[op.pad], location=op.location)
     return made, bases
 
 

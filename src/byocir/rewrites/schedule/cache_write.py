@@ -11,14 +11,15 @@ The block that stores can be tiled, and what makes the buffer computed in its lo
 
 from __future__ import annotations
 
-from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir import Block, Operation
 
-from byocir.dialects.tir import AllocOp, BlockOp, IteratorAttr, IteratorKind, YieldOp
+from byocir.dialects.tir import AllocOp, BlockOp
+from byocir.dialects.tir.moves import axes, moving
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.dialects.uses import set_operand
 from byocir.rewrites.schedule.access import accesses_of, is_whole
 from byocir.rewrites.schedule.requests import check_block, refused
+from byocir.rewrites.schedule.stage import top
 
 
 def cache_write(block: BlockOp) -> BlockOp:
@@ -36,10 +37,11 @@ def cache_write(block: BlockOp) -> BlockOp:
         )
     local = AllocOp.of(element_type_of(result.type), shape_of(result.type), "", block.location)
     local.result.name_hint = result.name_hint
-    home.insert_op_before(local, _within(home, found[0].op))
+    home.insert_op_before(local, top(found[0].op, home))
     for access in found:
         set_operand(access.op, access.operand, local.result)
-    store = _storing(block, local.result, result)
+    rank = len(shape_of(result.type))
+    store = moving(local.result, result, axes(rank), block.location)
     home.insert_op_after(store, block)
     return store
 
@@ -47,22 +49,3 @@ def cache_write(block: BlockOp) -> BlockOp:
 def _up_to(home: Block, block: BlockOp) -> list[Operation]:
     ops = list(home.ops)
     return ops[: ops.index(block) + 1]
-
-
-def _within(home: Block, op: Operation) -> Operation:
-    """Gives the op of a block that is an op, or has it inside."""
-    while op.parent is not home:
-        parent = op.parent_op()
-        assert parent is not None
-        op = parent
-    return op
-
-
-def _storing(block: BlockOp, source: SSAValue, into: SSAValue) -> BlockOp:
-    shape, element = shape_of(into.type), element_type_of(into.type)
-    extents = enumerate(shape)
-    iterators = [IteratorAttr.of(f"d{i}", IteratorKind.PARALLEL, n) for i, n in extents]
-    body = Block(arg_types=[element, element])
-    body.add_op(YieldOp.create(operands=[body.args[0]], location=block.location))
-    maps = [AffineMap.identity(len(shape))] * 2
-    return BlockOp(iterators, [source], [into], maps, Region(body), location=block.location)
