@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, IntegerAttr, StringAttr, i32
 from xdsl.printer import Printer
 
-from byocir.dialects.body_facts import BodyFacts, parts_of
+from byocir.dialects.body_facts import BodyFacts, computation_of, parts_of
 from byocir.dialects.locations import named
 from byocir.dialects.text import ModulePrinter, parse_module
 from byocir.dialects.tir import BlockOp
@@ -111,3 +111,19 @@ def test_whatever_changes_a_body_changes_its_parts():
     assert parts_of(body) == seen[-1]
     number.attributes["note"] = StringAttr("")
     assert parts_of(body) is None
+
+
+@settings(max_examples=20)
+@given(st.lists(st.sampled_from([0, 1, 2, 3, 5]), max_size=4))
+def test_bodies_compute_the_same_if_only_names_and_locations_differ(drawn):
+    module = parse_module(program([(body, False) for body in drawn]))
+    bodies = [op.body for op in module.walk() if isinstance(op, BlockOp)]
+    for one in bodies:
+        for other in bodies:
+            same = computation_of(one.block) == computation_of(other.block)
+            assert same == one.is_structurally_equivalent(other)
+
+
+def test_a_body_with_regions_computes_what_no_other_does():
+    one, other = (parse_module(program([(0, False)])).body.block for _ in range(2))
+    assert computation_of(one) == computation_of(one) != computation_of(other)

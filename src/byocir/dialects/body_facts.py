@@ -9,10 +9,10 @@ they say.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from xdsl.ir import Block
+from xdsl.ir import Attribute, Block, SSAValue
 
 from byocir.dialects.memos import ObjectMemo
 
@@ -66,3 +66,25 @@ def parts_of(body: Block) -> list[object] | None:
             parts += (result._type, result._name)
         op = op._next_op
     return parts
+
+
+def computation_of(
+    body: Block, value: Callable[[Attribute], Hashable] = lambda attribute: attribute
+) -> tuple[Hashable, ...]:
+    """Lists what a body computes, which is equal for bodies that compute the same by the same ops;
+    names and locations do not count. `value` stands for types and properties. A body with ops that
+    have regions is equal to itself alone.
+    """
+    places: dict[SSAValue, int] = {arg: number for number, arg in enumerate(body.args)}
+    found: list[Hashable] = [value(arg.type) for arg in body.args]
+    for op in body.ops:
+        if op.regions:
+            return (body,)
+        found.append(op.name)
+        found += [places.get(operand, operand) for operand in op.operands]
+        for name in sorted(op.properties):
+            found += (name, value(op.properties[name]))
+        for result in op.results:
+            places[result] = len(places)
+            found += ("=", value(result.type))
+    return tuple(found)

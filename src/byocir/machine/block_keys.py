@@ -11,11 +11,10 @@ from collections.abc import Callable, Hashable
 from itertools import count
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, MemRefType, TensorType
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block
 
-from byocir.dialects.body_facts import BodyFacts
+from byocir.dialects.body_facts import BodyFacts, computation_of
 from byocir.dialects.memos import Memo, ObjectMemo
 from byocir.dialects.tir import BlockOp, IteratorAttr, scope_of
 from byocir.dialects.tir.affine import linear
@@ -89,23 +88,7 @@ class BlockKeys:
         return self._computed(block) if found is None else found
 
     def _computed(self, block: Block) -> int:
-        of, value = dict[SSAValue, int](), self._values.of
-        for arg in block.args:
-            of[arg] = len(of)
-        key: list[object] = [value(arg.type) for arg in block.args]
-        for op in block.ops:
-            told = [op.properties["value"]] if type(op) is arith.ConstantOp else ()
-            key.append(op.name)
-            key += [of[operand] for operand in op.operands]
-            if told:
-                key += [value(each) for each in told]
-            else:
-                for name, each in op.properties.items():
-                    key += (name, value(each))
-            for result in op.results:
-                of[result] = len(of)
-                key += ("=", value(result.type))
-        return self.number_of(("body", *key))
+        return self.number_of(("body", computation_of(block, self._values.of)))
 
     def pattern(self, block: BlockOp) -> int:
         """Numbers blocks by all that decides whether patterns match them, if their operands lie in

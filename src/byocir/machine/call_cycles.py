@@ -18,8 +18,8 @@ from byocir.machine.parts import Sizes
 
 
 def asked(question: Callable[..., float], numbers: Sequence[Ints], where: Bools) -> Floats:
-    """Asks a function about many combinations of numbers at once, one of each array, each
-    combination only once; 0 where it is not to be asked.
+    """Asks a function about each combination of numbers, the first of all arrays, the second, and
+    so on; equal combinations are asked about once. Gives 0 where it is not to be asked.
     """
     shape = np.broadcast_shapes(where.shape, *(array.shape for array in numbers))
     if where.size == 1 and all(array.size == 1 for array in numbers):
@@ -43,9 +43,9 @@ def asked(question: Callable[..., float], numbers: Sequence[Ints], where: Bools)
 def cycles_of_calls(
     fit: Fit, sizes: Sequence[Ints], extents: Sequence[Ints], where: Bools
 ) -> Floats:
-    """Counts the cycles of all calls that do blocks over these extents in pieces of these sizes,
-    given by an array for each iterator. Calls that find the operand which stays in the unit come
-    one after the other.
+    """Counts the cycles of all calls that do a block over these extents in pieces of these sizes,
+    for many blocks at once: each iterator has an array of extents, and one of sizes. Where an
+    operand stays in the unit, calls that use the same part of it come one after the other.
     """
     keeps = bool(fit.instruction.keeps)
     cost = fit.instruction.cost_kept if keeps else fit.instruction.cost

@@ -62,10 +62,10 @@ def fits(
     every: bool = True,
     chains: Sequence[Chain] = (),
 ) -> Iterator[Fit | Misfit]:
-    """Tries each instruction, or only one, on a block over these extents, without its bases, guards
-    and pads. With `start` the block begins with that number in place of what its result was before;
-    the iterators of each of the `chains` are taken for one. Unless `every` one is asked, those on
-    other memories are left out.
+    """Tries each instruction, or `only` one, on a block over these extents; bases, guards and pads
+    do not count. With `start` the block's result begins with that number, not with what was there.
+    Each of the `chains` counts as one iterator. Without `every`, instructions on other memories are
+    left out.
     """
     seen = _Seen(machine, block, extents, start, chains)
     differences = body_differences(machine, block, seen.body)
@@ -77,8 +77,8 @@ def fits(
 def body_differences(
     machine: Machine, block: BlockOp, body: int | None = None
 ) -> Mapping[BlockPattern, str]:
-    """Says how bodies differ, for each form of an instruction that has as many inputs as a block
-    and computes something else. `body` is the number of the block's, if it is known.
+    """Tells which forms of instructions have as many inputs as a block but another body, each with
+    where the bodies differ. `body` is the number of the block's body, if it is known.
     """
     key = "bodies", machine.keys.body(block.body.block) if body is None else body
     return machine.answer(key, lambda: _body_differences(machine, block))
@@ -126,8 +126,9 @@ def _fit(
 
 @dataclass(frozen=True, eq=False)
 class _Tried:
-    """Holds the ways in which an instruction's pattern fits a block that is a program of its own,
-    which are found as far as they are asked for, and how far other ways came."""
+    """Keeps how the pattern of an instruction fits a block, and how far it comes where it does not.
+    Each way to fit is looked for when it is asked for.
+    """
 
     matches: Rewalked[Match]
     progress: Progress
@@ -140,7 +141,7 @@ class _Tried:
 
 
 class _Seen:
-    """Describes a block over some extents as instructions see it."""
+    """Describes a block over some extents, in the forms in which patterns are tried on it."""
 
     def __init__(
         self,
@@ -156,8 +157,9 @@ class _Seen:
 
     @cached_property
     def kept(self) -> list[Chain]:
-        """Lists the iterators of several points, each with those that are taken for one with it;
-        the first one if there are none."""
+        """Lists the iterators with several points, each with those that are joined to it; the first
+        iterator if none has several.
+        """
         return _kept(self.extents, self.chains)
 
     @cached_property
@@ -168,8 +170,8 @@ class _Seen:
         return (*sorted(ins), _scope(self.block, self.block.outs[0].type))
 
     def tried(self, instruction: Instruction, ranks: tuple[Rank, ...]) -> _Tried | None:
-        """Tries an instruction on the block with operands of these ranks, once for all blocks that
-        are the same program then. None where there is no such program.
+        """Tries an instruction on the block, with its operands brought to these ranks. Blocks that
+        are equal then are tried once. None where an operand cannot have such a rank.
         """
         if ranks not in self._roots:
             self._roots[ranks] = self._root(ranks)
@@ -193,8 +195,9 @@ Rank = tuple[int, int]
 
 
 def _ranks(instruction: Instruction, form: BlockPattern, count: int) -> list[tuple[Rank, ...]]:
-    """Lists the ways in which operands can be ordered, each with the number of dimensions and lanes
-    that a form reads of it.
+    """Lists the ranks to which the operands of a block can be brought for a form, one list for each
+    order of the operands: a rank has the dimensions that the form reads, and how many of these are
+    lanes.
     """
     if len(form.reads) != count:
         return []
@@ -216,14 +219,15 @@ _Side = tuple[int, Linear[int]]
 
 @dataclass(frozen=True)
 class _Local:
-    """Describes a block as a program of its own, but for its body: names and kinds of iterators,
-    and of each operand the type of elements, the memory and the sides of its box."""
+    """Describes all of a block but its body, without the program around it: names, kinds and
+    extents of iterators, and for each operand its elements, memory and the sides of its box.
+    """
 
     iterators: tuple[tuple[str, IteratorKind, int], ...]
     operands: tuple[tuple[Attribute, str, tuple[_Side, ...]], ...]
 
     def program(self, block: BlockOp, start: Attribute | None) -> BlockOp:
-        """Makes the program, with the body of a block."""
+        """Makes a program of that block alone, with the body of another block."""
         iterators = [IteratorAttr.of(*each) for each in self.iterators]
         types = [
             buffer(element, [size for size, _ in sides], scope)
@@ -235,8 +239,8 @@ class _Local:
 
 
 def local_form(block: BlockOp, ranks: Sequence[Rank]) -> BlockOp | None:
-    """Makes of a block a program of its own, with operands of these ranks. None where an operand
-    has more dimensions of several elements, or an index that divides, and where the block has no
+    """Makes a program of one block alone, with operands of these ranks. None where an operand has
+    more dimensions of several elements, or an index that divides, and where the block has no
     iterators.
     """
     local = _local(block, block.extents, ranks)
@@ -273,7 +277,9 @@ def _kept(extents: Shape, chains: Sequence[Chain] = ()) -> list[Chain]:
 
 
 def _joined(sides: Sequence[_Side], chained: Sequence[int]) -> list[_Side]:
-    """Makes one side of those next to each other whose index is the same chain of iterators."""
+    """Joins neighbouring sides that are indexed by the same chain of iterators to one: [(4, hw),
+    (8, hw)] → [(32, hw)].
+    """
     found: list[_Side] = []
     for size, index in sides:
         if found and any(index.terms == found[-1][1].terms == ((n, 1),) for n in chained):
@@ -295,8 +301,8 @@ def on_its_own(
     maps: Sequence[AffineMap],
     start: Attribute | None = None,
 ) -> BlockOp:
-    """Makes a program of its own with one block, which has the body of another and works on arrays
-    of these types. With `start` its result begins with that number.
+    """Makes a program of one block alone, which has the body of another and works on arrays of
+    these types. With `start` its result begins with that number.
     """
     outside, count = Block(arg_types=types), len(block.ins)
     if start is not None:
@@ -308,7 +314,7 @@ def on_its_own(
 
 
 def sized(block: BlockOp, sizes: Sequence[int]) -> BlockOp:
-    """Makes the block over these extents, as a program of its own on arrays of the same types."""
+    """Makes a program of one block alone, over these extents, on arrays of the same types."""
     types = [value.type for value in [*block.ins, *block.outs]]
     if block.in_value_form:
         types = [buffer(element_type_of(type_), shape_of(type_)) for type_ in types]
@@ -324,8 +330,8 @@ def kind_of(
     extents: Shape,
     start: Attribute | None,
 ) -> Kind | str:
-    """Gives what a call of an instruction is that does so many points of a block, or says why there
-    is none; `key` is that of the block.
+    """Describes the call of an instruction that does so many points of a block, or says why there
+    is none. `key` is the number of the block.
     """
 
     def found() -> Kind | str:
@@ -359,8 +365,8 @@ def _side(expr: AffineExpr, extents: Shape, places: Mapping[int, int]) -> _Side 
 
 
 def _with_rank(sides: Sequence[_Side], rank: Rank) -> list[_Side] | None:
-    """Drops leading dimensions of size one until so many are left, and adds such dimensions where
-    there are fewer; lanes are kept. None where too many have several elements.
+    """Brings sides to a rank, by dropping leading sides of size 1 or adding them; lanes are kept:
+    [1, 4, 8] to rank 2 → [4, 8]. None where too many sides have several elements.
     """
     left = len(sides) - rank[0]
     kept: list[_Side] = []

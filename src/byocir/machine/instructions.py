@@ -85,8 +85,9 @@ class Instruction:
 
     @cached_property
     def reached(self) -> frozenset[tuple[str, ...]]:
-        """Gives, for each form, the scopes that it reads, in their order, and then the one that it
-        writes."""
+        """Gives the memories that each form reaches: the scopes that it reads, sorted, and then the
+        one that it writes.
+        """
         found: set[tuple[str, ...]] = set()
         for form in self.forms:
             patterns = (read.pattern for read in form.reads)
@@ -165,8 +166,8 @@ class Fit:
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """Holds what calls have in common that do the same number of points of like blocks, from the
-    same start.
+    """Describes calls that differ only in their operands: they do the same number of points of like
+    blocks, from the same start.
     """
 
     fit: Fit

@@ -1,5 +1,6 @@
-"""Finds the iterators of a block that an instruction may take for one: they run over lines that
-follow each other in all operands, as the rows of an image do that are read in whole.
+"""Finds iterators of a block that an instruction may take as one iterator. They run over lines of
+which each begins where the one before ends, in all operands, as rows of an image do: [h: 4, w: 8]
+over whole rows of 8 → [hw: 32].
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ Chain = tuple[int, ...]
 
 
 def chains_of(machine: Machine, block: BlockOp, extents: Sequence[int]) -> tuple[Chain, ...]:
-    """Lists the parallel iterators of a block in memory that run over lines which follow each
-    other, if they have these extents; iterators of one point are left out.
+    """Lists the chains of parallel iterators of a block in memory that run over lines, each behind
+    the one before, if the iterators have these extents. Those of one point are left out.
     """
     if block.in_value_form:
         return ()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import count, islice
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
@@ -25,6 +25,7 @@ from xdsl.ir.affine import (
 )
 
 from byocir.dialects import tir
+from byocir.dialects.body_facts import computation_of
 from byocir.patterns.index import FloorIndex, forms_of
 
 T = TypeVar("T")
@@ -177,25 +178,9 @@ def _content(op: tir.BlockOp, maps: Hashable = None) -> Hashable:
     """Gathers all that a pattern compares of a block itself: of its iterators only their kinds, and
     which have extent 1. `maps` stands for its index maps and pads, if it is given.
     """
-    body = op.body.block
-    places: dict[SSAValue, object] = {arg: i for i, arg in enumerate(body.args)}
-    lines: list[Hashable] = []
-    for inner in body.ops:
-        if inner.regions:
-            return op  # an op that is equal only to itself
-        places |= {result: (len(lines), i) for i, result in enumerate(inner.results)}
-        lines.append(
-            (
-                inner.name,
-                tuple(places.get(operand, operand) for operand in inner.operands),
-                tuple(result.type for result in inner.results),
-                frozenset(inner.properties.items()),
-            )
-        )
     return (
         tuple((each.is_reduction, each.extent.data == 1) for each in op.iterators),
         (op.maps, op.pads) if maps is None else maps,
         (len(op.ins), len(op.outs), len(op.bases), op.where),
-        tuple(arg.type for arg in body.args),
-        *lines,
+        computation_of(op.body.block),
     )

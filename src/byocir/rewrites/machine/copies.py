@@ -30,8 +30,8 @@ def identity(element: Attribute, shape: Shape, source: Memory, into: Memory) -> 
 
 @dataclass(frozen=True)
 class Copies:
-    """Describes copies of arrays of one element type from one memory to another; the arrays have
-    these sizes, of which there may be many.
+    """Describes copies of arrays from one memory to another. The arrays have one element type and
+    many sizes: `shape` has an array of sizes for each dimension.
     """
 
     element: Attribute
@@ -51,8 +51,8 @@ class Copies:
         return least_cycles(machine, block, self.shape, "memories", self._in_order)
 
     def _in_order(self, fit: Fit, sizes: Sequence[Ints]) -> Bools:
-        """Marks where the rows of one call follow each other, in memories whose rows the
-        instruction does not step over.
+        """Marks the sizes for which all rows of a call follow each other. Memories whose rows the
+        instruction can step over do not count.
         """
         legal = np.ones((), np.bool_)
         for name, operand in fit.operands.items():
@@ -66,8 +66,8 @@ class Copies:
         return legal
 
     def in_rows(self, machine: Machine, memory: Memory) -> Bools:
-        """Marks where an array fits into one block of rows of a memory, which the calls that copy
-        it do not part.
+        """Marks the sizes for which an array is one block of rows of a memory, and no call takes a
+        part of a row.
         """
         rank = min(len(self.shape), len(memory.row))
         lanes = slice(len(self.shape) - rank, None)

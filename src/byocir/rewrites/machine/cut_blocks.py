@@ -1,5 +1,5 @@
-"""Cuts blocks into what calls of instructions do: one instruction does the whole box or, where its
-ends or the first of its sums need others, several do parts.
+"""Cuts blocks into parts, each done by calls of one instruction. One part is the whole block where
+it can be; ragged ends, and the first of sums that begin with a number, may need parts of their own.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ def _part_of(plan: Plan, box: PaddedBox, block: BlockOp, number: Attribute | Non
 
 
 def _moving_first(block: BlockOp, turns: AbstractSet[int]) -> AbstractSet[int]:
-    """Leaves out iterators of sums that others go around which are to stay, where the order of
-    sums counts.
+    """Selects, of the iterators with which the kept operand moves, those that may become the outer
+    ones. Where the order of sums counts, a sum may not move out past one that stays.
     """
     sums = [] if is_unordered(block) else block.reductions
     stay = next((at for at, i in enumerate(sums) if i not in turns), len(sums))

@@ -81,10 +81,9 @@ def fuse_epilogues(machine: Machine, body: Block) -> None:
 def fused(
     machine: Machine, blocks: Sequence[BlockOp], inside: Sequence[Operation] | None = None
 ) -> list[BlockOp]:
-    """Copies blocks on tensors, sorted by what they read, into a body of their own, in which what
-    follows sums is fused and split into what instructions do. Of the constants that they read
-    those `inside` are constants of that body, by default all; others are arguments whose numbers
-    are known.
+    """Copies blocks on tensors, sorted by what they read, into a body of their own, and there fuses
+    what follows sums and splits it into what instructions do. The constants `inside`, by default
+    all, are copied; others become arguments of the body, whose numbers are known.
     """
     body, known, given = Block(), dict[SSAValue, SSAValue](), dict[SSAValue, SSAValue]()
     for value in (value for block in blocks for value in block.operands):
@@ -148,8 +147,8 @@ def _plus(x: Emitted, total: Emitted) -> Emitted:
 def _bringing(
     machine: Machine, op: BlockOp, position: int, sums: SSAValue
 ) -> Sequence[Operation] | None:
-    """Makes the ops that bring the array which a block adds to sums to where these are, of a known
-    number a row. None where no instruction does it.
+    """Makes the ops that bring an array to the memory of sums, to which a block adds it; a known
+    number comes as a row of it. None where no instruction brings it.
     """
     for ops in _ways_to_bring(op, op.ins[position], op.in_maps[position]):
         if _is_brought(machine, ops[-1], op, sums):

@@ -28,9 +28,10 @@ from byocir.rewrites.numbers_as_products import (
 def factors_of(
     op: BlockOp, numbers: np.ndarray, instruction: Instruction, form: BlockPattern
 ) -> Iterator[tuple[tuple[Made, Made], int]]:
-    """Yields pairs of constants, an input that is the same for all and weights, whose products are
-    these numbers, one for each lane of the result of a block, once they are summed over one more
-    iterator; and the extent of that. There are none for forms that add no products of two arrays.
+    """Yields pairs of constants, inputs and weights, of which an instruction that adds products
+    makes known numbers: one number for each lane of a block's result. The products are summed over
+    one more iterator, whose extent comes with the pair. There are none for forms that add no
+    products of two arrays.
     """
     if init_of(form) is None or not form.iterators.reduction or len(form.reads) != 2:
         return

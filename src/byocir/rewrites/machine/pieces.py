@@ -1,4 +1,4 @@
-"""Describes the pieces into which a block is split, each of which an instruction does, and makes
+"""Splits a block into pieces, each of which one instruction does: describes pieces, and makes
 blocks of them.
 """
 
@@ -58,8 +58,8 @@ Source = Given | Made | Piece
 
 
 def made_again(piece: Piece) -> Piece | None:
-    """Makes a piece whose result has a place of its own, with those whose places it takes; None
-    where that is the place of an array which is made once.
+    """Copies a piece, and the pieces before it whose places it takes, so that the result gets a
+    place of its own; None where it takes the place of an array that is made once.
     """
     if piece.old is None:
         return replace(piece)
@@ -95,8 +95,8 @@ def type_of(op: BlockOp, source: Source) -> Attribute:
 
 
 def each_element(out: SSAValue, body: Callable[..., Emitted], *ins: SSAValue) -> BlockOp:
-    """Makes a block that computes each element of an array of those of others, and of what was in
-    its place.
+    """Makes a block that computes each element of an array from those of other arrays at the same
+    place, and from what was there before.
     """
     shape = shape_of(out.type)
     iterators = [IteratorAttr.of(f"d{d}", IteratorKind.PARALLEL, n) for d, n in enumerate(shape)]

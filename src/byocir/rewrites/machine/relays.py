@@ -23,8 +23,8 @@ from byocir.machine.instructions import Instruction, Kind
 
 
 def relay_of(machine: Machine) -> Unit | None:
-    """Finds the unit that orders those which read main memory behind those which write it, between
-    which there are no tokens; None where there is none.
+    """Finds a unit by way of which loads from main memory can wait for stores to it, where no
+    tokens lead from those that store to those that load; None where there is none.
     """
     return machine.answer(("relay",), lambda: next(_relays(machine), None))
 

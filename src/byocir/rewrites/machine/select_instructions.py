@@ -97,8 +97,8 @@ _Sizes = Sequence[int] | None
 
 
 def _part(block: BlockOp, part: Part) -> tuple[BlockOp, _Sizes, _Sizes]:
-    """Makes a block of a part; gives the block, its cut, if it has one, and the order of its calls,
-    if that is not the order of its iterators.
+    """Makes the block of a part. Gives the block, its cut, if it has one, and the order of its
+    calls, if that is not the order of its iterators.
     """
     work, kept = block, [*range(len(part.cut))]
     if part.sides != tuple([(0, extent) for extent in block.extents]):

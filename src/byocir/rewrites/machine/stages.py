@@ -1,5 +1,5 @@
-"""Describes the stages of a composite on a described machine: its blocks, the instruction that does
-each, and what brings the last result back to main memory.
+"""Describes a composite on a described machine as a chain of stages: a stage is a block with the
+instruction that does it, and the last one may be the copy of the result to main memory.
 """
 
 from __future__ import annotations

@@ -58,15 +58,16 @@ def synchronise(machine: Machine, calls: Sequence[Calls]) -> None:
 
 
 def _needs(machine: Machine, calls: Sequence[Calls]) -> list[dict[int, int]]:
-    """Finds for each call the latest of each other unit that it must come after."""
+    """Finds the calls that each call must come after: of each other unit the latest one."""
     touches, units = _Touches(machine, calls), machine.units
     program = ((units.index(call.unit), list(touches.of(call))) for call in calls)
     return list(conflicting(program))
 
 
 class _Touches:
-    """Lists what calls read and write, without memories that the machine itself watches, and arrays
-    that no call writes."""
+    """Lists what calls read and write. Memories that the machine itself watches do not count, nor
+    do arrays that no call writes.
+    """
 
     def __init__(self, machine: Machine, calls: Sequence[Calls]) -> None:
         self._units, self._watched = range(len(machine.units)), machine.guarded

@@ -46,8 +46,8 @@ class TileSizes:
 
     @cached_property
     def summed(self) -> list[list[tuple[int, int]]]:
-        """Lists the operands, by stage and position, that may be staged for all sums at once, in a
-        list for each stage that has any; at least one of each list must not be staged so.
+        """Lists, for each stage with sums, the operands that may be staged for all its sums at
+        once, by stage and position. Of each list at least one must not be staged so.
         """
         found = [
             [(s, operand) for operand, at in enumerate(stage.made[:-1]) if at is None]

@@ -1,5 +1,5 @@
-"""Finds how many channels instructions want in a block, where a layer is refused for its own number
-of them: `pad-channels` would give it a multiple.
+"""Finds how many channels a block must have for an instruction to do it. A layer that is refused
+for its own number of channels could have more: `pad-channels` fills them up to a multiple.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from byocir.rewrites.machine.cover_bodies import plans_for
 
 
 def channels_wanted(machine: Machine, ops: Iterable[Operation]) -> int:
-    """Gives the least multiple of channels with which instructions do those contractions among ops
-    that `pad-channels` pads; 1 where they do them as they are, or with no multiple.
+    """Gives the least multiple to which channels must be padded, so that instructions do the
+    contractions among ops; 1 where they do them as they are, or with no multiple.
     """
     layers = [op for op in ops if isinstance(op, BlockOp) and _is_padded(op)]
     limits = (limit for each in machine.instructions for limit in each.limits.values())

@@ -38,8 +38,8 @@ STEPS: Mapping[str, Callable[[int, int], int]] = {"add": add, "max": max, "min":
 
 @dataclass(frozen=True)
 class Window:
-    """Describes a block that combines the elements of windows of one array. What its results begin
-    with changes nothing, nor do its pads.
+    """Describes a block that combines the elements of each window of one array. Neither what its
+    results begin with nor its pads change the result.
     """
 
     op: BlockOp

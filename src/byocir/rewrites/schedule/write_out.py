@@ -133,11 +133,11 @@ class PaddedBox:
     pads: tuple[Attribute | None, ...]
     outside: frozenset[int] = frozenset()
     """The inputs of which only the pad is read."""
-    alike: dict[tuple[Shape, frozenset[int]], _Alike] = field(
-        default_factory=dict[tuple[Shape, frozenset[int]], "_Alike"], compare=False, repr=False
+    templates: dict[tuple[Shape, frozenset[int]], _Template] = field(
+        default_factory=dict[tuple[Shape, frozenset[int]], "_Template"], compare=False, repr=False
     )
-    """Maps the sizes of a box, and the inputs of which only the pad is read, to what the blocks of
-    such boxes of the same op have in common."""
+    """What blocks of boxes of the op have in common, by the sizes of the boxes and the inputs of
+    which only the pad is read."""
 
     @staticmethod
     def of(op: BlockOp) -> PaddedBox:
@@ -256,17 +256,17 @@ class PaddedBox:
         """Makes the block, on these arrays."""
         sizes = tuple([high - low for low, high in self.sides])
         key = sizes, self.outside
-        alike = self.alike.get(key)
-        if alike is None:
-            alike = self.alike[key] = _Alike.of(self)
+        template = self.templates.get(key)
+        if template is None:
+            template = self.templates[key] = _Template.of(self)
         count, forms = len(self.op.ins), self.forms
-        starts = tuple([self._starts(forms[i]) for i in alike.read])
+        starts = tuple([self._starts(forms[i]) for i in template.read])
         return BlockOp(
-            alike.iterators,
-            [values[i] for i in alike.read if i < count],
-            [values[i] for i in alike.read if i >= count],
-            alike.maps(forms, starts),
-            clone_region(alike.body),
+            template.iterators,
+            [values[i] for i in template.read if i < count],
+            [values[i] for i in template.read if i >= count],
+            template.maps(forms, starts),
+            clone_region(template.body),
             location=self.op.location,
         )
 
@@ -294,10 +294,11 @@ class PaddedBox:
 
 
 @dataclass(frozen=True)
-class _Alike:
-    """Holds what blocks have in common that differ in nothing but the arrays and where their boxes
-    begin: the operands that they read, iterators, and the body. `places` are those of the iterators
-    that are left."""
+class _Template:
+    """Holds what blocks have in common that differ only in their arrays and in where their boxes
+    begin: the operands that they read, iterators, and the body. `places` are the new positions of
+    the iterators that are left.
+    """
 
     read: Sequence[int]
     iterators: ArrayAttr[IteratorAttr]
@@ -306,13 +307,13 @@ class _Alike:
     known: dict[tuple[Shape, ...], ArrayAttr[AffineMapAttr]]
 
     @staticmethod
-    def of(box: PaddedBox) -> _Alike:
+    def of(box: PaddedBox) -> _Template:
         kept, op = box.kept, box.op
         iterators = [op.iterators.data[i].resized(box.sides[i][1] - box.sides[i][0]) for i in kept]
         read = [i for i in range(len(box.forms)) if i not in box.outside]
         places = {i: n for n, i in enumerate(kept)}
         body = box.body() if box.outside else op.body
-        return _Alike(read, ArrayAttr(iterators), places, body, {})
+        return _Template(read, ArrayAttr(iterators), places, body, {})
 
     def maps(
         self, forms: Sequence[Sequence[Linear[int]]], starts: tuple[Shape, ...]
