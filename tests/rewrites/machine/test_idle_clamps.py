@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from scalar_text import Scalars
 
 from byocir.dialects.text import parse_module
 from byocir.dialects.tir import BlockOp
@@ -21,47 +22,26 @@ FEED = {
 COUNT = len(XS) * len(YS)
 
 
-class Body:
-    """The ops of a body on `%x`, i16, and `%y`, i8, as numbers in i64."""
+class Body(Scalars):
+    """The ops of a body on `%x`, i16, and `%y`, i8, whose wide forms are `wide_x` and `wide_y`."""
 
     def __init__(self) -> None:
-        self.lines = [
-            "%xw = arith.extsi %x : i16 to i64",
-            "%yw = arith.extsi %y : i8 to i64",
-        ]
+        super().__init__()
+        self.wide_x, self.wide_y = self.wide("%x", "i16"), self.wide("%y", "i8")
 
-    def put(self, op: str, value: str, number: int) -> str:
-        at = len(self.lines)
-        self.lines.append(f"%n{at} = arith.constant {number} : i64")
-        self.lines.append(f"%v{at} = arith.{op} {value}, %n{at} : i64")
-        return f"%v{at}"
-
-    def clamp(self, value: str, low: int, high: int) -> str:
-        return self.put("minsi", self.put("maxsi", value, low), high)
-
-    def narrowed(self, value: str, to: str = "i8") -> str:
+    def narrowed(self, value: str, element: str = "i8") -> str:
         """A number in fewer bits and back."""
-        at = len(self.lines)
-        self.lines.append(f"%t{at} = arith.trunci {value} : i64 to {to}")
-        self.lines.append(f"%v{at} = arith.extsi %t{at} : {to} to i64")
-        return f"%v{at}"
-
-    def add(self, one: str, other: str) -> str:
-        self.lines.append(f"%sum = arith.addi {one}, {other} : i64")
-        return "%sum"
+        return self.wide(self.narrow(value, element), element)
 
     def block(self, value: str) -> BlockOp:
         """A block on arrays that gives a value as a byte."""
-        body = "\n".join(self.lines)
         module = parse_module(f"""
           func.func @main(%a: tensor<{COUNT}xi16>, %b: tensor<{COUNT}xi8>) -> tensor<{COUNT}xi8> {{
             %e = tir.empty : tensor<{COUNT}xi8>
             %c = tir.block [i: {COUNT}] ins(%a[i] : tensor<{COUNT}xi16>, %b[i] : tensor<{COUNT}xi8>)
                 outs(%e[i] : tensor<{COUNT}xi8>) {{
             ^bb0(%x: i16, %y: i8, %old: i8):
-              {body}
-              %r = arith.trunci {value} : i64 to i8
-              tir.yield %r : i8
+              {self.text(value)}
             }}
             func.return %c : tensor<{COUNT}xi8>
           }}""")
@@ -90,7 +70,7 @@ def test_sums_without_idle_clamps_are_the_same(data: st.DataObject) -> None:
         return data.draw(st.integers(low, high))
 
     body, terms = Body(), list[str]()
-    for value in ("%xw", "%yw"):
+    for value in (body.wide_x, body.wide_y):
         value = body.put("shrsi", body.put("muli", value, draw(1, 3)), draw(0, 3))
         value = body.clamp(value, *sorted((draw(-128, 127), draw(-128, 127))))
         value = body.narrowed(value) if data.draw(st.booleans()) else value
@@ -98,7 +78,7 @@ def test_sums_without_idle_clamps_are_the_same(data: st.DataObject) -> None:
         if data.draw(st.booleans()):
             value = body.clamp(value, *sorted((draw(-600, 600), draw(-600, 600))))
         terms.append(value)
-    total = body.put("shrsi", body.put("muli", body.add(*terms), draw(1, 3)), draw(0, 3))
+    total = body.put("shrsi", body.put("muli", body.put("addi", *terms), draw(1, 3)), draw(0, 3))
     ends = list(zip(("maxsi", "minsi"), sorted((draw(-128, 127), draw(-128, 127))), strict=True))
     (first, one), (second, other) = ends if data.draw(st.booleans()) else ends[::-1]
     last = body.put(first, total, one)
@@ -110,8 +90,8 @@ def test_sums_without_idle_clamps_are_the_same(data: st.DataObject) -> None:
 def residual(low: int, *, factor: int = 3, shared: bool = False) -> BlockOp:
     """`clamp((clamp(x, -128, 127) * factor + y) >> 1, low, 127)`."""
     body = Body()
-    x = body.narrowed(body.clamp("%xw", -128, 127))
-    total = body.add(body.put("muli", x, factor), x if shared else "%yw")
+    x = body.narrowed(body.clamp(body.wide_x, -128, 127))
+    total = body.put("addi", body.put("muli", x, factor), x if shared else body.wide_y)
     return body.block(body.clamp(body.put("shrsi", total, 1), low, 127))
 
 
@@ -129,13 +109,13 @@ def test_clamps_that_others_read_stay() -> None:
 def test_clamps_stay_where_the_sum_would_leave_a_type_between_its_own_clamps() -> None:
     """An i16 holds the sum between its two clamps only while its term is clamped from above."""
     body = Body()
-    x = body.put("muli", body.clamp(body.put("muli", "%xw", 4), -128, 127), 3)
-    above = body.narrowed(body.put("maxsi", body.add(x, "%yw"), -100), "i16")
+    x = body.put("muli", body.clamp(body.put("muli", body.wide_x, 4), -128, 127), 3)
+    above = body.narrowed(body.put("maxsi", body.put("addi", x, body.wide_y), -100), "i16")
     assert dropped(body.block(body.put("minsi", above, 100))) == 0
 
 
 def test_clamps_of_numbers_are_terms_like_others() -> None:
     body = Body()
-    body.lines.append("%five = arith.constant 5 : i64")
-    total = body.add(body.clamp("%xw", -128, 127), body.clamp("%five", -3, 3))
+    terms = body.clamp(body.wide_x, -128, 127), body.clamp(body.number(5), -3, 3)
+    total = body.put("addi", *terms)
     assert dropped(body.block(body.clamp(total, 0, 100))) == 2

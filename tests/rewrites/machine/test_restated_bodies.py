@@ -4,10 +4,13 @@ they round half to even.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from scalar_text import Scalars
 from xdsl.dialects import arith
 
 from byocir.dialects.text import parse_module
@@ -40,6 +43,33 @@ SHIFTS = st.sampled_from([1, 2, 8, 9, 15, 20, 29])
 """The bits by which bodies shift that round half to even."""
 
 
+def program(body: str, element: str, shape: str = "4", constants: Sequence[list[int]] = ()) -> str:
+    """A program of one block with this body, on an array of a shape, "4x16" or "4" or "", and on
+    constants of i32, which are %b0, %b1, … in the body and one number a channel.
+    """
+    *rows, lanes = shape.split("x")
+    index = ["i", "j"] if rows else ["j"] if lanes else []
+    sizes, own = f"{shape}x" if shape else "", f"{lanes}x" if lanes else ""
+    points = zip(index, shape.split("x"), strict=False)
+    kept = f"tensor<{own}i32>"
+    made = [f"%f{at} = tir.constant <{n} : {kept}> : {kept}" for at, n in enumerate(constants)]
+    reads = [f", %f{at}[{''.join(index[-1:])}] : {kept}" for at in range(len(constants))]
+    scalars = "".join(f"%b{at}: i32, " for at in range(len(constants)))
+    newline = "\n"
+    return f"""
+      func.func @main(%x: tensor<{sizes}{element}>) -> tensor<{sizes}i8> {{
+        {newline.join(made)}
+        %e = tir.empty : tensor<{sizes}i8>
+        %y = tir.block [{", ".join(f"{i}: {n}" for i, n in points)}]
+            ins(%x[{", ".join(index)}] : tensor<{sizes}{element}>{"".join(reads)})
+            outs(%e[{", ".join(index)}] : tensor<{sizes}i8>) {{
+        ^bb0(%a: {element}, {scalars}%old: i8):
+          {body}
+        }}
+        func.return %y : tensor<{sizes}i8>
+      }}"""
+
+
 class Body:
     """The text of a block of a few steps in i64, clamped to bytes, on an array of up to two
     dimensions, the last of which counts channels.
@@ -50,53 +80,27 @@ class Body:
         self.channels = data.draw(st.sampled_from([None, 1, 4]))
         self.rows = data.draw(st.sampled_from([None, 3])) if self.channels else None
         self.element = data.draw(st.sampled_from(["i32", *TYPES]))
-        self.lines = [f"%v = arith.extsi %a : {self.element} to i64"]
-        self.constants: list[str] = []
-        self.value = "%v"
-        for _ in range(data.draw(st.integers(1, 4))):
-            self.step()
-        low = data.draw(st.sampled_from([-128, -5, 0]))
-        self.put("maxsi", self.number(low))
-        self.put("minsi", self.number(data.draw(st.sampled_from([low, 60, 127]))))
+        self.ops, self.constants = Scalars(), list[list[int]]()
+        self.value = self.ops.wide("%a", self.element)
 
     def step(self) -> None:
         kind = self.data.draw(st.sampled_from([*NUMBERS, "muli", "muli", "shrsi", EVEN]))
         if kind == EVEN:
-            self.round_to_even(self.data.draw(SHIFTS))
+            self.value = self.ops.shift_to_even(self.value, self.data.draw(SHIFTS))
             return
         if kind in OF_CHANNELS and self.data.draw(st.booleans()):
             other = self.array([self.data.draw(OF_CHANNELS[kind]) for _ in range(self.count)])
         else:
-            other = self.number(self.data.draw(NUMBERS[kind]))
-        self.put(kind, other, turned=kind in ("addi", "muli") and self.data.draw(st.booleans()))
+            other = self.ops.number(self.data.draw(NUMBERS[kind]))
+        turned = kind in ("addi", "muli") and self.data.draw(st.booleans())
+        self.value = self.ops.put(kind, *((other, self.value) if turned else (self.value, other)))
 
-    def round_to_even(self, shift: int) -> None:
-        bits, rounded = self.number(shift), self.value
-        self.put("shrsi", bits)
-        quotient = self.value
-        self.put("shrsi", self.number(1))
-        self.put("muli", self.number(2))
-        self.put("subi", quotient, turned=True)
-        odd, self.value = self.value, rounded
-        self.put("addi", self.number((1 << shift - 1) - 1))
-        self.put("addi", odd)
-        self.put("shrsi", bits)
-
-    def put(self, kind: str, other: str, *, turned: bool = False) -> None:
-        operands = (other, self.value) if turned else (self.value, other)
-        self.value = f"%v{len(self.lines)}"
-        self.lines.append(f"{self.value} = arith.{kind} {', '.join(operands)} : i64")
-
-    def number(self, number: int) -> str:
-        name = f"%n{len(self.lines)}"
-        self.lines.append(f"{name} = arith.constant {number} : i64")
-        return name
+    def put(self, kind: str, other: str | int) -> None:
+        self.value = self.ops.put(kind, self.value, other)
 
     def array(self, numbers: list[int]) -> str:
-        at = len(self.constants)
-        self.constants.append(str(numbers))
-        self.lines.append(f"%w{at} = arith.extsi %b{at} : i32 to i64")
-        return f"%w{at}"
+        self.constants.append(numbers)
+        return self.ops.wide(f"%b{len(self.constants) - 1}", "i32")
 
     @property
     def count(self) -> int:
@@ -108,33 +112,8 @@ class Body:
 
     @property
     def text(self) -> str:
-        index = ", ".join(["i"] * (self.rows is not None) + ["j"] * (self.channels is not None))
-        sizes = "".join(f"{size}x" for size in self.shape)
-        iterators = ", ".join(map("{}: {}".format, index.split(", "), self.shape))
-        own = (f"{self.channels}x" if self.channels else "", "j" if self.channels else "")
-        kept = [f"tensor<{own[0]}i32>"] * len(self.constants)
-        made = [
-            f"%f{at} = tir.constant <{numbers} : {type_}> : {type_}"
-            for at, (numbers, type_) in enumerate(zip(self.constants, kept, strict=True))
-        ]
-        reads = [f"%x[{index}] : tensor<{sizes}{self.element}>"]
-        reads += [f"%f{at}[{own[1]}] : {type_}" for at, type_ in enumerate(kept)]
-        scalars = [f"%a: {self.element}", *(f"%b{at}: i32" for at in range(len(kept))), "%old: i8"]
-        lines = [*self.lines, f"%r = arith.trunci {self.value} : i64 to i8", "tir.yield %r : i8"]
-        return "\n".join(
-            [
-                f"func.func @main(%x: tensor<{sizes}{self.element}>) -> tensor<{sizes}i8> {{",
-                *made,
-                f"%e = tir.empty : tensor<{sizes}i8>",
-                f"%y = tir.block [{iterators}] ins({', '.join(reads)})",
-                f"    outs(%e[{index}] : tensor<{sizes}i8>) {{",
-                f"^bb0({', '.join(scalars)}):",
-                *lines,
-                "}",
-                f"func.return %y : tensor<{sizes}i8>",
-                "}",
-            ]
-        )
+        shape, constants = "x".join(map(str, self.shape)), self.constants
+        return program(self.ops.text(self.value), self.element, shape, constants)
 
 
 def restates(text: str, shape: tuple[int, ...], element: str) -> int:
@@ -167,6 +146,10 @@ def restates(text: str, shape: tuple[int, ...], element: str) -> int:
 @given(st.data())
 def test_each_way_to_clamp_computes_what_the_body_does(data: st.DataObject) -> None:
     body = Body(data)
+    for _ in range(data.draw(st.integers(1, 4))):
+        body.step()
+    low = data.draw(st.sampled_from([-128, -5, 0]))
+    body.value = body.ops.clamp(body.value, low, data.draw(st.sampled_from([low, 60, 127])))
     event(f"{restates(body.text, body.shape, body.element)} ways")
 
 
@@ -174,34 +157,12 @@ def requantised(numbers: list[int], factors: list[int]) -> str:
     """A block on 4 rows of bytes: times 100,000, plus a number and times a factor of the channel,
     shifted and clamped to what a relu leaves of bytes.
     """
-    constant = f"tensor<{len(numbers)}xi32>"
-    sizes = f"4x{len(numbers)}x"
-    return f"""
-      func.func @main(%x: tensor<{sizes}i8>) -> tensor<{sizes}i8> {{
-        %p = tir.constant <{numbers} : {constant}> : {constant}
-        %q = tir.constant <{factors} : {constant}> : {constant}
-        %e = tir.empty : tensor<{sizes}i8>
-        %y = tir.block [i: 4, j: {len(numbers)}] ins(%x[i, j] : tensor<{sizes}i8>,
-            %p[j] : {constant}, %q[j] : {constant}) outs(%e[i, j] : tensor<{sizes}i8>) {{
-        ^bb0(%a: i8, %b: i32, %c: i32, %old: i8):
-          %w = arith.extsi %a : i8 to i64
-          %n = arith.constant 100000 : i64
-          %m = arith.muli %w, %n : i64
-          %f = arith.extsi %b : i32 to i64
-          %z = arith.addi %m, %f : i64
-          %u = arith.extsi %c : i32 to i64
-          %k = arith.muli %z, %u : i64
-          %s = arith.constant 20 : i64
-          %v = arith.shrsi %k, %s : i64
-          %lo = arith.constant 0 : i64
-          %g = arith.maxsi %v, %lo : i64
-          %hi = arith.constant 127 : i64
-          %d = arith.minsi %g, %hi : i64
-          %r = arith.trunci %d : i64 to i8
-          tir.yield %r : i8
-        }}
-        func.return %y : tensor<{sizes}i8>
-      }}"""
+    ops = Scalars()
+    value = ops.put("muli", ops.wide("%a", "i8"), 100000)
+    value = ops.put("addi", value, ops.wide("%b0", "i32"))
+    value = ops.put("shrsi", ops.put("muli", value, ops.wide("%b1", "i32")), 20)
+    body = ops.text(ops.clamp(value, 0, 127))
+    return program(body, "i8", f"4x{len(numbers)}", [numbers, factors])
 
 
 @settings(max_examples=25)
@@ -217,16 +178,15 @@ def test_each_way_to_clamp_requantises(data: st.DataObject) -> None:
 def test_numbers_around_products_are_added_at_once(data: st.DataObject) -> None:
     """They are added before a product where its factors divide them, else also behind it."""
     body = Body(data)
-    body.lines, body.constants, body.value = body.lines[:1], [], "%v"
     one = data.draw(st.booleans())
     factors = [data.draw(st.integers(1, 9)) for _ in range(body.count)]
     added = [data.draw(st.integers(-(2**16), 2**16)) for _ in range(body.count)]
     body.put("addi", body.array(added))
-    body.put("muli", body.number(1) if one else body.array(factors))
-    body.put("addi", body.number(data.draw(st.integers(-(2**16), 2**16))))
-    body.put("shrsi", body.number(data.draw(st.integers(1, 20))))
-    body.put("maxsi", body.number(-128))
-    body.put("minsi", body.number(127))
+    body.put("muli", 1) if one else body.array(factors)
+    body.put("addi", data.draw(st.integers(-(2**16), 2**16)))
+    body.put("shrsi", data.draw(st.integers(1, 20)))
+    body.put("maxsi", -128)
+    body.put("minsi", 127)
     ways = restates(body.text, body.shape, body.element)
     event(f"{ways} ways")
     assert ways or body.element == "i32"
@@ -237,84 +197,18 @@ def test_there_are_ways_with_fewer_steps_and_with_fewer_arrays() -> None:
 
 
 def test_numbers_without_dimensions_are_clamped_before() -> None:
-    text = """
-      func.func @main(%x: tensor<i8>) -> tensor<i8> {
-        %f = tir.constant <[1667835929] : tensor<i32>> : tensor<i32>
-        %e = tir.empty : tensor<i8>
-        %y = tir.block [] ins(%x[] : tensor<i8>, %f[] : tensor<i32>) outs(%e[] : tensor<i8>) {
-        ^bb0(%a: i8, %b: i32, %old: i8):
-          %w = arith.extsi %a : i8 to i64
-          %u = arith.extsi %b : i32 to i64
-          %m = arith.muli %w, %u : i64
-          %s = arith.constant 1 : i64
-          %v = arith.shrsi %m, %s : i64
-          %lo = arith.constant -128 : i64
-          %c = arith.maxsi %v, %lo : i64
-          %hi = arith.constant 127 : i64
-          %d = arith.minsi %c, %hi : i64
-          %r = arith.trunci %d : i64 to i8
-          tir.yield %r : i8
-        }
-        func.return %y : tensor<i8>
-      }"""
-    assert restates(text, (), "i8") == 1
+    ops = Scalars()
+    product = ops.put("muli", ops.wide("%a", "i8"), ops.wide("%b0", "i32"))
+    body = ops.text(ops.clamp(ops.put("shrsi", product, 1), -128, 127))
+    assert restates(program(body, "i8", "", [[1667835929]]), (), "i8") == 1
 
 
 def test_a_number_that_can_be_one_only_is_no_step() -> None:
     """Bytes shifted by 9 bits are 0 or -1, and their maximum with 10 is 10."""
-    text = """
-      func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
-        %e = tir.empty : tensor<4xi8>
-        %y = tir.block [j: 4] ins(%x[j] : tensor<4xi8>) outs(%e[j] : tensor<4xi8>) {
-        ^bb0(%a: i8, %old: i8):
-          %w = arith.extsi %a : i8 to i64
-          %z = arith.constant 9 : i64
-          %s = arith.shrsi %w, %z : i64
-          %o = arith.constant 10 : i64
-          %p = arith.maxsi %s, %o : i64
-          %n = arith.constant 2147483647 : i64
-          %m = arith.muli %p, %n : i64
-          %lo = arith.constant 0 : i64
-          %g = arith.maxsi %m, %lo : i64
-          %hi = arith.constant 127 : i64
-          %d = arith.minsi %g, %hi : i64
-          %r = arith.trunci %d : i64 to i8
-          tir.yield %r : i8
-        }
-        func.return %y : tensor<4xi8>
-      }"""
-    assert restates(text, (4,), "i8") == 0
-
-
-def half_even(given: str, wide: str, before: str, value: str) -> str:
-    """Writes a program that shifts a value by nine places, which ops `before` compute of %a in a
-    wide type, rounding half to even, and clamps it to bytes.
-    """
-    return f"""
-      func.func @main(%x: tensor<4x{given}>) -> tensor<4xi8> {{
-        %e = tir.empty : tensor<4xi8>
-        %y = tir.block [j: 4] ins(%x[j] : tensor<4x{given}>) outs(%e[j] : tensor<4xi8>) {{
-        ^bb0(%a: {given}, %old: i8):{before}
-          %s = arith.constant 9 : {wide}
-          %q = arith.shrsi {value}, %s : {wide}
-          %one = arith.constant 1 : {wide}
-          %h = arith.shrsi %q, %one : {wide}
-          %two = arith.constant 2 : {wide}
-          %d = arith.muli %h, %two : {wide}
-          %o = arith.subi %q, %d : {wide}
-          %b = arith.constant 255 : {wide}
-          %u = arith.addi {value}, %b : {wide}
-          %t = arith.addi %u, %o : {wide}
-          %v = arith.shrsi %t, %s : {wide}
-          %lo = arith.constant 0 : {wide}
-          %c = arith.maxsi %v, %lo : {wide}
-          %hi = arith.constant 127 : {wide}
-          %g = arith.minsi %c, %hi : {wide}
-          %r = arith.trunci %g : {wide} to i8
-          tir.yield %r : i8
-        }}
-        func.return %y : tensor<4xi8>
-      }}"""
+    ops = Scalars()
+    ten = ops.put("maxsi", ops.put("shrsi", ops.wide("%a", "i8"), 9), 10)
+    body = ops.text(ops.clamp(ops.put("muli", ten, 2147483647), 0, 127))
+    assert restates(program(body, "i8"), (4,), "i8") == 0
 
 
 @pytest.mark.parametrize(
@@ -329,15 +223,9 @@ def half_even(given: str, wide: str, before: str, value: str) -> str:
 def test_ties_take_steps_only_where_numbers_may_be_half_way(
     factor: int, element: str, ties: bool
 ) -> None:
-    text = half_even(
-        element,
-        "i64",
-        f"""
-          %w = arith.extsi %a : {element} to i64
-          %f = arith.constant {factor} : i64
-          %p = arith.muli %w, %f : i64""",
-        "%p",
-    )
+    ops = Scalars()
+    value = ops.shift_to_even(ops.put("muli", ops.wide("%a", element), factor), 9)
+    text = program(ops.text(ops.clamp(value, 0, 127)), element)
     assert restates(text, (4,), element) > 0
     (block,) = [op for op in parse_module(text).walk() if isinstance(op, BlockOp)]
     for way in restated(block, i32):
@@ -348,5 +236,6 @@ def test_ties_take_steps_only_where_numbers_may_be_half_way(
 
 def test_a_number_that_wraps_on_the_way_is_not_rounded_as_one_that_does_not() -> None:
     """The greatest i32 and half of 512 are a number below zero, which is clamped to zero."""
-    text = half_even("i32", "i32", "", "%a")
-    assert restates(text, (4,), "i32") == 1
+    ops = Scalars("i32")
+    body = ops.text(ops.clamp(ops.shift_to_even("%a", 9), 0, 127))
+    assert restates(program(body, "i32"), (4,), "i32") == 1

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from scalar_text import Scalars
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
 
@@ -83,70 +84,31 @@ def brought_down(module: ModuleOp) -> int:
     return blocks_in(module)
 
 
-STEPS = ("add", "mul", "max", "min", "shr")
-TO_EVEN = (
-    "%s{at} = arith.constant 3 : i64",
-    "%q{at} = arith.shrsi {value}, %s{at} : i64",
-    "%one{at} = arith.constant 1 : i64",
-    "%h{at} = arith.shrsi %q{at}, %one{at} : i64",
-    "%two{at} = arith.constant 2 : i64",
-    "%d{at} = arith.muli %h{at}, %two{at} : i64",
-    "%o{at} = arith.subi %q{at}, %d{at} : i64",
-    "%b{at} = arith.constant 3 : i64",
-    "%u{at} = arith.addi {value}, %b{at} : i64",
-    "%t{at} = arith.addi %u{at}, %o{at} : i64",
-    "%v{at} = arith.shrsi %t{at}, %s{at} : i64",
-)
-"""Rounds half to even, which reads a number three times."""
-SLOPES = (
-    "%z{at} = arith.constant 0 : i64",
-    "%p{at} = arith.maxsi {value}, %z{at} : i64",
-    "%g{at} = arith.minsi {value}, %z{at} : i64",
-    "%k{at} = arith.constant 3 : i64",
-    "%t{at} = arith.muli %p{at}, %k{at} : i64",
-    "%v{at} = arith.addi %g{at}, %t{at} : i64",
-)
-"""Has another slope above 0 than below, each of a number in place."""
+STEPS = ("addi", "muli", "maxsi", "minsi", "shrsi")
+TO_EVEN, SLOPES = "round half to even, which reads a number three times", "another slope above 0"
 
 
 @st.composite
 def bodies(draw: st.DrawFn) -> tuple[str, str]:
     """A chain of operations on a sum or a byte in i64, clamped to a byte, and what it reads."""
-    wide = draw(st.booleans())
-    lines, value = ["%w = arith.extsi %a : i8 to i64"], "%w"
-    inputs = "a: i8 [i, j]"
-    if wide:
+    ops, inputs = Scalars(), "a: i8 [i, j]"
+    value = ops.wide("%a", "i8")
+    if draw(st.booleans()):
         inputs += "; b: i8 [i, j]"
-        factor = draw(st.integers(-200, 200))
-        lines += [
-            "%u = arith.extsi %b : i8 to i64",
-            f"%f = arith.constant {factor} : i64",
-            "%m = arith.muli %u, %f : i64",
-            "%s = arith.addi %w, %m : i64",
-        ]
-        value = "%s"
-    for at in range(draw(st.integers(1, 5))):
+        product = ops.put("muli", ops.wide("%b", "i8"), draw(st.integers(-200, 200)))
+        value = ops.put("addi", value, product)
+    for _ in range(draw(st.integers(1, 5))):
         step = draw(st.sampled_from([*STEPS, TO_EVEN, SLOPES]))
-        if not isinstance(step, str):
-            lines += [line.format(at=at, value=value) for line in step]
-            value = f"%v{at}"
-            continue
-        most = 20 if step == "shr" else draw(st.sampled_from([3, 127, 3000, 60000]))
-        number = draw(st.integers(0 if step in ("shr", "mul") else -most, most))
-        lines.append(f"%n{at} = arith.constant {number} : i64")
-        name = {"add": "addi", "mul": "muli", "max": "maxsi", "min": "minsi", "shr": "shrsi"}[step]
-        lines.append(f"%v{at} = arith.{name} {value}, %n{at} : i64")
-        value = f"%v{at}"
-    low, high = sorted(draw(st.tuples(st.integers(-128, 127), st.integers(-128, 127))))
-    lines += [
-        f"%low = arith.constant {low} : i64",
-        f"%c0 = arith.maxsi {value}, %low : i64",
-        f"%high = arith.constant {high} : i64",
-        "%c1 = arith.minsi %c0, %high : i64",
-        "%r = arith.trunci %c1 : i64 to i8",
-        "tir.yield %r : i8",
-    ]
-    return "\n".join(lines), inputs
+        if step == TO_EVEN:
+            value = ops.shift_to_even(value, 3)
+        elif step == SLOPES:
+            value = ops.slopes(value, 3)
+        else:
+            most = 20 if step == "shrsi" else draw(st.sampled_from([3, 127, 3000, 60000]))
+            number = draw(st.integers(0 if step in ("shrsi", "muli") else -most, most))
+            value = ops.put(step, value, number)
+    ends = draw(st.tuples(st.integers(-128, 127), st.integers(-128, 127)))
+    return ops.text(ops.clamp(value, *sorted(ends))), inputs
 
 
 @settings(max_examples=15 if settings.default.max_examples < 100 else 1000)
@@ -163,18 +125,11 @@ def test_chains_of_operations_compute_what_the_body_did(drawn: tuple[str, str]) 
     event("split")
 
 
-ADDED = """
-  %w = arith.extsi %a : i8 to i32
-  %v = arith.addi %w, %b : i32
-  %o = arith.constant 1 : i32
-  %x = arith.shrsi %v, %o : i32
-  %y = arith.addi %c, %x : i32
-  %lo = arith.constant -128 : i32
-  %d = arith.maxsi %y, %lo : i32
-  %hi = arith.constant 127 : i32
-  %f = arith.minsi %d, %hi : i32
-  %r = arith.trunci %f : i32 to i8
-  tir.yield %r : i8"""
+def added() -> str:
+    """The body `clamp(c + (a + b >> 1))` of a byte and two numbers of i32."""
+    ops = Scalars("i32")
+    half = ops.put("shrsi", ops.put("addi", ops.wide("%a", "i8"), "%b"), 1)
+    return ops.text(ops.clamp(ops.put("addi", "%c", half), -128, 127))
 
 
 def products_in(module: ModuleOp) -> int:
@@ -189,7 +144,7 @@ def test_numbers_that_products_add_are_the_same(data: st.DataObject) -> None:
     numbers = st.lists(st.integers(-most, most), min_size=lanes, max_size=lanes)
     arrays = [np.array(data.draw(numbers)) for _ in range(2)]
     inputs, shape = "a: i8 [i, j]; b: i32 [j]; c: i32 [j]", f"{rows}x{lanes}"
-    module = with_constants(module_of(ADDED, inputs, shape=shape), *arrays)
+    module = with_constants(module_of(added(), inputs, shape=shape), *arrays)
     brought_down(module)
     event(f"{products_in(module)} products")
 
@@ -202,20 +157,9 @@ def test_numbers_are_added_by_products_where_they_fit_and_that_takes_fewer_cycle
     number: int, rows: int, products: int
 ) -> None:
     arrays = [np.array([number, -number] * 4), np.full(8, -number)]
-    module = module_of(ADDED, "a: i8 [i, j]; b: i32 [j]; c: i32 [j]", shape=f"{rows}x8")
+    module = module_of(added(), "a: i8 [i, j]; b: i32 [j]; c: i32 [j]", shape=f"{rows}x8")
     brought_down(with_constants(module, *arrays))
     assert products_in(module) == products
-
-
-FACTORS = """
-  %w = arith.extsi %a : i8 to i32
-  %u = arith.extsi %b : i8 to i32
-  %m = arith.muli %u, %c : i32
-  %s = arith.addi %w, %m : i32
-  %n = arith.constant 20 : i32
-  %x = arith.shrsi %s, %n : i32
-  %r = arith.trunci %x : i32 to i8
-  tir.yield %r : i8"""
 
 
 @pytest.mark.parametrize(("factor", "steps"), [(-128, 4), (128, 6)])
@@ -223,37 +167,26 @@ def test_known_factors_are_bytes_for_instructions_that_multiply_bytes(
     factor: int, steps: int
 ) -> None:
     """Other factors multiply bytes that were widened, and then added."""
-    module = module_of(FACTORS, "a: i8 [i, j]; b: i8 [i, j]; c: i32 [j]")
+    ops = Scalars("i32")
+    total = ops.put("addi", ops.wide("%a", "i8"), ops.put("muli", ops.wide("%b", "i8"), "%c"))
+    body = ops.text(ops.put("shrsi", total, 20))
+    module = module_of(body, "a: i8 [i, j]; b: i8 [i, j]; c: i32 [j]")
     assert brought_down(with_constants(module, np.array([factor] * 16))) == steps
 
 
 def test_factors_of_channels_that_leave_i32_are_clamped_before_by_numbers_of_each() -> None:
-    body = """
-      %w = arith.extsi %a : i8 to i64
-      %n = arith.constant 100000 : i64
-      %x = arith.muli %w, %n : i64
-      %u = arith.extsi %b : i32 to i64
-      %m = arith.muli %x, %u : i64
-      %s = arith.constant 20 : i64
-      %v = arith.shrsi %m, %s : i64
-      %lo = arith.constant -128 : i64
-      %c = arith.maxsi %v, %lo : i64
-      %hi = arith.constant 127 : i64
-      %d = arith.minsi %c, %hi : i64
-      %r = arith.trunci %d : i64 to i8
-      tir.yield %r : i8"""
+    ops = Scalars()
+    value = ops.put("muli", ops.wide("%a", "i8"), 100000)
+    value = ops.put("shrsi", ops.put("muli", value, ops.wide("%b", "i32")), 20)
+    body = ops.text(ops.clamp(value, -128, 127))
     factors = np.array([n * n * 10 + 1 for n in range(16)])
     module = with_constants(module_of(body, "a: i8 [i, j]; b: i32 [j]"), factors)
     assert brought_down(module) > 5
 
 
 def test_shifts_by_more_bits_than_the_type_has_are_by_one_less() -> None:
-    body = """
-      %w = arith.extsi %a : i8 to i64
-      %s = arith.constant 40 : i64
-      %v = arith.shrsi %w, %s : i64
-      %r = arith.trunci %v : i64 to i8
-      tir.yield %r : i8"""
+    ops = Scalars()
+    body = ops.text(ops.put("shrsi", ops.wide("%a", "i8"), 40))
     (block,) = [op for op in module_of(body, "a: i8 [i, j]").walk() if isinstance(op, BlockOp)]
     (made,) = restated(block, i32)
     assert not isinstance(made, str)
@@ -262,14 +195,8 @@ def test_shifts_by_more_bits_than_the_type_has_are_by_one_less() -> None:
 
 
 def test_clamps_to_numbers_beyond_a_type_do_not_fit_it() -> None:
-    body = """
-      %w = arith.extsi %a : i8 to i64
-      %n = arith.constant -129 : i64
-      %m = arith.minsi %w, %n : i64
-      %s = arith.constant 1 : i64
-      %v = arith.shrsi %m, %s : i64
-      %r = arith.trunci %v : i64 to i8
-      tir.yield %r : i8"""
+    ops = Scalars()
+    body = ops.text(ops.put("shrsi", ops.put("minsi", ops.wide("%a", "i8"), -129), 1))
     (block,) = [op for op in module_of(body, "a: i8 [i, j]").walk() if isinstance(op, BlockOp)]
     assert (
         restated(block, i8)
@@ -287,20 +214,12 @@ def identities_in(module: ModuleOp) -> int:
 @pytest.mark.parametrize(("steps", "copies"), [(0, 0), (4, 1)])
 def test_numbers_that_two_steps_overwrite_are_made_again_or_copied(steps: int, copies: int) -> None:
     """Bytes are loaded twice; what takes several steps is made once."""
-    lines = ["%w = arith.extsi %a : i8 to i32", "%f = arith.constant 3 : i32"]
-    value = "%w"
+    ops = Scalars("i32")
+    value, factor = ops.wide("%a", "i8"), ops.number(3)
     for at in range(steps):
-        name = "muli" if at % 2 else "addi"
-        lines.append(f"%m{at} = arith.{name} {value}, %f : i32")
-        value = f"%m{at}"
-    lines += [line.format(at="", value=value).replace("i64", "i32") for line in SLOPES]
-    lines += [
-        "%s = arith.constant 4 : i32",
-        "%d = arith.shrsi %v, %s : i32",
-        "%r = arith.trunci %d : i32 to i8",
-        "tir.yield %r : i8",
-    ]
-    module = module_of("\n".join(lines), "a: i8 [i, j]")
+        value = ops.put("muli" if at % 2 else "addi", value, factor)
+    body = ops.text(ops.put("shrsi", ops.slopes(value, 3), 4))
+    module = module_of(body, "a: i8 [i, j]")
     brought_down(module)
     assert identities_in(module) == copies
 
