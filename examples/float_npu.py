@@ -20,7 +20,7 @@ LANES, ROWS = 32, 256
 
 npu = Machine("fnpu")
 dma, products, vectors = (npu.unit(name, queue=8) for name in ("dma", "products", "vectors"))
-near = npu.memory("near", f32, row=(LANES,), rows=8192)
+near = npu.memory("near", f32, row=(LANES,), rows=8192, inside_rows=True)
 npu.order(Interlocked((near,)))
 
 runs = dict(unit=dma, rows=up_to(ROWS), lanes=up_to(LANES))

@@ -126,7 +126,7 @@ def reset() -> Pattern:
 
 def alu(name: str, least: int = -(1 << 15), most: int = (1 << 15) - 1) -> None:
     """An operation with a number, and one with vectors of its own or one vector for all."""
-    box = dict(into=acc, **boxes, lanes=lanes, strided=("x", "y", "out"), encode=words.alu(name))
+    box = dict(into=acc, **boxes, lanes=lanes, encode=words.alu(name))
 
     def with_number() -> Pattern:
         return block("i j lanes", lambda x: x.binary(name, number("imm")), init=acc("x"))
@@ -139,14 +139,16 @@ def alu(name: str, least: int = -(1 << 15), most: int = (1 << 15) - 1) -> None:
         return own | one
 
     with_number.__name__, with_vectors.__name__ = f"{name}_number", f"{name}_vectors"
-    made = vta.instruction(compute, **box, cycles=lambda s: FILL + steps(s))(with_number)
+    cycles = dict(cycles=lambda s: FILL + steps(s), strided=("out",))
+    made = vta.instruction(compute, **box, **cycles)(with_number)
 
     @made.rule
     def immediates_have_16_bits(m: Match) -> tuple[bool, int]:
         """The number fits the instruction."""
         return least <= m["imm"] <= most, m["imm"]
 
-    vta.instruction(compute, **box, cycles=lambda s: FILL + 2 * steps(s))(with_vectors)
+    cycles = dict(cycles=lambda s: FILL + 2 * steps(s), strided=("y", "out"))
+    vta.instruction(compute, **box, **cycles)(with_vectors)
 
 
 for name in ("add", "mul", "max", "min"):

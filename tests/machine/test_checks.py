@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,9 +10,21 @@ import pytest
 import byocir
 from byocir.dialects.types import i8
 from byocir.errors import ByocirError
-from byocir.machine import MAIN, Counted, Machine, Tokens, exactly, multiples_of, up_to
+from byocir.machine import (
+    MAIN,
+    Counted,
+    Interlocked,
+    Machine,
+    Memory,
+    Tokens,
+    exactly,
+    multiples_of,
+    up_to,
+)
 from byocir.machine.checks import check_machine
 from byocir.patterns import block
+
+OPTIONAL = ("keeps", "kept_cycles", "strided", "encode", "into")
 
 
 def described(**changes: Any) -> Machine:
@@ -20,7 +33,8 @@ def described(**changes: Any) -> Machine:
     dma, core = machine.unit("dma"), machine.unit("core")
     parts = {name: changes.get(name, 1) for name in ("banks", "granule")}
     parts["fifo"] = changes.get("fifo", False)
-    near = machine.memory("near", i8, row=(4,), rows=changes.get("rows", 8), **parts)
+    parts |= {"rows": changes.get("rows", 8), "row": changes.get("row", (4,))}
+    near = machine.memory(changes.get("called", "near"), changes.get("element", i8), **parts)
     moved: dict[str, Any] = {"cycles": lambda s: 1, "rows": up_to(4), "lanes": up_to(4)}
     if "unfed" not in changes:
         machine.copy("load", MAIN, near, unit=dma, opcode=1, **moved)
@@ -28,10 +42,10 @@ def described(**changes: Any) -> Machine:
         machine.copy("store", near, MAIN, unit=dma, opcode=2, **moved)
     unit = dma if "idle" in changes else core
     limits = {changes.get("limited", "m"): changes.get("limit", up_to(4))}
-    given = {"cycles": lambda s: s["m"], "opcode": 3}
-    given |= {name: changes[name] for name in (*given, "keeps", "kept_cycles") if name in changes}
+    given = {"cycles": lambda s: s["m"], "opcode": 3, "into": near}
+    given |= {name: changes[name] for name in (*given, *OPTIONAL) if name in changes}
 
-    @machine.instruction(unit, into=near, **given, **limits)
+    @machine.instruction(unit, **given, **limits)
     def double() -> Any:
         return block("m n", near("x")["m n"], lambda _, x: x + x)
 
@@ -48,7 +62,15 @@ def ordered_by_a_class(machine: Machine) -> None:
 
 
 def without_tokens(machine: Machine) -> None:
-    machine.order(Tokens((machine.units[:2],), capacity=0))
+    machine.order(Tokens((tuple(machine.units),), capacity=0))
+
+
+def ordered(kind: Callable[[Any, Any, Any], Any]) -> Callable[[Machine], None]:
+    return lambda machine: machine.order(kind(*machine.units, machine.memories[0]))
+
+
+def issued_by_a_number(machine: Machine) -> None:
+    machine.issue = 3  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def never_begun(machine: Machine) -> None:
@@ -117,6 +139,29 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         "core (npu.double)",
     ),
     ({"more": second}, "units with names of their own, found two called core"),
+    ({"called": "my memory"}, "near_1 for the machine and memories, found 'my memory'"),
+    ({"rows": -8}, "rows of npu.near of at least 1, found -8"),
+    ({"row": (4.0,)}, "a side of a row of npu.near to be a whole number, found 4.0"),
+    ({"fifo": "no"}, "fifo of npu.near to be True or False, found 'no'"),
+    ({"limit": up_to("4")}, "the limit of m of npu.double to be a whole number, found '4'"),
+    ({"limit": up_to}, "the limit of m of npu.double to be a limit, such as up_to(16), found <fu"),
+    ({"strided": "x"}, "strided of npu.double to be a tuple of names, found 'x'"),
+    ({"strided": ("sums",)}, "strided of npu.double among x, out, found 'sums'"),
+    ({"encode": "words"}, "encode of npu.double to be a function, found 'words'"),
+    ({"into": Memory("other.near", i8)}, "npu.double to name memories of the machine, found other"),
+    ({"into": "near"}, "what npu.double writes to be a memory of the machine, found 'near'"),
+    ({"more": issued_by_a_number}, "what issue is to be text, found 3"),
+    ({"more": ordered(lambda a, b, m: "tokens")}, "the order to be a kind of order, such as Coun"),
+    ({"more": ordered(lambda a, b, m: Interlocked(m))}, "memories of Interlocked to be a tuple"),
+    ({"more": ordered(lambda a, b, m: Interlocked((a,)))}, "Interlocked to be a memory of the ma"),
+    ({"more": ordered(lambda a, b, m: Tokens((a, b)))}, "a pair of Tokens to be a tuple, found U"),
+    ({"more": ordered(lambda a, b, m: Tokens((("a", "b"),)))}, "Tokens to be a unit of the machi"),
+    ({"more": ordered(lambda a, b, m: Tokens(((a, b, a),)))}, "Tokens to be two units, found 3"),
+    (
+        {"more": ordered(lambda a, b, m: Tokens(((a, b),)))},
+        "tokens that lead from unit core to unit dma, on which npu.double and then npu.load access "
+        "npu.near, found none",
+    ),
 ]
 
 
@@ -127,6 +172,54 @@ def test_a_mistake_is_told_when_the_target_is_loaded(changes: dict[str, Any], to
         type("Npu", (byocir.Target,), {"name": "npu", "machine": machine})
     assert caught.value.code == "B270"
     assert told in caught.value.message
+
+
+def test_tokens_may_lead_by_way_of_another_unit() -> None:
+    def add(machine: Machine) -> None:
+        third = machine.unit("third")
+        dma, core, _ = machine.units
+        moved: dict[str, Any] = {"cycles": lambda s: 1, "rows": up_to(4), "lanes": up_to(4)}
+        machine.copy("other", MAIN, machine.memories[0], unit=third, **moved)
+        machine.order(Tokens(((dma, core), (core, third), (third, dma))))
+
+    check_machine(described(more=add))
+
+
+DECLARED: list[tuple[Callable[[Machine], Any], str]] = [
+    (lambda m: m.memory("far", i8, row=16, rows=8), "row of npu.far to be a tuple, such as (16,)"),
+    (lambda m: m.memory("far", "i8", row=(4,), rows=8), "element of npu.far to be a type, such as"),
+    (lambda m: m.memory("far", i8, rows=8), "arguments of memory, found: missing a required argum"),
+    (lambda m: m.unit("far", depth=2), "unit, found: got an unexpected keyword argument 'depth'"),
+    (lambda m: m.order(), "arguments of order, found: missing a required argument: 'kind'"),
+    (lambda m: m.instruction(m.units[0]), "instruction, found: missing a required argument: 'cycl"),
+    (lambda m: m.instruction(m.units[0], cycles=abs)(3), "a function that gives the pattern, foun"),
+    (
+        lambda m: m.copy("c", MAIN, m.memories[0], unit=m.units[0], cycles=abs, rows=up_to(4)),
+        "arguments of copy, found: missing a required argument: 'lanes'",
+    ),
+    (
+        lambda m: m.copy("c", "main", m.memories[0], unit=m.units[0], cycles=abs, rows=1, lanes=1),
+        "c to copy from a memory into one, found 'main'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("declare", "told"), DECLARED, ids=lambda each: "")
+def test_what_cannot_be_declared_is_told_with_its_line(
+    declare: Callable[[Any], Any], told: str
+) -> None:
+    with pytest.raises(ByocirError) as caught:
+        declare(described())
+    assert caught.value.code == "B270"
+    assert told in caught.value.message
+    assert caught.value.where.startswith(f"{__file__}:")
+
+
+@pytest.mark.parametrize("machine", [Machine, None, 3], ids=str)
+def test_a_machine_is_one_that_was_made(machine: object) -> None:
+    with pytest.raises(ByocirError, match="machine of class Npu to be a Machine, found") as caught:
+        type("Npu", (byocir.Target,), {"name": "npu", "machine": machine})
+    assert caught.value.code == "B270"
 
 
 def test_a_description_without_mistakes_makes_a_target() -> None:

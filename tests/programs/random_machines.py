@@ -110,7 +110,9 @@ def machine_by(
         if name in fifos:
             return machine.memory(name, element, row=(lanes,), rows=rows, fifo=True)
         banks, granule = choose(f"{name} banks", 1, 2), choose(f"{name} granule", 1, 2, 4)
-        return machine.memory(name, element, row=(lanes,), rows=rows, banks=banks, granule=granule)
+        parts = {"banks": banks, "granule": granule}
+        parts["inside_rows"] = choose(f"inside rows of {name}", False, True)
+        return machine.memory(name, element, row=(lanes,), rows=rows, **parts)
 
     size = choose("size", 2, 4, 8)
     near = memory("near", i8, size)

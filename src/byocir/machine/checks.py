@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import product
 from math import inf
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from byocir.dialects.types import Shape
 from byocir.errors import FAILURES, ByocirError
@@ -23,7 +26,7 @@ MOST_SIZES = 64
 def check_machine(machine: Machine) -> None:
     """Raises ByocirError B270 for the first mistake of a description."""
     parts = (_kinds, _names, _memories, _parts, _fifos, _units, _opcodes)
-    for check in (*parts, _limits, _costs, _tiles, _feeding, _single_numbers):
+    for check in (*parts, _limits, _strides, _costs, _tiles, _feeding, _single_numbers, _tokens):
         check(machine)
 
 
@@ -37,13 +40,17 @@ def _kinds(machine: Machine) -> None:
     later, or mean nothing.
     """
     for what, value, kind in _declared(machine):
-        if not isinstance(value, kind) or isinstance(value, bool):
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise _wrong(machine, f"{what} to be {_CALLED[kind]}", repr(value))
 
 
 _CALLED: Mapping[Any, str] = {
+    bool: "True or False",
     int: "a whole number",
-    str: "a name",
+    str: "text",
+    tuple: "a tuple",
+    (tuple, list): "a tuple",
+    (tuple, list, AbstractSet): "a tuple of names",
     Limit: "a limit, such as up_to(16)",
     Memory: "a memory of the machine",
     Order: "a kind of order, such as Counted()",
@@ -54,10 +61,17 @@ _CALLED: Mapping[Any, str] = {
 
 def _declared(machine: Machine) -> Iterator[tuple[str, Any, Any]]:
     """Lists all declarations whose type is checked: words for messages, value, type."""
-    yield "the order", machine.ordered, Order
+    yield "the machine's name", machine.name, str
+    yield from _ordering(machine.ordered)
+    for name in ("issue", "assemble"):
+        value, kind = getattr(machine, name), str if name == "issue" else Callable
+        yield from [(f"what {name} is", value, kind)] if value is not None else []
     for unit in machine.units:
+        yield "the name of a unit", unit.name, str
         yield f"the queue of unit {unit.name}", unit.queue, int
     for memory in machine.memories:
+        for name in ("fifo", "inside_rows"):
+            yield f"{name} of {memory.scope}", getattr(memory, name), bool
         yield f"rows of {memory.scope}", memory.rows, int
         yield f"banks of {memory.scope}", memory.banks, int
         yield f"the granule of {memory.scope}", memory.granule, int
@@ -71,7 +85,25 @@ def _declared(machine: Machine) -> Iterator[tuple[str, Any, Any]]:
         for name, kind in optional.items():
             if getattr(each, name) is not None:
                 yield f"{name} of {each.name}", getattr(each, name), kind
-        yield from ((f"the limit of {n} of {each.name}", v, Limit) for n, v in each.limits.items())
+        yield f"strided of {each.name}", each.strided, (tuple, list, AbstractSet)
+        for name, limit in each.limits.items():
+            yield f"the limit of {name} of {each.name}", limit, Limit
+            yield f"the limit of {name} of {each.name}", limit.most, int
+            yield f"steps of {name} of {each.name}", limit.step, int
+
+
+def _ordering(order: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Lists what an order declares, as `_declared` does."""
+    yield "the order", order, Order
+    if isinstance(order, Interlocked):
+        yield "memories of Interlocked", order.memories, (tuple, list)
+        yield from (("what is Interlocked", each, Memory) for each in order.memories)
+    if isinstance(order, Tokens):
+        yield "pairs of Tokens", order.pairs, (tuple, list)
+        for pair in order.pairs:
+            yield "a pair of Tokens", pair, tuple
+            yield from (("what exchanges Tokens", each, Unit) for each in pair)
+        yield "the capacity of Tokens", order.capacity, int
 
 
 def _names(machine: Machine) -> None:
@@ -86,6 +118,11 @@ def _names(machine: Machine) -> None:
             raise _wrong(machine, f"{kind} with names of their own", f"two called {twice[0]}")
         if not names:
             raise _wrong(machine, kind, "none")
+        for name in (machine.name, *(each.removeprefix(f"{machine.name}.") for each in names)):
+            if not name.isidentifier():
+                raise _wrong(
+                    machine, f"names such as near_1 for the machine and {kind}", repr(name)
+                )
 
 
 def _memories(machine: Machine) -> None:
@@ -117,7 +154,10 @@ def _parts(machine: Machine) -> None:
     capacity = order.capacity if isinstance(order, Tokens) else None
     if capacity is not None and capacity < 1:
         raise _wrong(machine, "a capacity of tokens of at least 1", str(capacity))
-    named = [u for pair in order.pairs for u in pair] if isinstance(order, Tokens) else []
+    pairs = order.pairs if isinstance(order, Tokens) else ()
+    for pair in (each for each in pairs if len(each) != 2):
+        raise _wrong(machine, "a pair of Tokens to be two units", str(len(pair)))
+    named = [unit for pair in pairs for unit in pair]
     parts: Sequence[Unit | Memory] = order.memories if isinstance(order, Interlocked) else named
     for part in parts:
         if part not in machine.units and part not in machine.memories:
@@ -171,6 +211,17 @@ def _limits(machine: Machine) -> None:
                 raise _wrong(machine, wanted, f"multiples of {limit.step} up to {limit.most}")
 
 
+def _strides(machine: Machine) -> None:
+    """Checks that names of `strided` are operands of an alternative: another means nothing."""
+    for each in machine.instructions:
+        known = [*each.operands, "out"]
+        for name in each.strided:
+            if name not in known:
+                raise _wrong(
+                    machine, f"strided of {each.name} among {', '.join(known)}", repr(name)
+                )
+
+
 def _iterators(iterators: Any) -> tuple[str, ...]:
     return (*iterators.parallel, *iterators.reduction, *iterators.groups)
 
@@ -209,7 +260,8 @@ def _cost(machine: Machine, told: str, cycles: Any, sizes: dict[str, int]) -> No
         found: Any = cycles(sizes)
     except FAILURES as error:
         found = f"{type(error).__name__}: {error}"
-    if not isinstance(found, int | float) or not 0 <= found < inf:
+    is_number = isinstance(cast(object, found), int | float | np.integer)
+    if not is_number or not 0 <= found < inf:
         raise _wrong(machine, f"{told} of at least 0 at {sizes}", str(found))
 
 
@@ -288,3 +340,29 @@ def _single_numbers(machine: Machine) -> None:
                 told = f"{each.name} to read a single number where an instruction writes one"
                 help = 'read it in main memory, as in wildcard(…)[""], or a row of them'
                 raise _wrong(machine, told, f"it in {memory.called}, which gets rows", help)
+
+
+def _tokens(machine: Machine) -> None:
+    """Checks that tokens lead, if by way of other units, between a unit that writes a memory and
+    all that read it, both ways: from what is written, and back for what overwrites it.
+    """
+    if not isinstance(machine.ordered, Tokens):
+        return
+    for memory in (each for each in machine.memories if each not in machine.guarded):
+        for writer in (each for each in machine.instructions if each.into == memory):
+            for reader in machine.instructions:
+                if any(memory in _read(form) for form in reader.forms):
+                    _expect_tokens(machine, memory, writer, reader)
+
+
+def _expect_tokens(machine: Machine, memory: Memory, one: Instruction, other: Instruction) -> None:
+    assert isinstance(machine.ordered, Tokens)
+    for first, then in ((one, other), (other, one)):
+        reached = {first.unit}
+        for _ in machine.units:
+            reached |= {to for unit, to in machine.ordered.pairs if unit in reached}
+        if then.unit not in reached:
+            expected = f"tokens that lead from unit {first.unit.name} to unit {then.unit.name}, on "
+            expected += f"which {first.name} and then {then.name} access {memory.scope}"
+            help = f"add ({first.unit.name}, {then.unit.name}) to the pairs of Tokens"
+            raise _wrong(machine, expected, "none", help)

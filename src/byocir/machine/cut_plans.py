@@ -23,6 +23,7 @@ from byocir.machine.find_instruction import Asked, Misfit, body_differences, fit
 from byocir.machine.instructions import Fit, Instruction
 from byocir.machine.lines import Chain, chains_of
 from byocir.machine.parts import Limit
+from byocir.machine.row_starts import calls_inside_rows
 from byocir.patterns.index import Affine
 
 
@@ -125,7 +126,14 @@ class _Search:
                     reasons.extend([f"{fit.instruction.name}: {fit.reason}"] if fit.reason else [])
                     continue
                 plan = _planned(fit, sizes, extents, reasons, overlapping)
-                if plan is not None and self._sums_alike(plan.sizes, extents):
+                if plan is None or not self._sums_alike(plan.sizes, extents):
+                    continue
+                # tiles may be as small as a call is
+                called = sizes if self.asked == "pattern" else plan.sizes
+                inside = calls_inside_rows(fit, self.block, called, extents)
+                if inside:
+                    reasons.append(f"{fit.instruction.name}: {inside}")
+                else:
                     yield plan
 
     def _sums_alike(self, sizes: Shape, extents: Shape) -> bool | Bools:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from functools import wraps
+from inspect import signature, stack
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
@@ -21,9 +23,38 @@ from byocir.patterns.composite import composite
 from byocir.vendor.places import place_of
 
 Answer = TypeVar("Answer")
+Given = ParamSpec("Given")
 
 MOST_ANSWERS = 4096
 """A ResNet-18 asks for about twice as many."""
+
+
+def _declaring(
+    method: Callable[Concatenate[Any, Given], Answer],
+) -> Callable[Concatenate[Any, Given], Answer]:
+    """Makes a method raise ByocirError B270 where Python would say in a TypeError which arguments
+    it lacks, or has not.
+    """
+    parameters = signature(method)
+    names = [name for name in parameters.parameters if name != "self"]
+
+    @wraps(method)
+    def declare(machine: Any, *args: Given.args, **kwargs: Given.kwargs) -> Answer:
+        try:
+            parameters.bind(machine, *args, **kwargs)
+        except TypeError as error:
+            told = f"expected the arguments of {method.__name__}, found: {error}"
+            help = f"it takes {', '.join(names)}"
+            raise ByocirError("B270", told, where=_line(), help=help) from None
+        return method(machine, *args, **kwargs)
+
+    return declare
+
+
+def _line() -> str:
+    """Gives the line that declares something, of those that led here."""
+    frame = next(each for each in stack(0) if each.filename != __file__)
+    return f"{frame.filename}:{frame.lineno}"
 
 
 @dataclass(eq=False)
@@ -49,11 +80,13 @@ class Machine:
     )
     _keys: BlockKeys = field(default_factory=BlockKeys, repr=False)
 
+    @_declaring
     def unit(self, name: str, *, queue: int = 1) -> Unit:
         """Declares a unit, in front of which up to `queue` instructions may wait."""
         self.units.append(Unit(name, queue))
         return self.units[-1]
 
+    @_declaring
     def memory(
         self,
         name: str,
@@ -64,18 +97,30 @@ class Machine:
         banks: int = 1,
         granule: int = 1,
         fifo: bool = False,
+        inside_rows: bool = False,
     ) -> Memory:
         """Declares a memory of `rows` rows, each of shape `row`; buffers in it are in scope
-        "machine.name". See `Memory` for `banks`, `granule` and `fifo`."""
-        scope = f"{self.name}.{name}"
-        self.memories.append(Memory(scope, element, tuple(row), rows, banks, granule, fifo))
+        "machine.name". See `Memory` for `banks`, `granule`, `fifo` and `inside_rows`.
+        """
+        scope, own = f"{self.name}.{name}", (banks, granule, fifo, inside_rows)
+        given: Mapping[str, tuple[Any, Any, str]] = {
+            "element": (element, Attribute, "a type, such as i8"),
+            "row": (row, (tuple, list), "a tuple, such as (16,)"),
+        }
+        for what, (found, kind, wanted) in given.items():
+            if not isinstance(found, kind):
+                told = f"expected {what} of {scope} to be {wanted}, found {found!r}"
+                raise ByocirError("B270", told, where=_line())
+        self.memories.append(Memory(scope, element, tuple(row), rows, *own))
         return self.memories[-1]
 
+    @_declaring
     def order(self, kind: Order) -> None:
         """Declares what keeps instructions of several units in order: `InOrder()`, the default,
         `Interlocked(memories)`, `Tokens(pairs)` or `Counted()`."""
         self.ordered = kind
 
+    @_declaring
     def instruction(
         self,
         unit: Unit,
@@ -100,12 +145,16 @@ class Machine:
         """
 
         def build(function: Callable[[], Any]) -> Instruction:
+            if not callable(function):
+                told = f"expected a function that gives the pattern, found {function!r}"
+                raise ByocirError("B270", told, where=_line())
             pattern = composite(f"{self.name}.{function.__name__}")(function)
             hooks = (opcode, encode, registers, strided, keeps, kept_cycles)
             return self._add(pattern, function, into, (unit, limits, cycles), hooks)
 
         return build
 
+    @_declaring
     def copy(
         self,
         name: str,
@@ -123,6 +172,11 @@ class Machine:
     ) -> Instruction:
         """Declares an instruction that moves up to `rows` runs of `lanes` elements. `strided` as
         for `instruction`; runs may be anywhere in main memory."""
+
+        for each in cast("Sequence[object]", (source, into)):
+            if not isinstance(each, Memory):
+                told = f"expected {name} to copy from a memory into one, found {each!r}"
+                raise ByocirError("B270", told, where=_line(), help="main memory is MAIN")
 
         def moved() -> Pattern:
             return block("rows lanes", source("x")["rows lanes"], lambda _, x: x)

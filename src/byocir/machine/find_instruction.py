@@ -28,6 +28,7 @@ from byocir.machine.instructions import WORK, Fit, Instruction, Kind
 from byocir.machine.lines import Chain, chains_of
 from byocir.machine.operand_places import Place
 from byocir.machine.parts import MAIN, Memory, Operand
+from byocir.machine.row_starts import calls_inside_rows
 from byocir.patterns import Match
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.differences import body_differs
@@ -345,9 +346,9 @@ def kind_of(
         if isinstance(fit, Misfit):
             return fit.reason
         piece = sized(block, extents)
-        scattered = _scattered(fit, piece)
-        if scattered:
-            return scattered
+        told = _scattered(fit, piece) or calls_inside_rows(fit, block, extents, block.extents)
+        if told:
+            return told
         sizes = fit.sizes(extents)
         costs = fit.instruction.cost(sizes), fit.instruction.cost_kept(sizes)
         return Kind(fit, piece, start, sizes, *costs)

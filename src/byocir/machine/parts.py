@@ -39,6 +39,9 @@ class Memory:
     instruction that finds it full or empty. So a tile in it is exactly what one call reads; only
     one unit writes it, and only one reads it.
 
+    What a call reads or writes begins with a row or, with `inside_rows`, also inside one, at the
+    `lane` of its place: for machines whose code names both.
+
     Called with a name it is an operand of a pattern: `near("a")["m k"]`.
     """
 
@@ -49,6 +52,7 @@ class Memory:
     banks: int = 1
     granule: int = 1
     fifo: bool = False
+    inside_rows: bool = False
 
     def __call__(self, label: str) -> Operand:
         return Operand(label, self)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -51,14 +52,32 @@ at a level, before they are gathered into regions; after regions of the graph le
 functions; after graph ops became blocks; right before `emit`."""
 
 
-def _described(target: Target | type[Target]) -> Machine | None:
-    """Gives the machine that a target describes; None if it describes none."""
-    machine = cast(object, target.machine)
-    if isinstance(machine, str):
+def _described(target: Target) -> Machine | None:
+    """Gives the machine that a target describes with its options; None if it describes none."""
+    found = cast(object, target.machine)
+    if isinstance(found, str):
         return None
+    machine = _expected(type(target), found)
+    if _is_property(type(target)):
+        from byocir.machine.checks import check_machine
+
+        machine.answer(("checked",), lambda: check_machine(machine))
+    return machine
+
+
+def _is_property(kind: type[Target]) -> bool:
+    """Tells whether the machine of a class follows from its options."""
+    return isinstance(kind.machine, property | cached_property)
+
+
+def _expected(kind: type[Target], found: object) -> Machine:
+    """Expects a machine; raises ByocirError B270."""
     from byocir.machine import Machine
 
-    return machine if isinstance(machine, Machine) else None
+    if isinstance(found, Machine):
+        return found
+    told = f"expected machine of class {kind.__name__} to be a Machine, found {found!r}"
+    raise ByocirError("B270", told, help='machine = npu, for npu = Machine("npu")')
 
 
 @dataclass(frozen=True)
@@ -70,12 +89,13 @@ class Target(Loader, ArgSpecConvertible):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        machine = _described(cls)
-        if machine is not None:
+        found, follows = cast(object, cls.machine), _is_property(cls)
+        if not follows and not isinstance(found, str):
             from byocir.machine.checks import check_machine
 
-            check_machine(machine)
-        cls.is_searched = machine is not None and cls.schedule is Target.schedule
+            check_machine(_expected(cls, found))
+        is_described = follows or not isinstance(found, str)
+        cls.is_searched = is_described and cls.schedule is Target.schedule
 
     name: ClassVar[str]
     """The part before the dot in the names of its composites."""
@@ -89,7 +109,8 @@ class Target(Loader, ArgSpecConvertible):
     machine: ClassVar[str | Machine] = ""
     """The machine that its functions run on, where passes choose functions by that and not by the
     name of one target: "vta" for every class derived from VTA's, or a machine that is described.
-    For one that is, byocir tiles, selects instructions, allocates, synchronises and simulates."""
+    For one that is, byocir tiles, selects instructions, allocates, synchronises and simulates. It
+    may follow from the options: as a property that gives the same machine for the same options."""
 
     is_searched: ClassVar[bool] = False
     """Asks byocir to find the schedules of its composites. A class says so itself: its machine is

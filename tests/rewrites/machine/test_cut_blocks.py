@@ -24,7 +24,7 @@ def engine(*, keeps: bool) -> Machine:
     """An engine that adds four products at once, and one; in one that keeps them, factors stay."""
     machine = Machine("sums")
     core = machine.unit("core")
-    near = machine.memory("near", f32, row=(4,), rows=512)
+    near = machine.memory("near", f32, row=(4,), rows=512, inside_rows=True)
 
     def added() -> Pattern:
         x, w = near("x")["m k"], near("w")["k"]

@@ -52,8 +52,8 @@ def described(in_rows: bool, narrow_in_rows: bool, adds_alone: bool) -> Machine:
     while bytes are scaled, or by an instruction of its own."""
     machine = Machine("post")
     dma, post = machine.unit("dma", queue=4), machine.unit("post", queue=4)
-    near = machine.memory("near", i8, row=(8,), rows=64)
-    sums = machine.memory("sums", i32, row=(8,), rows=64)
+    near = machine.memory("near", i8, row=(8,), rows=64, inside_rows=True)
+    sums = machine.memory("sums", i32, row=(8,), rows=64, inside_rows=True)
     machine.order(Interlocked((near, sums)))
     sizes: dict[str, Any] = {"rows": up_to(4), "lanes": up_to(8)}
     sizes["cycles"] = lambda s: 4 + s["rows"]

@@ -76,6 +76,8 @@ def brought_down(drawn: Drawn, module: ModuleOp) -> FuncOp | None:
     arrays = [*map(np.asarray, feeds.values()), np.zeros_like(expected)]
     Simulator(drawn.machine).run(function, arrays)
     np.testing.assert_array_equal(arrays[-1], expected)
+    for call in calls_in(drawn.machine, function.body.block):
+        assert all(each.memory.inside_rows or not each.lane for each in call.places.values())
     return function
 
 

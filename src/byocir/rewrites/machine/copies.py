@@ -18,6 +18,7 @@ from byocir.machine import Machine, Memory
 from byocir.machine.call_cycles import asked
 from byocir.machine.cut_plans import least_cycles, none_does, plans_of
 from byocir.machine.instructions import Fit
+from byocir.machine.row_starts import steps_along_rows
 
 
 def identity(element: Attribute, shape: Shape, source: Memory, into: Memory) -> BlockOp:
@@ -51,11 +52,13 @@ class Copies:
         return least_cycles(machine, block, self.shape, "memories", self._in_order)
 
     def _in_order(self, fit: Fit, sizes: Sequence[Ints]) -> Bools:
-        """Marks the sizes for which all rows of a call follow each other. Memories whose rows the
-        instruction can step over do not count.
+        """Marks the sizes for which all rows of a call follow each other, and each call begins with
+        one. Rows need not follow each other in memories where the instruction can step over some.
         """
-        legal = np.ones((), np.bool_)
+        legal, block = np.ones((), np.bool_), self.block([2] * len(self.shape))
         for name, operand in fit.operands.items():
+            for i, _, lanes in steps_along_rows(fit, block, operand):
+                legal = legal & ((sizes[i] == self.shape[i]) | (sizes[i] % lanes == 0))
             memory, called = fit.memories[operand], "out" if operand else name
             if memory.is_main or called in fit.instruction.strided:
                 continue

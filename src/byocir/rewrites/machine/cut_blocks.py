@@ -21,6 +21,7 @@ from byocir.machine import Machine
 from byocir.machine.cut_plans import Plan, none_does, plans_of
 from byocir.machine.find_instruction import kind_of
 from byocir.machine.instructions import Kind
+from byocir.machine.row_starts import begins_inside_row
 from byocir.rewrites.schedule.write_out import PaddedBox
 
 _Sides = tuple[tuple[int, int], ...]
@@ -58,7 +59,8 @@ def expect_parts(machine: Machine, block: BlockOp, number: Attribute | None) -> 
 
 def undone(machine: Machine, block: BlockOp, number: Attribute | None, told: str) -> ByocirError:
     """Makes the error B271 for a block without parts, with what each instruction says to it."""
-    reasons = list[str]()
+    inside = begins_inside_row(machine, block)
+    reasons = [inside] if inside else list[str]()
     _Cuts(machine, reasons).of(PaddedBox.of(block), number)
     return none_does(told, reasons, place(block.location))
 
@@ -71,6 +73,8 @@ def parts_of(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequ
     def found() -> Sequence[Part] | None:
         return _Cuts(machine, None).of(PaddedBox.of(block), number)
 
+    if begins_inside_row(machine, block):
+        return None
     return machine.answer(("parts", machine.keys.block(block), number), found)
 
 
@@ -92,6 +96,8 @@ class _Cuts:
 
     def _best(self, box: PaddedBox, number: Attribute | None) -> list[Part] | None:
         block = box.made([*box.op.ins, *box.op.outs])
+        if begins_inside_row(self.machine, block):
+            return None
         key, asked = self.machine.keys.block(block), (self.machine, block, block.extents)
         plans = plans_of(*asked, "memories", self.reasons)
         if number is not None:

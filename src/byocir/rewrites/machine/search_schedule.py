@@ -237,6 +237,9 @@ class _Search:
         if not costs.in_calls:
             told = "expected tiles of whole calls of instructions, found none"
             return ByocirError("B271", told, where=where, help=self._parted(costs))
+        if not costs.begins_rows(frozenset()):
+            told = "expected tiles that calls read and write from the start of rows, found none"
+            return ByocirError("B271", told, where=where)
         for memory in chain.machine.memories:
             if not costs.in_order(memory, frozenset()):
                 told = f"expected tiles of {memory.scope} that one call reads, and copies of whole "

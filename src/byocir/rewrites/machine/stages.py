@@ -208,6 +208,12 @@ class Chain:
         return {stage.made[-1] for stage in self.stages if stage.made[-1] is not None}
 
     @cached_property
+    def handed(self) -> set[tuple[int, int]]:
+        """Lists the operands, each as stage and position, that other stages make."""
+        made = ((s, stage.made[:-1]) for s, stage in enumerate(self.stages))
+        return {(s, n) for s, own in made for n, at in enumerate(own) if at is not None}
+
+    @cached_property
     def staged(self) -> list[Staged]:
         """Lists the operands that are staged, in the order in which a script stages them."""
         found: list[Staged] = []

@@ -19,6 +19,7 @@ from byocir.dialects.tir.reductions import keeps_order
 from byocir.dialects.types import Bools, Floats, Ints, Shape, element_type_of, shape_of
 from byocir.machine import MAIN, Memory
 from byocir.machine.call_cycles import cycles_of_calls
+from byocir.machine.row_starts import steps_along_rows
 from byocir.rewrites.machine.copies import Copies
 from byocir.rewrites.machine.stages import Chain, Stage, Staged
 from byocir.rewrites.tiles import at, fills, product, shape_over, sides
@@ -99,7 +100,7 @@ class TileCosts:
 
     def fits(self, whole: Whole) -> Bools:
         """Marks the sizes that instructions and memories allow."""
-        checks = [self.in_calls, self._keeps_order(), self._splits(whole)]
+        checks = [self.in_calls, self._keeps_order(), self.begins_rows(whole)]
         checks.append(self.has_room(whole, doubled=False))
         checks += [self.in_order(memory, whole) for memory in self.chain.machine.memories]
         done = [np.isfinite(sum(self._cycles(*key).values(), _NONE)) for key in self._moves(whole)]
@@ -122,19 +123,33 @@ class TileCosts:
             kept = kept & keeps_order(stage.block, sizes, stage.extents)
         return kept
 
-    def _splits(self, whole: Whole) -> Bools:
-        """Marks where each tile of sums begins at the start of a row of the operands that are
-        staged for all sums.
+    def begins_rows(self, whole: Whole) -> Bools:
+        """Marks where all calls begin with rows of the memories that want it."""
+        return self._calls_begin_rows & self._sums_begin_rows(whole)
+
+    @cached_property
+    def _calls_begin_rows(self) -> Bools:
+        """Marks where the calls in a tile begin with rows if the first does."""
+        fits = np.ones((), np.bool_)
+        for s, stage in enumerate(self.chain.stages):
+            sizes = stage.plan.sizes
+            for operand in range(len(stage.plan.fit.memories)):
+                for i, step, lanes in steps_along_rows(stage.plan.fit, stage.block, operand):
+                    if step * sizes[i] % lanes:
+                        fits = fits & (self.extents[s][i] <= sizes[i])
+        return fits
+
+    def _sums_begin_rows(self, whole: Whole) -> Bools:
+        """Marks where each tile of sums begins with rows of the operands that are there for all
+        sums: staged so, or made by other stages.
         """
         fits = np.ones((), np.bool_)
-        for s, operand in whole:
+        for s, operand in sorted({*whole, *self.chain.handed}):
             stage = self.chain.stages[s]
-            row = stage.plan.fit.memories[operand].row
-            for form, lanes in zip(stage.forms[operand][::-1], row[::-1], strict=False):
-                for i, step in form.terms:
-                    if i in stage.reductions:
-                        size = self.sizes[s, i]
-                        fits = fits & ((step * size % lanes == 0) | (size == stage.extents[i]))
+            for i, step, lanes in steps_along_rows(stage.plan.fit, stage.block, operand):
+                if i in stage.reductions:
+                    size = self.sizes[s, i]
+                    fits = fits & ((step * size % lanes == 0) | (size == stage.extents[i]))
         return fits
 
     def has_room(self, whole: Whole, *, doubled: bool) -> Bools:
