@@ -2,15 +2,16 @@
 accumulator, down to the words of its RoCC instructions.
 
 Products of matrices and convolutions of bytes begin with a bias and leave as sums of 32 bits, or
-scaled by an f32 to bytes; residual sums are scaled as they come in. The hardware holds back what
-touches the same rows. A word is (funct, rs1, rs2). Array n is at host address (n + 1) << 32.
+scaled by an f32 to bytes; weights of nine bits are sums of bytes; residual sums are scaled as they
+come in. The hardware holds back what touches the same rows. A word is (funct, rs1, rs2). Array n is
+at host address (n + 1) << 32.
 """
 
 from pathlib import Path
 from struct import pack, unpack
 
 import byocir
-from byocir.dialects.types import f32, i8, i32
+from byocir.dialects.types import f32, i8, i16, i32
 from byocir.machine import MAIN, Call, Interlocked, Machine, Place, Register, up_to
 from byocir.patterns import Pattern, ScalarPattern, block, composite, constant, optional, wildcard
 from byocir.patterns.policy import Quantisation
@@ -130,16 +131,16 @@ def stored(y: Pattern) -> Pattern:
 @composite("gemmini.matmul")
 def matmul() -> Pattern:
     """Products of matrices of signed bytes, each with one of its own or all with one."""
-    a, b = wildcard("a", dtype=i8)["*b m k"], wildcard("b", dtype=i8)["~b k n"]
-    return stored(block("*b m n | k", a, b, multiply_add) @ "product")
+    a, b = wildcard("a", dtype=i8)["*b m k"], wildcard("b", dtype=i8) | constant("b", dtype=i16)
+    return stored(block("*b m n | k", a, b["~b k n"], multiply_add) @ "product")
 
 
 @composite("gemmini.conv")
 def conv() -> Pattern:
     """A convolution of signed bytes, channels last: at each point of the window a product."""
     x = wildcard("x", dtype=i8)["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
-    weights = wildcard("weights", dtype=i8)["r s c o"]
-    return stored(block("n h w o | r s c", x, weights, multiply_add) @ "product")
+    weights = wildcard("weights", dtype=i8) | constant("weights", dtype=i16)
+    return stored(block("n h w o | r s c", x, weights["r s c o"], multiply_add) @ "product")
 
 
 @composite("gemmini.add")

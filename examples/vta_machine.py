@@ -15,7 +15,7 @@ from xdsl.ir import Attribute
 
 import byocir
 from byocir.dialects.tir.bodies import round_even
-from byocir.dialects.types import i8, i32, i64, width_of
+from byocir.dialects.types import i8, i16, i32, i64, width_of
 from byocir.lowering.tir_to_vta import described as words
 from byocir.machine import MAIN, Machine, Tokens, exactly, multiples_of, up_to
 from byocir.patterns import Match, Pattern, block, composite, constant, number, optional, wildcard
@@ -205,11 +205,16 @@ def byte(name: str) -> Pattern:
     return wildcard(name, dtype=i8)
 
 
+def known(name: str) -> Pattern:
+    """Weights of bytes, or of bytes less a zero point, each a sum of bytes."""
+    return constant(name, dtype=i8) | constant(name, dtype=i16)
+
+
 @composite("vta16.conv")
 def conv() -> Pattern:
     """A convolution of bytes, channels last, requantised."""
     window = byte("x")["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
-    weights = constant("weights", dtype=i8)["r s c o"]
+    weights = known("weights")["r s c o"]
     return requantised(block("n h w o | r s c", window, weights, multiply_add))
 
 
@@ -223,7 +228,7 @@ def conv_add() -> Pattern:
 def depthwise() -> Pattern:
     """A convolution of bytes, channels last, each of which is summed by itself, requantised."""
     window = byte("x")["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
-    weights = constant("weights", dtype=i8)["r s c"]
+    weights = known("weights")["r s c"]
     return requantised(block("n h w c | r s", window, weights, multiply_add))
 
 
@@ -231,7 +236,7 @@ def depthwise() -> Pattern:
 def matmul() -> Pattern:
     """Products of matrices of bytes, each with one of its own or all with one, requantised. Words
     need constant ones, which are packed as blocks of weights."""
-    a, others = byte("a")["*b m k"], (constant("b", dtype=i8), byte("b"))
+    a, others = byte("a")["*b m k"], (known("b"), byte("b"))
     products = (block("*b m n | k", a, b["~b k n"], multiply_add) for b in others)
     return requantised(reduce(or_, products))
 

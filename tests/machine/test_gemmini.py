@@ -15,7 +15,7 @@ import pytest
 from gemmini_isa import Gemmini
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from quantised_nets import Net, encoder, resnet18
+from quantised_nets import Net, UnsignedNet, encoder, resnet18
 from random_machines import product_module
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -130,6 +130,14 @@ def test_its_words_run_a_network_with_zero_points_bit_for_bit(zero: int) -> None
     outside count as 0 in its pools, and so pools are the host's."""
     module = byocir.import_onnx(resnet18(8, (16,), 1, per_channel=False, zero=np.uint8(zero)))
     expect_on_the_isa(module, {"gemmini.conv": 3, "gemmini.add": 1, "gemmini.matmul": 1})
+
+
+@pytest.mark.parametrize("most", [False, True])
+def test_its_words_run_products_with_weights_of_nine_bits_bit_for_bit(most: bool) -> None:
+    net = UnsignedNet((1, 16, 7, 7), most=most)
+    value = net.conv(net.value, (16, 24), 3, relu=False)
+    model = net.pooled(net.conv(value, (24, 16), 1, 2, relu=False), 16, 10)
+    expect_on_the_isa(byocir.import_onnx(model), {"gemmini.conv": 2, "gemmini.matmul": 1})
 
 
 def test_its_words_run_products_of_arrays_with_zero_points_bit_for_bit() -> None:

@@ -16,7 +16,7 @@ import onnx.parser
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from quantised_nets import Net, encoder
+from quantised_nets import Net, UnsignedNet, encoder
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
@@ -289,6 +289,18 @@ def test_depthwise_convolutions_of_all_windows_are_equal(
     window = {"group": channels, "pads": pads, "dilation": dilation}
     value = net.conv(net.value, both, kernel, stride, **window)
     package = expect_equal(byocir.import_onnx(net.of(value, (1, channels, *sizes))), 1)
+    assert package.report.macs["host"] == 0
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("most", [False, True])
+def test_weights_of_nine_bits_are_multiplied_as_bytes(most: bool, per_channel: bool) -> None:
+    """By convolutions with borders of zero points, steps and groups, and by products."""
+    net = UnsignedNet((1, 16, 7, 7), most=most, per_channel=per_channel)
+    value = net.conv(net.value, (16, 32), 3)
+    value = net.conv(value, (32, 32), 3, group=32)
+    value = net.conv(value, (32, 16), 1, 2)
+    package = expect_equal(byocir.import_onnx(net.pooled(value, 16, 10)), 5)
     assert package.report.macs["host"] == 0
 
 

@@ -76,6 +76,29 @@ class Net(Model):
         return self.build()
 
 
+class UnsignedNet(Net):
+    """A net whose weights are unsigned, with zero points: less these a few of them, or `most`, need
+    nine bits."""
+
+    def __init__(self, shape: tuple[int, ...], *, most: bool = False, per_channel: bool = False):
+        super().__init__(shape, per_channel=per_channel, zero=np.uint8(121))
+        self.most = most
+
+    def weights(
+        self, shape: tuple[int, ...], *, per_channel: bool, axis: int
+    ) -> tuple[str, np.ndarray]:
+        size = shape[axis : axis + 1] if per_channel else ()
+        zeros = self.random.integers(100, 120, size).astype(np.uint8)
+        values = self.random.normal(115, 160 if self.most else 30, shape)
+        values[(-1,) * len(shape)] = 255
+        values = values.clip(0, 255).astype(np.uint8)
+        scale = self.random.uniform(0.002, 0.02, size).astype(np.float32)
+        grid = [self.array(scale), self.array(zeros)]
+        attributes = {"axis": axis} if per_channel else {}
+        weight = self.node("DequantizeLinear", [self.array(values), *grid], **attributes)
+        return weight, np.asarray(scale)
+
+
 def resnet18(
     size: int = 16,
     widths: Sequence[int] = (16, 16, 32, 32),

@@ -1,8 +1,8 @@
 """Handles contractions of bytes that need more than eight bits without their zero points: a part of
 fix-point.
 
-A weight less its zero point may have nine bits: it becomes i16, which a machine of bytes takes as
-two products. In a product of two computed arrays with zero points a and b,
+A weight less its zero point may have nine bits: it becomes i16, which a machine of bytes takes as a
+sum of bytes (`wide_weights`). In a product of two computed arrays with zero points a and b,
 
     sum (x - a) * (y - b)  =  sum x * y  +  sum x * -b  +  sum -a * y  +  K * a * b,
 

@@ -100,7 +100,8 @@ def parted(
     index: AffineExpr, size: int, known: Sequence[Interval]
 ) -> tuple[AffineExpr, AffineExpr]:
     """Gives the quotient and the remainder of an index by a size when iterator i is in `known[i]`,
-    without dividing where that is not needed: `m * 4 + n + 1` by 4, with n up to 2 → `m`, `n + 1`.
+    without dividing where that is not needed: `m * 4 + n + 5` by 4, with n up to 2 → `m + 1`,
+    `n + 1`.
     """
     form = IndexForm((), form_of(index).constant)
     for atom, coefficient in form_of(index).terms:
@@ -109,9 +110,11 @@ def parted(
             inner = form_of(parted(*division_of(atom), known)[0])
         form += inner * coefficient
     whole, rest = form.split(lambda atom: form.coefficient(atom) % size == 0)
+    first = bounds(expression(rest), known).low // size
+    rest += -first * size
     if Interval(0, size - 1).contains(bounds(expression(rest), known)):
         terms = tuple((atom, coefficient // size) for atom, coefficient in whole.terms)
-        return expression(IndexForm(terms)), expression(rest)
+        return expression(IndexForm(terms, first)), expression(rest)
     return divided(expression(form), size), modulo(expression(form), size)
 
 

@@ -64,7 +64,7 @@ from byocir.lowering.tir_to_vta.legalise_space import (
     spread,
     view_of,
 )
-from byocir.lowering.tir_to_vta.legalise_wide import with_bytes_as_weights
+from byocir.rewrites.wide_weights import with_bytes_as_weights
 from byocir.vta_sim import VTAConfig
 
 
@@ -196,7 +196,7 @@ class _Reader:
             return
         if not isinstance(op, BlockOp) or not op.in_value_form:
             raise unsupported("B320", f"expected blocks in value form, found {op.name}", op)
-        op = with_bytes_as_weights(normalise(regrouped(op, self.config.block_out)))
+        op = normalise(regrouped(op, self.config.block_out))
         if not op.reductions:
             self.lanes[op.results[0]] = self._elementwise(op)
             return
@@ -210,7 +210,8 @@ class _Reader:
             widened = self._widened(op, value, AffineMap.identity(len(shape_of(value.type))))
             self.lanes[op.results[0]] = pooled(op, widened)
             return
-        self.lanes[op.results[0]] = reduced(op, self.ranges)
+        parts = with_bytes_as_weights(op, self.config.block_in)
+        self.lanes[parts[-1].results[0]] = reduced(parts, self.ranges)
 
     def _elementwise(self, block: BlockOp) -> Lane:
         rank = len(block.extents)

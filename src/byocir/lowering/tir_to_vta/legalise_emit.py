@@ -56,9 +56,9 @@ class LaneEmitter:
         self.uses = count_uses(lanes)
         return [self._narrow(lane) for lane in lanes]
 
-    def _add(self, op: Operation) -> SSAValue:
-        self.block.add_op(op)
-        return op.results[0]
+    def _add(self, *ops: Operation) -> SSAValue:
+        self.block.add_ops(ops)
+        return ops[-1].results[0]
 
     def _narrow(self, lane: Lane) -> SSAValue:
         source = self._read(lane)
@@ -93,7 +93,7 @@ class LaneEmitter:
         if terms is not None:
             return self._sum(*terms, lane)
         if isinstance(lane, Reduced):
-            return self._add(lane.make(self._fill(lane.initial, lane.location)))
+            return self._add(*lane.make(self._fill(lane.initial, lane.location)))
         if isinstance(lane, Widened) and not self.loads_widen:
             return self._sum(None, [(lane, 1)], lane)
         if isinstance(lane, Widened):

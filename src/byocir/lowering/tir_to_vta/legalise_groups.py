@@ -43,6 +43,16 @@ def groups_fit(groups: int, inputs: int, outputs: int, block: int) -> bool:
     return groups % shared == 0 or shared * inputs == shared * outputs == block
 
 
+def counting_channels(expr: AffineExpr) -> int | None:
+    """Finds the iterator that counts input channels, from the first or a later one, in their index;
+    None for one of several groups.
+    """
+    form = linear(expr)
+    if form is None or [step for _, step in form.terms] != [1]:
+        return None
+    return form.atoms[0]
+
+
 @dataclass(frozen=True)
 class GroupedChannel:
     """Describes the index of an input channel by iterators: `out // outputs * inputs + summed`."""

@@ -77,12 +77,12 @@ class Widened(Lane):
 
 @dataclass(frozen=True, eq=False)
 class Reduced(Lane):
-    """Stands for the result of a contraction or of a window reduction; `block` computes it in VTA
-    form from this initial number. `ends` are the least and the greatest values of each channel, of
-    the rank of the result."""
+    """Stands for the result of contractions or of a window reduction. `make` makes the blocks that
+    compute it, one after the other, in VTA form from an array of this initial number. `ends` are
+    the least and the greatest values of each channel, of the rank of the result."""
 
     initial: int
-    make: Callable[[SSAValue], BlockOp]
+    make: Callable[[SSAValue], list[BlockOp]]
     ends: Ends
 
 

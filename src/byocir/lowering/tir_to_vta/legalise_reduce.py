@@ -18,7 +18,7 @@ from byocir.dialects.types import element_type_of, i8, shape_of
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import number_around, unsupported
 from byocir.lowering.tir_to_vta.layout import weights_of
-from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel
+from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel, counting_channels
 from byocir.lowering.tir_to_vta.legalise_lanes import (
     I8_RANGE,
     I32_RANGE,
@@ -35,13 +35,31 @@ from byocir.rewrites.block_ends import Ends, ends_of
 HAND_OVER = "let the target's patterns decline this op, so that another target takes it"
 
 
-def reduced(block: BlockOp, ranges: dict[SSAValue, Interval]) -> Reduced:
-    """Makes the lane of a block with reductions; `ranges` has the values that i8 tensors may have.
+def reduced(blocks: Sequence[BlockOp], ranges: dict[SSAValue, Interval]) -> Reduced:
+    """Makes the lane of a block with reductions, or of several, each of which begins with the sums
+    of the one before; `ranges` has the values that i8 tensors may have.
 
     Raises ByocirError B322 for a reduction that is neither a contraction of i8 with constant i8
     weights nor a window sum or maximum of i8.
     """
-    initial = _initial(block)
+    first, *others = blocks
+    lane = _reduced(first, _initial(first), ranges)
+    for block in others:
+        lane = _behind(lane, _reduced(block, lane.initial, ranges))
+    return lane
+
+
+def _behind(first: Reduced, second: Reduced) -> Reduced:
+    """Makes the lane of sums that begin with those of another lane."""
+
+    def make(start: SSAValue) -> list[BlockOp]:
+        made = first.make(start)
+        return [*made, *second.make(made[-1].results[0])]
+
+    return replace(second, make=make)
+
+
+def _reduced(block: BlockOp, initial: int, ranges: dict[SSAValue, Interval]) -> Reduced:
     _check_space(block)
     if forms.CONTRACTION.fits(block):
         # The product is commutative; the weights are the constant factor, if there is one.
@@ -64,7 +82,7 @@ def _of_sums(
     block: BlockOp,
     ranges: dict[SSAValue, Interval],
     initial: int,
-    make: Callable[[SSAValue], BlockOp],
+    make: Callable[[SSAValue], list[BlockOp]],
 ) -> Reduced:
     """Makes the lane of sums. Arrays that are copied to VTA have zeros in lanes without a
     channel.
@@ -158,7 +176,7 @@ def _dim(expr: AffineExpr) -> int | None:
 def _summed(x_map: AffineMap) -> int | None:
     """Finds the iterator over input channels."""
     grouped = GroupedChannel.of(x_map.results[1])
-    return _dim(x_map.results[1]) if grouped is None else grouped.summed
+    return counting_channels(x_map.results[1]) if grouped is None else grouped.summed
 
 
 @dataclass(frozen=True)
@@ -180,7 +198,7 @@ class _Contraction:
         needed = {i for i in wanted if self.block.extents[i] > 1}
         if None in used or not needed <= used <= wanted or _summed(x_map) not in used:
             raise self._not_dense(f"weights at {w_map}")
-        return _of_sums(self.block, ranges, initial, self._make)
+        return _of_sums(self.block, ranges, initial, lambda v: [self._make(v)])
 
     def _check_input(self, x_map: AffineMap, batch: int) -> None:
         spatial = [linear(expr) for expr in x_map.results[2:]]
@@ -266,7 +284,7 @@ class _Window:
         if self.form is forms.WINDOW_MAXIMUM:
             return self._maximum(ranges.get(block.ins[0], I8_RANGE), initial)
         pad = number_around(block, 0)
-        return _of_sums(block, ranges, initial, lambda v: self._make(v, pad, None))
+        return _of_sums(block, ranges, initial, lambda v: [self._make(v, pad, None)])
 
     def _maximum(self, x: Interval, initial: int) -> Reduced:
         """Makes the block of a maximum. VTA pads with 0, which is harmless for inputs that are
@@ -283,7 +301,7 @@ class _Window:
         padded = outside if guards and initial >= I8_RANGE.low else None
         guard = where if guards and not harmless else None
         location, ends = self.block.location, Ends.of(found)
-        return Reduced(found, location, initial, lambda v: self._make(v, padded, guard), ends)
+        return Reduced(found, location, initial, lambda v: [self._make(v, padded, guard)], ends)
 
     def check_pad(self, initial: int) -> None:
         """Raises ByocirError B322 if the points around the input hold another number than that

@@ -10,14 +10,14 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import LocationAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.array import Array
 from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
 from byocir.lowering.tir_to_vta import forms
-from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel
+from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel, counting_channels
 from byocir.lowering.tir_to_vta.legalise_lanes import OPERAND_CYCLES
 from byocir.patterns.scalars import number
 from byocir.rewrites.numbers_as_products import input_of_numbers, weights_of_numbers
@@ -122,7 +122,7 @@ class BlockPacker:
             if self._size(i) > 1 or name == "l"
         ]
         """The iterators of which an element holds several, with those over its places."""
-        for i in op.reductions:
+        for i in op.reductions if not self._adds_lanes() else ():
             self._count(i)
         if self.summed is not None:
             self._over_places(self.summed, "k")
@@ -163,9 +163,14 @@ class BlockPacker:
             return None
         if self.grouped is not None:
             return self.grouped.summed
-        channel = self.op.in_maps[0].results[1]
-        position = channel.position if isinstance(channel, AffineDimExpr) else self.channel
+        position = counting_channels(self.op.in_maps[0].results[1])
         return None if position == self.channel else position
+
+    def _adds_lanes(self) -> bool:
+        """Tells if a contraction adds to other sums the products of one vector of the input."""
+        sums = [self.op.extents[i] for i in self.op.reductions]
+        one = len(sums) == 1 and self.summed is not None and sums[0] <= self.lanes.block
+        return one and isinstance(self.op.outs[0].owner, BlockOp)
 
     def pack(self, values: dict[SSAValue, SSAValue], into: Block) -> BlockOp:
         """Appends the packed block; `values` has the packed form of everything but constants."""

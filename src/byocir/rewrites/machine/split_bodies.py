@@ -9,7 +9,8 @@ compute in one type of integers, the body is restated in that. Windows of which 
 least or the sum is taken become windows of wider numbers, where an instruction does those, along
 one dimension after the other if that takes fewer cycles; the greatest and the least come in front
 of what is computed of each element, where that keeps order. What a block reduces is computed by one
-of its own, where an instruction reduces elements as they are.
+of its own, where an instruction reduces elements as they are. Weights of nine bits become sums of
+bytes.
 
 Requires: composites on tensors in functions of described machines, after `fuse-epilogues`.
 
@@ -49,6 +50,7 @@ from byocir.rewrites.machine.restate_bodies import is_signed, restated
 from byocir.rewrites.machine.split_reductions import split_reductions
 from byocir.rewrites.machine.widen_windows import widen_windows
 from byocir.rewrites.ranges_of_arguments import ranges_of_arguments
+from byocir.rewrites.wide_weights import wide_weights, with_bytes_as_weights
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ def split_bodies(machine: Machine, body: Block, given: Known = NOTHING) -> None:
     """Splits those blocks of a body on tensors that no instruction does, and several together
     do. `given` bounds arrays that are made elsewhere.
     """
+    _split_weights(machine, body)
     widen_windows(machine, body, given)
     split_reductions(machine, body)
     _put_numbers(machine, body)
@@ -80,6 +83,14 @@ def split_bodies(machine: Machine, body: Block, given: Known = NOTHING) -> None:
     for op in list(body.ops):
         if isinstance(op, EmptyOp) and not op.result.uses:
             erase(op)
+
+
+def _split_weights(machine: Machine, body: Block) -> None:
+    """Restates contractions with weights of i16 that no instruction does as ones with bytes."""
+    lanes = max((memory.row[-1] for memory in machine.memories if memory.row), default=1)
+    for op in list(body.ops):
+        if isinstance(op, BlockOp) and wide_weights(op) is not None and not is_done(machine, op):
+            with_bytes_as_weights(op, lanes)
 
 
 def _put_numbers(machine: Machine, body: Block) -> None:

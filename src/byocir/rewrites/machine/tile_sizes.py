@@ -59,13 +59,16 @@ class TileSizes:
     def sizes_of(self, stage: int, i: int) -> list[int]:
         """Lists the tile sizes of an iterator to try, the largest first: parts of equal size, and
         multiples of what one instruction does. Tiles of sums, and of blocks that have sums, divide
-        the extent. Where blocks would read different parts of a result, there is one tile.
+        the extent; what one call adds to other sums is whole. Where blocks would read different
+        parts of a result, there is one tile.
         """
         block, unit = self.stages[stage].block, self.stages[stage].plan.sizes[i]
         extent, step = block.extents[i], self._step(stage, i)
         if i in block.reductions:
             if init_of(self.stages[stage].plan.fit.form) is None:
                 return [extent]  # no call can continue a sum, so tiles hold whole sums
+            if extent <= unit and self._continues_sums(stage):
+                return [extent]
             sizes = [n for n in range(extent, 0, -step) if extent % n == 0]
             return _spread(sizes, [n for n in sizes if n % unit == 0])
         if self.chain.is_read_apart(i):
@@ -80,6 +83,11 @@ class TileSizes:
         if extent % step:  # the last tile overlaps the one before
             sizes = [n for n in sizes if n % step == 0] or sizes
         return _spread(sizes, [n for n in sizes if n % unit == 0])
+
+    def _continues_sums(self, stage: int) -> bool:
+        """Tells whether a stage adds to the sums of another one."""
+        first = self.stages[stage].made[-1]
+        return first is not None and bool(self.stages[first].reductions)
 
     def _step(self, stage: int, i: int) -> int:
         """Gives the number of which tile sizes must be multiples: the steps of all that is done on
