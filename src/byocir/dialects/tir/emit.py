@@ -29,7 +29,6 @@ from byocir.dialects.tir.affine import beyond
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.scalar import Emitted, Number, emit_body, number_attr
 from byocir.dialects.types import Shape, element_type_of, shape_of, tensor
-from byocir.dialects.walk import ops_of
 
 _OpT = TypeVar("_OpT", bound=Operation)
 
@@ -144,7 +143,7 @@ class Emitter:
             return init
         written = space.parallel if out is None else out
         types = [*(read.argument for read in reads), element_type_of(init.type)]
-        region = emit_body(types, cast(Callable[..., Emitted], body))
+        region = emit_body(types, cast(Callable[..., Emitted], body), self.location)
         op = BlockOp(
             space.iterators,
             [read.value for read in reads],
@@ -156,8 +155,6 @@ class Emitter:
             bases=self._bases(space, bases) if bases else (),
             location=self.location,
         )
-        for inner in ops_of(op):
-            inner.location = self.location
         return self.add(op).results[0]
 
     def _bases(self, space: Space, bases: Mapping[str, SSAValue]) -> list[SSAValue]:

@@ -45,7 +45,7 @@ def moving(
         [source],
         [target],
         [AffineMap(rank, 0, tuple(index)), AffineMap.identity(rank)],
-        emit_body([element, element], first),
+        emit_body([element, element], first, location),
         pads=[pad],
         location=location,
     )

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    LocationAttr,
     UnrealizedConversionCastOp,
 )
 from xdsl.ir import Attribute, Operation, Region, SSAValue
@@ -326,9 +327,17 @@ _MADE: dict[Hashable, Template] = {}
 operands are equal."""
 
 
-def emit_body(types: Sequence[Attribute], body: Callable[..., Emitted]) -> Region:
-    """Emits the body of a block whose elements have these types (ins, then the single out)."""
+def emit_body(
+    types: Sequence[Attribute],
+    body: Callable[..., Emitted],
+    location: LocationAttr = UNKNOWN_LOC,
+) -> Region:
+    """Emits the body of a block whose elements have these types (ins, then the single out); all its
+    ops have the location.
+    """
     block = new_block(types)
     with emitting_to(block):
         emit(YieldOp.create(operands=[body(*map(Emitted, block.args)).value]))
+    for op in block.ops:
+        op.location = location
     return Region(block)

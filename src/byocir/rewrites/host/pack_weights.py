@@ -280,7 +280,4 @@ def _body(packing: _Packing) -> Region:
     if found is None or found.step.packed == types[packing.weights]:
         return op.body.clone()
     types[packing.weights] = found.step.packed
-    region = emit_body(types, _step)
-    for inner in region.walk():
-        inner.location = op.location
-    return region
+    return emit_body(types, _step, op.location)

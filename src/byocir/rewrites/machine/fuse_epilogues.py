@@ -42,6 +42,7 @@ from byocir.rewrites.machine import searched_composites
 from byocir.rewrites.machine.cover_bodies import Cover
 from byocir.rewrites.machine.pieces import each_element
 from byocir.rewrites.machine.split_bodies import split_bodies
+from byocir.rewrites.machine.whole_blocks import home_of
 from byocir.rewrites.window_guards import guards_of
 
 
@@ -175,7 +176,7 @@ def _copying(op: BlockOp, array: SSAValue, index: AffineMap) -> list[Operation]:
     """Makes the block that copies an array to each point of what another block computes."""
     element = element_type_of(array.type)
     start = EmptyOp.of(tensor(element, shape_of(op.results[0].type)), op.location)
-    maps, body = [index, *op.out_maps], emit_body([element, element], first)
+    maps, body = [index, *op.out_maps], emit_body([element, element], first, op.location)
     ends = ([array], [start.results[0]], maps, body)
     return [start, BlockOp(list(op.iterators), *ends, location=op.location)]
 
@@ -186,7 +187,7 @@ def _is_brought(machine: Machine, made: Operation, added: BlockOp, sums: SSAValu
     """
     assert isinstance(made, BlockOp)
     cover = Cover(machine, added, products=False)
-    home = cover.home(sums)
+    home = home_of(machine, sums)
     plans = plans_of(machine, made, made.extents, "pattern")
     brought = [plan.cycles for plan in plans if plan.instruction.into == home]
     piece = cover.best([home]) if brought else None

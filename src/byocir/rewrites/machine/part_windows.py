@@ -23,7 +23,7 @@ from byocir.dialects.tir import BlockOp, FillOp
 from byocir.dialects.types import shape_of, tensor
 from byocir.evaluate.scalar import number
 from byocir.machine import MAIN, Machine, Memory
-from byocir.rewrites.machine.cover_bodies import cycles_in_place, cycles_of_moving, plans_for
+from byocir.rewrites.machine.whole_blocks import cycles_in_place, cycles_of_moving, plans_for
 from byocir.rewrites.machine.windows import Window, beginning
 from byocir.rewrites.window_guards import guards_of
 

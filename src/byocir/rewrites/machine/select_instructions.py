@@ -225,7 +225,7 @@ class _Numbers:
         type_ = MemRefType(element, extents)
         constant = ConstantOp.of(Array.of(array), type_, fill.location)
         home.insert_op_before(constant, fill)
-        maps, body = [source, *fill.out_maps], emit_body([element, element], first)
+        maps, body = [source, *fill.out_maps], emit_body([element, element], first, fill.location)
         ends = ([constant.result], [fill.outs[0]], maps, body)
         made = BlockOp(list(fill.iterators), *ends, location=fill.location)
         home.insert_op_before(made, fill)

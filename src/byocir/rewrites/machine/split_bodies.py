@@ -36,7 +36,7 @@ from byocir.machine import MAIN, Machine
 from byocir.rewrites.block_ends import NOTHING, Known, scalar_ends
 from byocir.rewrites.host.fuse_blocks import is_map, with_numbers
 from byocir.rewrites.machine import searched_composites
-from byocir.rewrites.machine.cover_bodies import Cover, is_done
+from byocir.rewrites.machine.cover_bodies import Cover
 from byocir.rewrites.machine.idle_clamps import drop_idle_clamps, has_idle_clamps
 from byocir.rewrites.machine.pieces import (
     Made,
@@ -48,6 +48,7 @@ from byocir.rewrites.machine.pieces import (
 )
 from byocir.rewrites.machine.restate_bodies import is_signed, restated
 from byocir.rewrites.machine.split_reductions import split_reductions
+from byocir.rewrites.machine.whole_blocks import is_done
 from byocir.rewrites.machine.widen_windows import widen_windows
 from byocir.rewrites.ranges_of_arguments import ranges_of_arguments
 from byocir.rewrites.wide_weights import wide_weights, with_bytes_as_weights

@@ -21,7 +21,7 @@ from byocir.dialects.types import tensor
 from byocir.dialects.uses import erase, replace_op
 from byocir.machine import Machine
 from byocir.patterns.scalars import COMMUTATIVE
-from byocir.rewrites.machine.cover_bodies import plans_for
+from byocir.rewrites.machine.whole_blocks import plans_for
 
 NAMES: Mapping[type[Operation], str] = {
     table[name]: name for table in (BINARY_INT, BINARY_FLOAT) for name in COMMUTATIVE & {*table}

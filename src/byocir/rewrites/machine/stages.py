@@ -20,8 +20,8 @@ from byocir.errors import ByocirError
 from byocir.machine import MAIN, Limit, Machine, Memory
 from byocir.machine.cut_plans import Plan, none_does, plans_of
 from byocir.rewrites.machine.copies import identity
-from byocir.rewrites.machine.cover_bodies import plans_for, why_not_begun
 from byocir.rewrites.machine.split_bodies import why_whole
+from byocir.rewrites.machine.whole_blocks import plans_for, why_not_begun
 from byocir.rewrites.window_guards import leaves_elements
 
 

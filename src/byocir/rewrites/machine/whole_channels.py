@@ -15,7 +15,7 @@ from byocir.dialects.traits import is_constant_value
 from byocir.dialects.types import element_type_of
 from byocir.machine import Machine
 from byocir.rewrites.host.contraction import is_contraction
-from byocir.rewrites.machine.cover_bodies import plans_for
+from byocir.rewrites.machine.whole_blocks import plans_for
 
 
 def channels_wanted(machine: Machine, ops: Iterable[Operation]) -> int:

@@ -23,11 +23,11 @@ from byocir.machine import Machine
 from byocir.machine.cut_plans import Plan
 from byocir.rewrites.block_ends import NOTHING, Known, ends_of
 from byocir.rewrites.host.fuse_blocks import fuse_into
-from byocir.rewrites.machine.cover_bodies import plans_for
 from byocir.rewrites.machine.early_windows import take_early
 from byocir.rewrites.machine.part_windows import windows_taken
 from byocir.rewrites.machine.pieces import each_element
 from byocir.rewrites.machine.restate_bodies import Integer
+from byocir.rewrites.machine.whole_blocks import plans_for
 from byocir.rewrites.machine.windows import Window
 from byocir.rewrites.window_guards import guards_of, leaves_elements
 

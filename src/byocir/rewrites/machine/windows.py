@@ -20,9 +20,9 @@ from byocir.dialects.types import element_type_of, shape_of, tensor, width_of
 from byocir.evaluate.scalar import number
 from byocir.machine import Machine, Memory
 from byocir.machine.cut_plans import Plan
-from byocir.rewrites.machine.cover_bodies import cycles_in_place, plans_for
 from byocir.rewrites.machine.pieces import each_element
 from byocir.rewrites.machine.restate_bodies import Integer, is_signed
+from byocir.rewrites.machine.whole_blocks import cycles_in_place, plans_for
 from byocir.rewrites.window_guards import guards_of
 
 NAMES: Mapping[type[Operation], str] = {
