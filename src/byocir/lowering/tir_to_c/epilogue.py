@@ -9,6 +9,7 @@ in the first's iterators.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
@@ -84,6 +85,16 @@ def writes_each_once(op: BlockOp, index: int) -> bool:
             return False
         used += [i for i in form.atoms if extents[i] > 1]
     return sorted(used) == [i for i in op.parallels if extents[i] > 1]
+
+
+def writes_all(op: BlockOp, index: int) -> bool:
+    """Tells if a block writes every element of a result that it accumulates or replaces: it has as
+    many parallel points, each with a place of its own.
+    """
+    if op.where is not None and not op.reductions:
+        return False
+    points = prod(op.extents[i] for i in op.parallels)
+    return points == prod(shape_of(op.outs[index].type)) and writes_each_once(op, index)
 
 
 def _points(op: BlockOp, consumer: BlockOp, map_: AffineMap) -> list[AffineExpr] | None:

@@ -26,11 +26,11 @@ from byocir.dialects.graph import ForeignOp
 from byocir.dialects.graph import YieldOp as GraphYieldOp
 from byocir.dialects.locations import names
 from byocir.dialects.open_values import is_open, read_by
-from byocir.dialects.types import element_type_of, i64, shape_of, static_shape, tensor
+from byocir.dialects.types import element_type_of, i64, static_shape, tensor
 from byocir.evaluate.ports import INPUTS, is_in_memory, ports_of
 from byocir.evaluate.routines import routine_of
 from byocir.lowering.tir_to_c.contractions import kernel_of
-from byocir.lowering.tir_to_c.epilogue import Epilogue, epilogue_of, writes_each_once
+from byocir.lowering.tir_to_c.epilogue import Epilogue, epilogue_of, writes_all, writes_each_once
 from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal
 from byocir.lowering.tir_to_c.loops import BlockWriter
 from byocir.lowering.tir_to_c.scheduled import steps_in_memory
@@ -214,7 +214,7 @@ class _Builder:
         based = [i for i, base in enumerate(bases) if base != "0"]
         writer = BlockWriter(op, initial, based, epilogue)
         kernel = kernel_of(writer, self.host)
-        covered = [i for i in range(len(last.outs)) if self._covers(last, i)]
+        covered = [i for i in range(len(last.outs)) if writes_all(last, i)]
         read = () if epilogue is None else op.ins
         targets = [self._target(last, i, i in covered, read) for i in range(len(last.outs))]
         sources = [self.buffers[op.ins[i]] for i in writer.used]
@@ -224,15 +224,6 @@ class _Builder:
         starts = [bases[i] for i in based]
         self._steps.append(Compute(kernel, [*sources, *targets], tuple(nodes), starts))
         self.buffers.update(zip(last.results, targets, strict=True))
-
-    def _covers(self, op: tir.BlockOp, index: int) -> bool:
-        """Tells if a block writes every element of a result that it accumulates or replaces: it has
-        as many parallel points, each with a place of its own.
-        """
-        if op.where is not None and not op.reductions:
-            return False
-        points = prod(op.extents[i] for i in op.parallels)
-        return points == prod(shape_of(op.outs[index].type)) and writes_each_once(op, index)
 
     def _target(
         self, op: tir.BlockOp, index: int, is_set: bool, read: Sequence[SSAValue]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
 
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
@@ -27,7 +26,7 @@ from byocir.evaluate.ports import INPUTS
 from byocir.evaluate.routines import routine_of
 from byocir.lowering.tir_to_c.accesses import IndexText, offset_of
 from byocir.lowering.tir_to_c.contractions import kernel_of
-from byocir.lowering.tir_to_c.epilogue import writes_each_once
+from byocir.lowering.tir_to_c.epilogue import writes_all
 from byocir.lowering.tir_to_c.literals import NoC, c_type, literal, stored_literal
 from byocir.lowering.tir_to_c.loops import ANYWHERE, BlockWriter
 from byocir.lowering.tir_to_c.ops_as_blocks import Based, calls_of, with_lane
@@ -336,15 +335,9 @@ def _block_after(fill: tir.FillOp) -> tir.BlockOp | None:
         after = after.next_op
     if not isinstance(after, tir.BlockOp) or list(after.outs) != [fill.destination]:
         return None
-    points = prod(after.extents[i] for i in after.parallels)
-    covers = (
-        bool(after.reductions)
-        and after.where is None
-        and fill.destination not in after.ins
-        and points == prod(shape_of(after.outs[0].type))
-        and writes_each_once(after, 0)
-    )
-    return after if covers else None
+    if not after.reductions or after.where is not None or fill.destination in after.ins:
+        return None
+    return after if writes_all(after, 0) else None
 
 
 def _fill_before(op: tir.BlockOp) -> tir.FillOp | None:

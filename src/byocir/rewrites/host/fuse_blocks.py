@@ -66,7 +66,7 @@ def fuse_into(op: BlockOp) -> BlockOp:
 def with_numbers(op: BlockOp) -> BlockOp:
     """Makes all inputs of a block that are constants of one element constants of its body."""
     current = op
-    while (position := _scalar(current)) is not None:
+    while (position := number_input(current)) is not None:
         current = _with_number(current, position)
     return current
 
@@ -209,7 +209,7 @@ def _detached(op: BlockOp, location: LocationAttr) -> Region:
 # -- constants of one element
 
 
-def _scalar(op: BlockOp) -> int | None:
+def number_input(op: BlockOp) -> int | None:
     """Finds an input that is a constant of one element, of a type that bodies compute in; gives its
     position, or None.
     """

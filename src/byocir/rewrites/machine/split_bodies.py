@@ -34,7 +34,7 @@ from byocir.dialects.types import shape_of, width_of
 from byocir.dialects.uses import erase, replace_op
 from byocir.machine import MAIN, Machine
 from byocir.rewrites.block_ends import NOTHING, Known, scalar_ends
-from byocir.rewrites.host.fuse_blocks import is_map, with_numbers
+from byocir.rewrites.host.fuse_blocks import is_map, number_input, with_numbers
 from byocir.rewrites.machine import searched_composites
 from byocir.rewrites.machine.cover_bodies import Cover
 from byocir.rewrites.machine.idle_clamps import drop_idle_clamps, has_idle_clamps
@@ -99,14 +99,15 @@ def _put_numbers(machine: Machine, body: Block) -> None:
     those: as an operand, the number would be loaded first.
     """
     for op in list(body.ops):
-        if isinstance(op, BlockOp) and op.in_value_form and is_map(op):
+        if not isinstance(op, BlockOp) or not op.in_value_form or not is_map(op):
+            continue
+        if number_input(op) is not None:
             trial = op.clone()
             Block([trial])
             numbered = with_numbers(trial)
-            is_better = len(numbered.ins) < len(op.ins) and is_done(machine, numbered)
-            erase(numbered)
-            if is_better:
+            if is_done(machine, numbered):
                 with_numbers(op)
+            erase(numbered)
 
 
 def why_whole(machine: Machine, op: BlockOp) -> list[str]:
