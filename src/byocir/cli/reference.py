@@ -10,10 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 
 from byocir.dialects.types import DTYPES
-from byocir.errors import ByocirError
 from byocir.runtime.golden import ABSOLUTE, RELATIVE, bounds, distance
-from byocir.targets.ort_session import NoRuntime, Session
-from byocir.vendor.engine import NotComputed
+from byocir.targets.ort_session import Session, reported
 
 NEAR = 20
 """ONNX Runtime may be this part of the outputs' spread away where models round coarsely."""
@@ -57,18 +55,7 @@ def run_onnxruntime(
 ) -> Iterator[dict[str, np.ndarray]]:
     """Runs a model with ONNX Runtime, for one feed after the other. Raises ByocirError B118
     when it is not installed, B119 when it cannot run the model."""
-    try:
+    with reported(str(model), "without --verify the model runs without ONNX Runtime"):
         session = Session(model)
         for feed in feeds:
             yield dict(zip(session.outputs, session.run(feed), strict=True))
-    except NoRuntime as error:
-        raise ByocirError(
-            "B118", "onnxruntime is not installed", help="pip install 'byocir[ort]'"
-        ) from error
-    except NotComputed as error:
-        raise ByocirError(
-            "B119",
-            f"expected a model that ONNX Runtime runs, found: {error}",
-            where=str(model),
-            help="without --verify the model runs without ONNX Runtime",
-        ) from error

@@ -28,9 +28,8 @@ from byocir.quantiser.data import Samples
 from byocir.quantiser.notes import notes
 from byocir.quantiser.scales import chosen, ranges_in
 from byocir.targets.base import Target
-from byocir.targets.ort_session import NoRuntime
+from byocir.targets.ort_session import not_installed, reported
 from byocir.targets.resolve_targets import the_target
-from byocir.vendor.engine import NotComputed
 from byocir.vendor.hooks import ask, expect_given
 
 CALIBRATED_WITH = 512
@@ -216,9 +215,7 @@ def _module(name: str = "") -> Any:
     try:
         return import_module(f"onnxruntime.quantization.{name}".rstrip("."))
     except ImportError as error:
-        raise ByocirError(
-            "B118", "onnxruntime is not installed", help="pip install 'byocir[ort]'"
-        ) from error
+        raise not_installed() from error
 
 
 @contextmanager
@@ -240,14 +237,7 @@ def _quiet() -> Generator[None]:
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        yield
-    except NoRuntime as error:
-        raise ByocirError(
-            "B118", "onnxruntime is not installed", help="pip install 'byocir[ort]'"
-        ) from error
-    except NotComputed as error:
-        raise ByocirError(
-            "B119", f"expected a model that ONNX Runtime runs, found: {error}"
-        ) from error
+        with reported():
+            yield
     finally:
         logging.disable(before)

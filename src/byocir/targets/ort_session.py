@@ -4,8 +4,9 @@ no onnx.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from threading import current_thread, main_thread
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import ml_dtypes
 import numpy as np
 
+from byocir.errors import ByocirError
 from byocir.vendor.engine import NotComputed, as_value
 
 if TYPE_CHECKING:
@@ -36,6 +38,25 @@ class NoRuntime(NotComputed):
 
 class NoModel(NotComputed):
     """Tells that bytes are not an ONNX model."""
+
+
+def not_installed() -> ByocirError:
+    """Makes the error B118 that ONNX Runtime is not installed."""
+    return ByocirError("B118", "onnxruntime is not installed", help="pip install 'byocir[ort]'")
+
+
+@contextmanager
+def reported(where: str = "", help: str = "") -> Generator[None]:
+    """Raises ByocirError B118 where a session finds no ONNX Runtime, B119 where that does not run
+    the model.
+    """
+    try:
+        yield
+    except NoRuntime as error:
+        raise not_installed() from error
+    except NotComputed as error:
+        found = f"expected a model that ONNX Runtime runs, found: {error}"
+        raise ByocirError("B119", found, where=where, help=help) from error
 
 
 class Session:
