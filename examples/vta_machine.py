@@ -24,7 +24,7 @@ from byocir.targets.vta_emit import files_of_steps
 
 LANES, MOST, DIAGONALS = 16, 1 << 14, 64
 FIRST_DIAGONAL = 1024 - DIAGONALS
-FILL, REQUEST, BUS, BURST = 7, 24, 8, 7
+FILL, START, REQUEST, BUS, BURST = 7, 8, 24, 8, 7
 
 vta = Machine("vta16")
 load, compute, store = (vta.unit(name, queue=512) for name in ("load", "compute", "store"))
@@ -53,6 +53,14 @@ def loads(bytes: int):
 
 vta.copy("load_inp", MAIN, inp, unit=load, cycles=loads(1), encode=words.load("inp"), **vectors)
 vta.copy("load_acc", MAIN, acc, unit=compute, cycles=loads(4), encode=words.load("acc"), **vectors)
+
+
+@vta.instruction(
+    load, into=inp, cycles=lambda s: START + s["rows"], encode=words.clear("inp"), **vectors
+)  # fmt: skip
+def clear_inp() -> Pattern:
+    """Zeros, as they are around an image: a load that asks memory for nothing."""
+    return block("rows lanes", lambda _: 0)
 
 
 @vta.instruction(
