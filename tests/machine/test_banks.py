@@ -1,13 +1,16 @@
-"""Tiles are those that the banks of a memory hold, not its rows alone."""
+"""Tiles are those for which the banks of a memory have room, not its rows alone."""
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
 from random_machines import gemm, multiply_add, product_module
 
 import byocir
 from byocir.dialects.types import i8, i32
-from byocir.machine import MAIN, Machine, up_to
+from byocir.machine import MAIN, Machine, Memory, up_to
 from byocir.patterns import Pattern, block
+from byocir.rewrites.memory_rows import Full, Life, arranged
 
 machine = Machine("random")
 core = machine.unit("core")
@@ -29,7 +32,14 @@ class Banked(byocir.Target):
     machine = machine
 
 
-def test_a_buffer_lies_in_one_bank() -> None:
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.sampled_from([1, 2, 4]))
+def test_buffers_find_room_where_they_are_placed(rows: list[int], banks: int) -> None:
+    memory = Memory("near", i8, (16,), 64, banks)
+    placed = arranged(64, [Life(each, 0, 0) for each in rows], banks)
+    assert memory.holds(rows) == (not isinstance(placed, Full))
+
+
+def test_a_buffer_larger_than_a_bank_begins_with_one() -> None:
     module = product_module(48, 16, 16, relu=False)
     package = byocir.compile(module, targets=[Banked()], levels=("tensor",))
     assert [each.taken for each in package.report.decisions] == [True]

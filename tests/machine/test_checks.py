@@ -121,8 +121,8 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"limit": up_to(0)}, "m of npu.double that allows a size, found multiples of 1 up to 0"),
     ({"limit": multiples_of(8, 7)}, "that allows a size, found multiples of 8 up to 7"),
     (
-        {"banks": 2, "limit": exactly(5)},
-        "tile of npu.double, found 5 rows for 5x1 and 8 there in 2",
+        {"banks": 2, "limit": exactly(9)},
+        "tile of npu.double, found 9 rows for 9x1 and 8 there in 2",
     ),
     ({"banks": 3}, "rows of npu.near to be 3 equal banks of whole granules of 1, found 8"),
     ({"granule": 3}, "rows of npu.near to be 1 equal banks of whole granules of 3, found 8"),

@@ -31,9 +31,9 @@ class Memory:
     """Describes a memory: `rows` rows, each an array of shape `row`, all of one element type.
 
     `scope` is what buffers in it are marked with (`memref<16x8xi8, "engine.near">`). A buffer
-    begins at a multiple of `granule` rows and lies within one of `banks` equal parts. Its trailing
-    dimensions are cut into rows, those before count rows: a buffer of 20 by 40 in rows of 16 lanes
-    is three times 20 rows.
+    begins at a multiple of `granule` rows and lies within one of `banks` equal parts or, if it is
+    larger than these, begins with one. Its trailing dimensions are cut into rows, those before
+    count rows: a buffer of 20 by 40 in rows of 16 lanes is three times 20 rows.
 
     Rows of a `fifo` leave it in the order in which they came, each once. The hardware holds back an
     instruction that finds it full or empty. So a tile in it is exactly what one call reads; only
@@ -129,17 +129,28 @@ class Memory:
         given = [np.broadcast_to(rows, shape)[unclear] for rows in buffers]
         if self.banks == 1 or not np.any(unclear):
             return placed
-        left = [np.full(given[0].shape, self.bank, np.int64) for _ in range(self.banks)]
-        all_in = np.ones(given[0].shape, np.bool_)
-        for rows in np.sort(np.stack(given), axis=0)[::-1]:
-            waiting = np.ones(rows.shape, np.bool_)
-            for bank, free in enumerate(left):
-                here = waiting & (rows <= free)
-                left[bank] = free - np.where(here, rows, 0)
-                waiting = waiting & ~here
-            all_in = all_in & ~waiting
-        placed[unclear] = all_in
+        placed[unclear] = self._find_room([*np.sort(np.stack(given), axis=0)[::-1]])
         return placed
+
+    def _find_room(self, buffers: Sequence[Ints]) -> Bools:
+        """Tells whether buffers, the largest first, find room in banks: those larger than a bank
+        from the start of the next bank on, others in the first bank that has room.
+        """
+        starts = np.arange(self.banks)[:, None] * self.bank
+        left = np.full((self.banks, buffers[0].size), self.bank, np.int64)
+        begin = np.zeros_like(buffers[0])
+        fits = np.ones(buffers[0].shape, np.bool_)
+        for rows in buffers:
+            large = rows > self.bank
+            end = begin + np.where(large, rows, 0)
+            taken = np.minimum(end, starts + self.bank) - np.maximum(begin, starts)
+            left -= np.maximum(taken, 0)
+            begin = -(-end // self.bank) * self.bank
+            first = np.argmax(left >= rows, axis=0)[None]
+            room = np.take_along_axis(left, first, 0) - np.where(large, 0, rows)
+            np.put_along_axis(left, first, room, 0)
+            fits = fits & np.where(large, end <= self.rows, room[0] >= 0)
+        return fits
 
 
 MAIN = Memory("")

@@ -1,7 +1,7 @@
 """Finds rows of a memory for what is alive at once, on VTA as on described machines.
 
 The largest come first, each as low as those that are alive with it allow. What is placed lies in
-one bank of its memory.
+one bank of its memory or, if it is larger, begins with one.
 """
 
 from __future__ import annotations
@@ -105,12 +105,15 @@ def _lowest(rows: int, bank: int, life: Life, beside: Sequence[Placed]) -> int |
             return row
         row = max(row, low + other.rows)
     row = _in_bank(row, life.rows, bank)
-    return row if life.rows <= bank and row + life.rows <= rows else None
+    return row if row + life.rows <= rows else None
 
 
 def _in_bank(row: int, rows: int, bank: int) -> int:
-    """Finds the first row from here on at which so many rows lie in one bank."""
-    return row if row % bank + rows <= bank else (row // bank + 1) * bank
+    """Finds the first row from here on at which so many rows lie in one bank, or, where they are
+    more than a bank has, begin with one.
+    """
+    here = row % bank
+    return row if here == 0 or here + rows <= bank else row + bank - here
 
 
 def _full(lives: Sequence[Life], life: Life) -> Full:

@@ -8,7 +8,8 @@ Requires: functions whose ops are instructions. Raises ByocirError B272 where a 
 what is used at once, with the rows wanted and there, and the buffers, and B273 for rows that do not
 leave a FIFO as they came.
 
-Guarantees: the same results. Buffers begin at granules, lie in one bank, and end in their memory.
+Guarantees: the same results. Buffers begin at granules and end in their memory; those that are no
+larger than a bank lie in one, others begin with one.
 """
 
 from __future__ import annotations

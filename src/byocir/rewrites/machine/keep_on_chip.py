@@ -98,7 +98,7 @@ def _busiest(machine: Machine, function: FuncOp) -> float | None:
     except ByocirError:
         return None
     calls = ops_in(machine, selected.body.block)
-    if not Lives(calls).fit():
+    if Lives(calls).full():
         return None
     busy: Counter[str] = Counter()
     for each in calls:

@@ -66,9 +66,9 @@ class Lives:
         step = min(self._steps[life.last] + slack, len(self._ends) - 1)
         return replace(life, last=self._ends[step])
 
-    def fit(self) -> bool:
-        """Tells if all memories hold what is alive at once."""
-        return not any(isinstance(_arranged(*each), Full) for each in self.of.items())
+    def full(self) -> list[Memory]:
+        """Lists the memories that do not hold what is alive at once."""
+        return [each for each, own in self.of.items() if isinstance(_arranged(each, own), Full)]
 
 
 def _arranged(memory: Memory, lives: Mapping[AllocOp, Life]) -> list[int] | Full:

@@ -1,35 +1,43 @@
 """overlap-loads: moves loads into a machine's memories forward, beside the work of earlier steps.
 
-Does: moves the loads of each step so many steps forward as the memories have room for, so that they
-run while units work on what came before. Their calls are issued by turns with those of that work:
-neither fills the queues in front of the other. What a unit that computes loads itself stays where
-it is, as part of the work.
+Does: moves the loads of each step so many steps forward as their memories have room for, so that
+they run while units work on what came before. Their calls are issued by turns with those of that
+work: neither fills the queues in front of the other. A load that takes long beside the work of a
+step, and may stand beside that of several, is parted, so that what is needed sooner comes between.
+What a unit that computes loads itself stays where it is, as part of the work.
 
 Requires: functions whose ops are instructions, as `select-instructions` leaves them.
 
-Guarantees: the same results, bit for bit. A load stays behind what writes its source, and the order
-of loads and of the rest is kept. The function can be allocated if it could be before.
+Guarantees: the same results, bit for bit. A load stays behind what writes its source, the order of
+loads into one buffer or one FIFO is kept, and that of all other calls. The function can be
+allocated if it could be before.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from math import ceil
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
-from byocir.machine import Calls, InOrder, Machine
+from byocir.dialects.tir import AllocOp
+from byocir.machine import Calls, InOrder, Machine, Memory
 from byocir.machine.calls import buffers_in, ops_in
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.lifetimes import Lives
+from byocir.rewrites.machine.part_loads import part
 from byocir.rewrites.machine.steps import Step, depend, loads_of, steps_of
 
 MOST = 8
 """Steps that a load comes earlier at most: more than a queue holds is of no use."""
+LONG, PARTS = 1 / 2, 4
+"""Loads that take longer than this share of the work of a step are parted, and so many parts fit
+beside that work."""
 
 
 @dataclass(frozen=True)
@@ -47,27 +55,68 @@ def overlap(machine: Machine, body: Block) -> None:
     """Moves the loads of a body forward."""
     if isinstance(machine.ordered, InOrder):
         return
-    calls = ops_in(machine, body)
-    loads = loads_of(calls)
-    steps = steps_of(calls, loads, apart=True)
-    earliest = _earliest(steps)
-    for depth in range(min(MOST, len(steps) - 1), 0, -1):
-        order = _Order(steps, earliest, depth).calls()
-        if Lives(order, loads).fit():
+    loads, steps = _steps_in(machine, body)
+    if _part_long(steps):
+        loads, steps = _steps_in(machine, body)
+    pending = _pending(steps)
+    depths = {load.memory: min(MOST, len(steps) - 1) for load in pending}
+    while any(depths.values()):
+        order = _Order(steps, pending, depths).calls()
+        full = Lives(order, loads).full()
+        if not full:
             _put(machine, body, order)
             return
+        for memory in [each for each in full if depths.get(each)] or depths:
+            depths[memory] = max(depths[memory] - 1, 0)
     for step in steps:
         for load in step.loads:
             load.op.beside = None
 
 
-def _earliest(steps: Sequence[Step]) -> list[int]:
-    """Finds, for each load, the first step in front of which it may stand: not before that of the
-    load in front of it, and at most MOST steps earlier.
+def _steps_in(machine: Machine, body: Block) -> tuple[set[Calls], list[Step]]:
+    """Lists the loads of a program, and its steps."""
+    calls = ops_in(machine, body)
+    loads = loads_of(calls)
+    return loads, steps_of(calls, loads, apart=True)
+
+
+def _part_long(steps: Sequence[Step]) -> bool:
+    """Parts the loads that may stand beside the work of several steps, and take long beside that of
+    one; tells if there were any.
     """
-    found: list[int] = []
+    work = sum(call.cycles for step in steps for call in step.work) / len(steps)
+    parted = [
+        part(load.calls, ceil(PARTS * load.calls.cycles / work))
+        for load in _pending(steps)
+        if load.step - load.earliest > 1 and load.calls.cycles > LONG * work > 0
+    ]
+    return any(parted)
+
+
+@dataclass(frozen=True)
+class _Load:
+    """Describes a load: the step that needs it, the first step in front of which it may stand, and
+    the numbers of loads that stay in front of it.
+    """
+
+    calls: Calls
+    step: int
+    earliest: int
+    behind: Sequence[int]
+
+    @property
+    def memory(self) -> Memory:
+        return self.calls.result.memory
+
+
+def _pending(steps: Sequence[Step]) -> list[_Load]:
+    """Lists the loads of a program, in order. None may stand in front of work that it depends on,
+    or more than MOST steps in front of its own. Loads keep their order where they access the same
+    buffer, or the same FIFO.
+    """
+    found: list[_Load] = []
     used = [{p.buffer for call in step.work for p in call.places.values()} for step in steps]
-    last = 0
+    latest: dict[AllocOp | Memory, int] = {}
     for number, step in enumerate(steps):
         for load in step.loads:
             at = max(number - MOST, 0)
@@ -78,22 +127,24 @@ def _earliest(steps: Sequence[Step]) -> list[int]:
                 ):
                     at = other + 1
                     break
-            last = max(last, at)
-            found.append(last)
+            shared = [memory if memory.fifo else buffer for buffer, memory in load.buffers]
+            behind = [latest[each] for each in shared if each in latest]
+            latest.update(dict.fromkeys(shared, len(found)))
+            found.append(_Load(load, number, at, behind))
     return found
 
 
 class _Order:
-    """Orders calls with loads at most `depth` steps earlier: loads that a step needs come in front
-    of its work, those of the next step beside it, and more while units that load would be idle.
+    """Orders calls with loads earlier than the steps that need them, by at most as many steps as
+    `depths` has for their memory: those that a step needs come in front of its work, those of the
+    next step beside it, and more while units that load would be idle.
     """
 
-    def __init__(self, steps: Sequence[Step], earliest: Sequence[int], depth: int) -> None:
-        self._steps, self._depth = steps, depth
-        loads = [(number, load) for number, step in enumerate(steps) for load in step.loads]
-        self._pending = deque(
-            (number, at, load) for (number, load), at in zip(loads, earliest, strict=True)
-        )
+    def __init__(
+        self, steps: Sequence[Step], loads: Sequence[_Load], depths: Mapping[Memory, int]
+    ) -> None:
+        self._steps, self._depths = steps, depths
+        self._pending = dict(enumerate(loads))
         self._found: list[Calls] = []
         self._loaded = self._worked = 0.0
         self._ready: dict[int, float] = {}
@@ -102,8 +153,7 @@ class _Order:
     def calls(self) -> list[Calls]:
         """Gives the calls in their new order; those that take turns with others are marked so."""
         for number, step in enumerate(self._steps):
-            while self._pending and self._pending[0][0] <= number:
-                self._load(None)
+            self._add([self._take(key) for key, _ in self._until(number)], None)
             self._worked = max(self._worked, self._ready.get(number, 0))
             longest = max(step.work, key=lambda call: call.cycles, default=None)
             for work in step.work:
@@ -112,25 +162,43 @@ class _Order:
                 self._worked += work.cycles
         return self._found
 
+    def _until(self, step: int) -> list[tuple[int, _Load]]:
+        """Lists the loads that are still to come of all steps up to this one."""
+        return [*takewhile(lambda each: each[1].step <= step, self._pending.items())]
+
     def _bring(self, number: int, work: Calls, *, more: bool) -> None:
-        """Moves loads beside the work of a step, with `more` at least those of the next step."""
+        """Moves loads beside the work of a step, with `more` at least those of the next step. Those
+        into memories that hold few steps come last: their rows are the last to become free.
+        """
         end = self._worked + work.cycles
         self._loaded = max(self._loaded, self._worked)
-        while self._pending:
-            step, earliest, load = self._pending[0]
-            is_next = more and step == number + 1
-            if earliest > number or step > number + self._depth or load.unit == work.unit:
-                return
-            if self._loaded >= end and not is_next:
-                return
-            self._load(work)
+        brought: list[_Load] = []
+        depths: dict[int, int] = {}
+        for key, load in self._until(number + MOST):
+            if self._loaded >= end and not (more and load.step == number + 1):
+                break
+            if self._may_come(load, number) and load.calls.unit != work.unit:
+                near = [depths[each] for each in load.behind if each in depths]
+                depths[key] = min([self._depths[load.memory], *near])
+                brought.append(self._take(key))
+        order = sorted(zip(depths.values(), brought, strict=True), key=lambda pair: -pair[0])
+        self._add([load for _, load in order], work)
 
-    def _load(self, work: Calls | None) -> None:
-        step, _, load = self._pending.popleft()
-        load.op.beside = UnitAttr() if work else None
-        self._loaded += load.cycles
-        self._ready[step] = self._loaded
-        self._found.append(load)
+    def _may_come(self, load: _Load, number: int) -> bool:
+        """Tells if a load may stand beside the work of a step."""
+        is_near = load.step <= number + self._depths[load.memory]
+        return is_near and load.earliest <= number and self._pending.keys().isdisjoint(load.behind)
+
+    def _take(self, key: int) -> _Load:
+        load = self._pending.pop(key)
+        self._loaded += load.calls.cycles
+        self._ready[load.step] = max(self._ready.get(load.step, 0), self._loaded)
+        return load
+
+    def _add(self, loads: Sequence[_Load], work: Calls | None) -> None:
+        for load in loads:
+            load.calls.op.beside = UnitAttr() if work else None
+            self._found.append(load.calls)
 
 
 def _put(machine: Machine, body: Block, order: Sequence[Calls]) -> None:

@@ -83,7 +83,7 @@ def _put(block: BlockOp, parts: Sequence[Part], fill: BlockOp | None = None) -> 
     home = block.parent
     assert home is not None
     for part in parts:
-        work, cut, order = _part(block, part)
+        work, cut, order = cut_out(block, part)
         before = [beginning(work, fill)] if part.begins and fill is not None else []
         made = IntrinsicOp.of(part.name, before, part.numbers, block.location, cut, order)
         home.insert_op_before(made, block)
@@ -98,7 +98,7 @@ def _put(block: BlockOp, parts: Sequence[Part], fill: BlockOp | None = None) -> 
 _Sizes = Sequence[int] | None
 
 
-def _part(block: BlockOp, part: Part) -> tuple[BlockOp, _Sizes, _Sizes]:
+def cut_out(block: BlockOp, part: Part) -> tuple[BlockOp, _Sizes, _Sizes]:
     """Makes the block of a part. Gives the block, its cut, if it has one, and the order of its
     calls, if that is not the order of its iterators.
     """
