@@ -80,7 +80,12 @@ def _code(machine: Machine, function: FuncOp, code: Sequence[Any]) -> Mapping[st
     if machine.assemble is not None:
         return machine.assemble(function, code)
     if not all(isinstance(each, bytes) for each in code):
-        return {f"{symbol}.json": json.dumps(code).encode()}
+        try:
+            return {f"{symbol}.json": json.dumps(code).encode()}
+        except TypeError:
+            kinds = sorted({type(each).__name__ for each in code})
+            told = f"expected code of {machine.name} to be bytes, or what JSON can hold, found "
+            raise ByocirError("B270", told + ", ".join(kinds), where=symbol) from None
     return {f"{symbol}.bin": b"".join(code)} if code else {}
 
 

@@ -1,0 +1,72 @@
+"""Hooks of descriptions that fail, or give what is no code, are told with their line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from random_machines import gemm, multiply_add, product_module
+
+import byocir
+from byocir.dialects.types import i8, i32
+from byocir.errors import ByocirError
+from byocir.machine import MAIN, Machine, Register, up_to
+from byocir.patterns import Pattern, block
+
+
+def target(**hooks: Any) -> byocir.Target:
+    """A target whose machine has these hooks for its product."""
+    npu = Machine("random")
+    unit = npu.unit("core")
+    near = npu.memory("near", i8, row=(8,), rows=64)
+    sums = npu.memory("sums", i32, row=(8,), rows=64)
+    moved: dict[str, Any] = {"rows": up_to(8), "lanes": up_to(8), "cycles": lambda s: 1}
+    npu.copy("load", MAIN, near, unit=unit, **moved)
+    npu.copy("store", sums, MAIN, unit=unit, **moved)
+
+    @npu.instruction(unit, into=sums, cycles=lambda s: 1, **hooks)
+    def product() -> Pattern:
+        return block("m n | k", near("a")["m k"], near("w")["k n"], multiply_add)
+
+    kind = type("Random", (byocir.Target,), {"name": "random", "machine": npu, "patterns": (gemm,)})
+    return kind()
+
+
+RAISING = Register("mode", Machine("random").unit("core"), lambda value: value[0])
+
+
+def words(_: Any) -> int:
+    return 1
+
+
+HOOKS: list[tuple[dict[str, Callable[..., Any]], str]] = [
+    (
+        {"encode": lambda call: call.sizes["x"]},
+        "encode of random.product failed with KeyError",
+    ),
+    ({"encode": lambda: 1}, "encode of random.product failed with TypeError: <lambda>() takes 0"),
+    (
+        {"encode": lambda call: {1, 2}},
+        "code of random to be bytes, or what JSON can hold, foun",
+    ),
+    ({"encode": words, "registers": lambda call: 1 / 0}, "registers of random.product failed with"),
+    ({"encode": words, "registers": lambda call: 3}, "to give a value for each Register, found 3"),
+    (
+        {"encode": words, "registers": lambda call: {"mode": 3}},
+        "for each Register, found {'mode'",
+    ),
+    (
+        {"encode": words, "registers": lambda call: {RAISING: 3}},
+        "encode of register mode failed w",
+    ),
+]
+
+
+@pytest.mark.parametrize(("hooks", "told"), HOOKS, ids=lambda each: "")
+def test_a_hook_that_fails_is_told(hooks: dict[str, Any], told: str) -> None:
+    module = product_module(4, 4, 4, relu=False)
+    with pytest.raises(ByocirError) as caught:
+        byocir.compile(module, targets=[target(**hooks)], levels=("tensor",))
+    assert caught.value.code == "B270"
+    assert told in caught.value.message
