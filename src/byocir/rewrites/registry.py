@@ -55,6 +55,7 @@ PASSES: dict[str, str] = {
     "keep-on-chip": "byocir.rewrites.machine.keep_on_chip:KeepOnChipPass",
     "overlap-stores": "byocir.rewrites.machine.overlap_stores:OverlapStoresPass",
     "select-instructions": "byocir.rewrites.machine.select_instructions:SelectInstructionsPass",
+    "load-constants-once": "byocir.rewrites.machine.load_constants_once:LoadConstantsOncePass",
     "overlap-loads": "byocir.rewrites.machine.overlap_loads:OverlapLoadsPass",
     "allocate-memories": "byocir.rewrites.machine.allocate_memories:AllocateMemoriesPass",
     "synchronise": "byocir.rewrites.machine.synchronise:SynchronisePass",

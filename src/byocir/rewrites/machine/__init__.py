@@ -10,6 +10,7 @@ write-out-loops        one iteration after the other, with numbers as bases
 keep-on-chip           what passes between composites in buffers of the machine
 overlap-stores         the last work in parts, each of which is stored beside the next
 select-instructions    tir.intrinsic for each block, cut into what one call does
+load-constants-once    constants in whole, where the unit that computes loads them
 overlap-loads          loads before the work of the tiles in front of theirs
 allocate-memories      a row of its memory for each buffer
 synchronise            what each instruction waits for
@@ -33,8 +34,8 @@ from byocir.machine import Machine
 from byocir.patterns.targets import find
 
 PASSES = (
-    "route-copies,write-out-loops,keep-on-chip,overlap-stores,select-instructions,overlap-loads,"
-    "allocate-memories,synchronise"
+    "route-copies,write-out-loops,keep-on-chip,overlap-stores,select-instructions,"
+    "load-constants-once,overlap-loads,allocate-memories,synchronise"
 )
 """The passes that follow the schedules of a machine's functions."""
 

@@ -214,13 +214,13 @@ class _Kept:
         assert home is not None
         assert home.first_op is not None
         home.insert_op_before(made, home.first_op)
-        saved = sum(_elements(op, value) for op in dict.fromkeys([*self.moves, *_users(value)]))
+        saved = sum(_elements(op, value) for op in dict.fromkeys([*self.moves, *users_of(value)]))
         for op in self.moves:
             erase(op)
         for part, offset in [*self.parts.items(), (value, (0,) * self.rank)]:
             by = tuple(at - least for at, least in zip(offset, low, strict=True))
-            for op in _users(part):
-                _redirect(op, part, made.result, by)
+            for op in users_of(part):
+                redirect(op, part, made.result, by)
             owner = part.owner
             assert isinstance(owner, AllocOp)
             erase(owner)
@@ -257,12 +257,13 @@ def _is_in_the_way(write: _Touch, own: Sequence[_Touch]) -> bool:
     return is_made and any(each.reads and each.at > write.at and each.meets(write) for each in own)
 
 
-def _users(value: SSAValue) -> list[BlockOp]:
+def users_of(value: SSAValue) -> list[BlockOp]:
+    """Lists the blocks that read or write a buffer."""
     users = (use.operation for use in value.uses)
     return list(dict.fromkeys(op for op in users if isinstance(op, BlockOp)))
 
 
-def _redirect(op: BlockOp, old: SSAValue, new: SSAValue, by: Offset) -> None:
+def redirect(op: BlockOp, old: SSAValue, new: SSAValue, by: Offset) -> None:
     """Makes a block access a buffer in place of another one, with indices shifted by this much."""
     parts = Parts.of(op)
     for operand, value in enumerate([*op.ins, *op.outs]):
@@ -289,7 +290,7 @@ def _is_done(machine: Machine, op: BlockOp, memory: Memory) -> bool:
     return any(plan.instruction.into == memory for plan in plans)
 
 
-def _moved(op: BlockOp) -> Offset | None:
+def moved_by(op: BlockOp) -> Offset | None:
     """Gives by how much the indices at which a block reads are above those at which it writes; None
     if it does more than moving elements.
     """
@@ -307,7 +308,7 @@ def _moved(op: BlockOp) -> Offset | None:
 
 def _is_whole(op: BlockOp, memory: Memory) -> bool:
     """Tells whether a block moves a whole buffer of a memory."""
-    if _moved(op) is None or scope_of(op.ins[0].type) != memory.scope:
+    if moved_by(op) is None or scope_of(op.ins[0].type) != memory.scope:
         return False
     return _elements(op, op.ins[0]) == prod(shape_of(op.ins[0].type))
 
@@ -318,7 +319,7 @@ def _parts_of(array: AllocOp, moves: Sequence[BlockOp]) -> dict[SSAValue, Offset
     """
     found: dict[SSAValue, Offset] = {}
     for op in moves:
-        by = _moved(op)
+        by = moved_by(op)
         if by is None:
             return None
         is_load = op.ins[0] is array.result
@@ -334,7 +335,7 @@ def _parts_of(array: AllocOp, moves: Sequence[BlockOp]) -> dict[SSAValue, Offset
 def _adds_borders(load: BlockOp, array: AllocOp, parts: Mapping[SSAValue, Offset]) -> bool:
     """Tells whether all else that writes to a load's buffer sets numbers outside of the array."""
     part, sizes = load.outs[0], shape_of(array.result.type)
-    for op in _users(part):
+    for op in users_of(part):
         if part not in op.outs or op is load:
             continue
         box = next(access for access in accesses_of(op) if access.buffer is part).box

@@ -73,7 +73,12 @@ def select(machine: Machine, body: Block) -> None:
     _Numbers(machine, body).settle()
     for op in list(body.ops):
         if isinstance(op, BlockOp):
-            _put(op, expect_parts(machine, op, None))
+            select_for(machine, op)
+
+
+def select_for(machine: Machine, block: BlockOp) -> None:
+    """Replaces a block by the instructions that do it; raises ByocirError B271."""
+    _put(block, expect_parts(machine, block, None))
 
 
 def _put(block: BlockOp, parts: Sequence[Part], fill: BlockOp | None = None) -> None:

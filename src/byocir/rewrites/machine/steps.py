@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
-from byocir.machine import Calls
+from byocir.machine import Calls, Unit
 
 
 @dataclass
@@ -39,7 +39,7 @@ def steps_of(
     alone can run beside the work.
     """
     steps = [Step()]
-    computing = {call.unit for call in calls if apart and call not in loads and _computes(call)}
+    computing = computing_units(calls, loads) if apart else set[Unit]()
     for call in calls:
         if call not in loads or call.unit in computing:
             steps[-1].work.append(call)
@@ -48,6 +48,11 @@ def steps_of(
             steps.append(Step())
         steps[-1].loads.append(call)
     return steps
+
+
+def computing_units(calls: Sequence[Calls], loads: Collection[Calls]) -> set[Unit]:
+    """Finds the units that do more than to move something; `loads` are those of `loads_of`."""
+    return {call.unit for call in calls if call not in loads and _computes(call)}
 
 
 def loads_of(calls: Sequence[Calls]) -> set[Calls]:
