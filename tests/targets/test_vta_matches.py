@@ -239,7 +239,7 @@ FOUND = {
     "a term of another rank": (TERM_OF_ANOTHER_RANK, "tensor", False),
     "a sum with an array of another rank": (SUM_WITH_ANOTHER_RANK, "tensor", True),
     "one group": (rescaled("3 4", 3, grouped=True), "tensor", True),
-    "half of something else": (rescaled("3 5", 3), "tensor", False),
+    "half of something else": (rescaled("3 5", 3), "tensor", True),
     "more than 32 bits": (rescaled("3 536870912", 30), "tensor", False),
     "half of something else before a pool": (pooled(rescaled("3 5", 3)), "tensor", True),
     "a term that nothing shifts": (rescaled("3 8", 0), "tensor", True),

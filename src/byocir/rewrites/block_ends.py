@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import permutations
 from math import prod
-from operator import mul
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith
@@ -28,6 +29,17 @@ LARGE = 2**62
 
 
 Operator = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+_OF_INTEGERS: Mapping[Any, Callable[[int, int], int]] = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.maximum: max,
+    np.minimum: min,
+    np.left_shift: lambda a, b: a << b,
+    np.right_shift: lambda a, b: a >> b,
+}
+"""What operations on arrays do to integers of any size; others take these, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +63,11 @@ class Ends:
     @cached_property
     def interval(self) -> Interval:
         """Gives the interval in which all of the integers lie."""
-        return Interval(int(self.low.min()), int(self.high.max()))
+        low, high = self.low, self.high
+        return Interval(
+            int(low.item() if low.size == 1 else low.min()),
+            int(high.item() if high.size == 1 else high.max()),
+        )
 
     @cached_property
     def are_known(self) -> bool:
@@ -61,11 +77,14 @@ class Ends:
     def corners(self, other: Ends, apply: Operator) -> Ends:
         """Computes the ends of an operation that is monotone in each of its operands."""
 
-        def exact(a: int, b: int) -> int:
-            return int(apply(np.array(a, object), np.array(b, object)))
-
-        type_ = _type_for(self.interval.corners(other.interval, exact))
-        sides: list[list[np.ndarray]] = [[e.astype(type_) for e in each] for each in (self, other)]
+        exact: Any = _OF_INTEGERS.get(apply, apply)
+        reached = self.interval.corners(other.interval, exact)
+        type_ = _type_for(reached)
+        sides: list[list[np.ndarray]] = [[*self], [*other]]
+        if all(end.size == 1 for each in sides for end in each):
+            rank = max(end.ndim for each in sides for end in each)
+            return Ends.of(reached, rank)
+        sides = [[end.astype(type_, copy=False) for end in each] for each in sides]
         found = [_arrays(apply, a, b) for a in sides[0] for b in sides[1]]
         return Ends(reduce(_least, found), reduce(_greatest, found))
 
@@ -115,7 +134,7 @@ EXACT: Mapping[type[Operation], Operator] = {
 """The operations on integers that are monotone in each operand, without wrapping."""
 
 
-Known = Mapping[SSAValue, Interval | SSAValue]
+Known = Mapping[SSAValue, Interval | Ends | SSAValue]
 """The numbers that elements of some arrays lie between, from elsewhere, or the arrays they are."""
 NOTHING: Known = MappingProxyType({})
 
@@ -132,9 +151,9 @@ def _ends_of(value: SSAValue, given: Known, *, through: bool) -> Ends | None:
     owner, found = value.owner, None
     if value in given:
         known = given[value]
-        is_other = isinstance(known, SSAValue)
-        rank = len(shape_of(value.type))
-        found = ends_of(known, given) if is_other else Ends.of(known, rank)
+        if isinstance(known, Interval):
+            known = Ends.of(known, len(shape_of(value.type)))
+        found = ends_of(known, given) if isinstance(known, SSAValue) else known
     elif isinstance(owner, ConstantOp) and owner.value.data.present:
         array = owner.value.data.values().astype(np.int64)
         found = Ends(array, array)
@@ -241,7 +260,7 @@ def _summed_products(
     if x is None or factor is None or x.low.size > 1 or not factor.are_known:
         return None
     x = _or_none(op, x)
-    reached, times = x.interval.corners(factor.interval, mul), _repeats(op, factor.low)
+    reached, times = x.interval.corners(factor.interval, operator.mul), _repeats(op, factor.low)
     is_large = _type_for(reached.scaled(times * factor.low.size)) != np.int64
     if is_large or not integer_range(type_).contains(reached):
         return None

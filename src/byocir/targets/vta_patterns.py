@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from xdsl.ir import SSAValue
 
 from byocir.dialects.array import known_values
 from byocir.dialects.graph import ConstantOp, FixedAttr, RequantizeOp
-from byocir.dialects.graph.fixed_point import Rounding
-from byocir.dialects.intervals import integer_range
-from byocir.dialects.types import element_type_of, i8, i32, shape_of
+from byocir.dialects.types import i8, i32, shape_of
 from byocir.patterns import (
     Composite,
     Match,
@@ -401,12 +399,8 @@ def _fits(op: RequantizeOp) -> bool:
     # Imported here, as listing targets does not need it.
     from byocir.lowering.tir_to_vta.legalise_verdict import requantise_fits
 
-    scale, rounding = known_values(op.scales[0]), op.rounding
-    if not isinstance(rounding, FixedAttr) or scale is None:
-        return True
-    rescaling = rounding.shift.data, cast("Rounding", rounding.ties.data), op.zero_point.value.data
-    ranges = [integer_range(element_type_of(value.type)) for value in (op.input, op.result)]
-    return requantise_fits(ranges[0], scale, rescaling, ranges[1])
+    known = known_values(op.scales[0]) is not None
+    return not known or not isinstance(op.rounding, FixedAttr) or requantise_fits(op)
 
 
 _SCALED = (conv, dense, product, add, multiply, leaky_relu, avg_pool, requantize)

@@ -292,8 +292,7 @@ class RequantizeOp(KeepsShape, Exact, GraphOp):
             return (inside.max(low - zero) + zero).to(element)  # NaN becomes the least integer
 
         def in_integers(x: Emitted, multiplier: Emitted) -> Emitted:
-            assert isinstance(rounding, FixedAttr)
-            return saturate(_rescale(x, multiplier, rounding, zero), low, high, to=element)
+            return rescaled(x, multiplier, self)
 
         if _only_moves(self):
             return emit.elementwise(
@@ -301,6 +300,14 @@ class RequantizeOp(KeepsShape, Exact, GraphOp):
             )
         body = in_integers if isinstance(rounding, FixedAttr) else in_float
         return emit.elementwise(shape, element, [self.input, *self.scales], body)
+
+
+def rescaled(x: Emitted, multiplier: Emitted, op: RequantizeOp) -> Emitted:
+    """Computes what a requantize in fixed point makes of a number."""
+    assert isinstance(op.rounding, FixedAttr)
+    low, high = integer_range(op.to)
+    found = _rescale(x, multiplier, op.rounding, op.zero_point.value.data)
+    return saturate(found, low, high, to=op.to)
 
 
 _FAR = 2**17

@@ -46,24 +46,27 @@ from byocir.lowering.tir_to_vta.composites import (
     unsupported,
     vta_functions,
 )
+from byocir.lowering.tir_to_vta.legalise_bodies import Value, lane_of
 from byocir.lowering.tir_to_vta.legalise_emit import LaneEmitter
 from byocir.lowering.tir_to_vta.legalise_groups import regrouped
-from byocir.lowering.tir_to_vta.legalise_lanes import (
-    I8_RANGE,
-    Constant,
-    Lane,
-    Widened,
-    merge_clamps,
+from byocir.lowering.tir_to_vta.legalise_lanes import I8_RANGE, Constant, Lane, Widened
+from byocir.lowering.tir_to_vta.legalise_products import NeedsProduct
+from byocir.lowering.tir_to_vta.legalise_reduce import (
+    HAND_OVER,
+    pooled,
+    reduced,
+    sums_of,
+    takes_maxima,
 )
-from byocir.lowering.tir_to_vta.legalise_products import NeedsProduct, without_products
-from byocir.lowering.tir_to_vta.legalise_reduce import HAND_OVER, pooled, reduced, takes_maxima
-from byocir.lowering.tir_to_vta.legalise_requantise import NeedsMoreBits, expand_all
-from byocir.lowering.tir_to_vta.legalise_scalars import Value, lane_of
 from byocir.lowering.tir_to_vta.legalise_space import (
     normalise,
     spread,
     view_of,
 )
+from byocir.rewrites.block_ends import Ends
+from byocir.rewrites.host.fuse_blocks import fuse_into, with_numbers
+from byocir.rewrites.machine.early_windows import Early
+from byocir.rewrites.machine.windows import Window
 from byocir.rewrites.wide_weights import with_bytes_as_weights
 from byocir.vta_sim import VTAConfig
 
@@ -100,7 +103,7 @@ def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Interval], config: 
     for before, after in zip(old.args, new.args, strict=True):
         after.name_hint = before.name_hint
         after.location = before.location
-    yielded = _emit(_steps(lanes, composite, config), new, composite, config)
+    yielded = _emit(lanes, new, composite, config)
     # The new blocks still read arguments and weights of the old body.
     for before, after in zip(old.args, new.args, strict=True):
         replace_uses(before, after)
@@ -116,38 +119,13 @@ def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Interval], config: 
         ranges[result] = lane.range
 
 
-def _steps(lanes: list[Lane], composite: CompositeOp, config: VTAConfig) -> list[Lane]:
-    """Expands lanes to operations that this VTA has."""
-    try:
-        batch, _, *space = shape_of(composite.outputs[0].type)
-        points = prod([batch, *space])
-        steps = expand_all(merge_clamps(lanes), has_products=config.alu_mul, points=points)
-        return steps if config.alu_mul else without_products(steps)
-    except NeedsMoreBits:
-        raise unsupported(
-            "B323",
-            "expected a requantise whose numbers fit 32 bits, found a multiplier, shift or range "
-            "that does not",
-            composite,
-            help="let fix-point choose the multipliers and shifts",
-        ) from None
-    except NeedsProduct:
-        raise unsupported(
-            "B323",
-            "expected factors that are powers of two, or one for all channels that is not "
-            f"negative, as {config.name} has no MUL, found a product",
-            composite,
-            help=HAND_OVER,
-        ) from None
-
-
 def _emit(
-    steps: list[Lane], new: Block, composite: CompositeOp, config: VTAConfig
+    lanes: list[Lane], new: Block, composite: CompositeOp, config: VTAConfig
 ) -> list[SSAValue]:
     shapes = {shape_of(result.type) for result in composite.outputs}
     if len(shapes) != 1:
         raise unsupported("B320", f"expected results of one shape, found {shapes}", composite)
-    return LaneEmitter(new, shapes.pop(), loads_widen=config.acc_8bit).narrowed(steps)
+    return LaneEmitter(new, shapes.pop(), loads_widen=config.acc_8bit).narrowed(lanes)
 
 
 def _take_constants(old: Block, new: Block) -> None:
@@ -172,15 +150,20 @@ class _Reader:
         self.composite = composite
         self.config = config
         self.ranges = ranges
+        self.known: dict[SSAValue, Interval | Ends | SSAValue] = {**ranges}
         self.lanes: dict[SSAValue, Lane] = {}
         self.widened: dict[tuple[SSAValue, AffineMap], Widened] = {}
 
     def results(self) -> list[Lane]:
         """Gives the lanes that the composite yields."""
-        last = self.composite.body.block.last_op
+        body = self.composite.body.block
+        for op in list(body.ops):
+            self._prepare(op)
+        for op in list(body.ops):
+            if isinstance(op, BlockOp):
+                self._read(op)
+        last = body.last_op
         assert isinstance(last, YieldOp)
-        for op in list(self.composite.body.block.ops):
-            self._read(op)
         for value in [*self.composite.inputs, *last.values]:
             if element_type_of(value.type) != i8 or len(shape_of(value.type)) < 2:
                 raise unsupported(
@@ -191,12 +174,26 @@ class _Reader:
             raise unsupported("B320", "expected a result made by a block", self.composite)
         return [self.lanes[value] for value in last.values]
 
-    def _read(self, op: Operation) -> None:
+    def _prepare(self, op: Operation) -> None:
+        """Restates a block, fused with those before that compute element by element; maxima are
+        taken in front of these, where that keeps their order.
+        """
         if isinstance(op, ConstantOp | FillOp | EmptyOp | YieldOp):
             return
         if not isinstance(op, BlockOp) or not op.in_value_form:
             raise unsupported("B320", f"expected blocks in value form, found {op.name}", op)
         op = normalise(regrouped(op, self.config.block_out))
+        if not op.reductions:
+            self._check_whole(op)
+            with_numbers(fuse_into(op))
+            return
+        window = Window.of(op)
+        early = window and Early.of(window, self.ranges)
+        if window is not None and early is not None and early.first() is not None:
+            early.put(sums_of(window, early.source, self.ranges))
+
+    def _read(self, op: BlockOp) -> None:
+        """Notes the lane that a block computes."""
         if not op.reductions:
             self.lanes[op.results[0]] = self._elementwise(op)
             return
@@ -211,22 +208,31 @@ class _Reader:
             self.lanes[op.results[0]] = pooled(op, widened)
             return
         parts = with_bytes_as_weights(op, self.config.block_in)
-        self.lanes[parts[-1].results[0]] = reduced(parts, self.ranges)
+        lane, result = reduced(parts, self.ranges), parts[-1].results[0]
+        self.lanes[result], self.known[result] = lane, lane.ends
 
-    def _elementwise(self, block: BlockOp) -> Lane:
+    def _check_whole(self, block: BlockOp) -> None:
         rank = len(block.extents)
         if list(block.out_maps) != [AffineMap.identity(rank)] or block.bases or block.where:
             raise unsupported(
                 "B320", "expected a block over whole [N, C, …] in order, found a part", block
             )
-        arguments: dict[SSAValue, Value] = {}
-        values = [*block.ins, *block.outs]
-        maps = [*block.in_maps, *block.out_maps]
-        for argument, value, map_ in zip(block.body.block.args, values, maps, strict=True):
-            # An argument that the body does not read is where its result goes.
-            if argument.first_use is not None:
-                arguments[argument] = self._value(block, value, map_)
-        return lane_of(block, arguments, rank)
+
+    def _elementwise(self, block: BlockOp) -> Lane:
+        batch, _, *space = block.extents
+        points = prod([batch, *space])
+        try:
+            return lane_of(
+                block, self._value, self.known, has_products=self.config.alu_mul, points=points
+            )
+        except NeedsProduct:
+            raise unsupported(
+                "B323",
+                "expected factors that are powers of two, or one for all channels that is not "
+                f"negative, as {self.config.name} has no MUL, found a product",
+                block,
+                help=HAND_OVER,
+            ) from None
 
     def _value(self, block: BlockOp, value: SSAValue, map_: AffineMap) -> Value:
         """Finds the lane or constant that an element-wise block reads from a tensor."""

@@ -11,16 +11,14 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineMap
 
-from byocir.dialects.graph.fixed_point import Rounding
 from byocir.dialects.intervals import Interval, integer_range
-from byocir.dialects.locations import fuse
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import Shape, i8, i32
 from byocir.rewrites.block_ends import Ends
@@ -28,10 +26,7 @@ from byocir.rewrites.block_ends import Ends
 I32_RANGE, I8_RANGE = integer_range(i32), integer_range(i8)
 
 WIDEST_SHIFT = 15
-"""The longest shift in one step: some VTAs read five signed bits."""
-
-SHIFT_WITH_PRODUCTS = 31
-"""The longest shift of those VTAs that have a product: they read the whole number."""
+"""The longest shift in one step of VTAs without products, which read five signed bits."""
 
 IMMEDIATE = Interval.of_bits(16, signed=True)
 """Numbers that fit the immediate of an ALU instruction."""
@@ -107,24 +102,6 @@ class Step(Lane):
     rhs: Lane | Constant
 
 
-@dataclass(frozen=True, eq=False)
-class Requantised(Lane):
-    """Stands for `clamp(round(operand * multiplier / 2^shift) + zero, range)`, in exact
-    arithmetic."""
-
-    operand: Lane
-    multiplier: Constant
-    shift: int
-    rounding: Rounding
-    zero: int = 0
-
-    @property
-    def half(self) -> int:
-        """Gives the number added before the shift, so that ties go up; 0 where results are
-        cut off."""
-        return 0 if self.rounding == "floor" else 1 << self.shift >> 1
-
-
 def is_immediate(constant: Constant) -> bool:
     """Tells if an ALU instruction can hold this constant itself."""
     number = constant.number
@@ -158,20 +135,6 @@ def step(
     return Step(known or _range(name, lhs.range, rhs.range), location, name, lhs, rhs)
 
 
-def ends_of(lane: Lane) -> Ends:
-    """Bounds the values of a lane, for each channel where that is known."""
-    if isinstance(lane, Reduced):
-        return lane.ends
-    if isinstance(lane, Pooled) and lane.range == lane.operand.range:
-        return ends_of(lane.operand)
-    if not isinstance(lane, Step) or not isinstance(lane.rhs, Constant):
-        return Ends.of(lane.range)
-    if lane.name != "add" or lane.range == I32_RANGE:  # such a sum may wrap around
-        return Ends.of(lane.range)
-    low, high = ends_of(lane.lhs)
-    return Ends(low + lane.rhs.values, high + lane.rhs.values)
-
-
 def _range(name: str, lhs: Interval, rhs: Interval) -> Interval:
     """Bounds an operation on values in these ranges; all of i32 when it may wrap."""
     found = lhs.corners(rhs, _EXACT[name])
@@ -192,7 +155,7 @@ def operands(lane: Lane) -> list[Lane]:
     """Lists the lanes from which a lane is computed."""
     if isinstance(lane, Step):
         return [lane.lhs, *([lane.rhs] if isinstance(lane.rhs, Lane) else [])]
-    return [lane.operand] if isinstance(lane, Requantised | Pooled) else []
+    return [lane.operand] if isinstance(lane, Pooled) else []
 
 
 def count_uses(roots: Sequence[Lane]) -> Counter[Lane]:
@@ -207,55 +170,3 @@ def count_uses(roots: Sequence[Lane]) -> Counter[Lane]:
                 seen.add(operand)
                 stack.append(operand)
     return uses
-
-
-def merge_clamps(roots: Sequence[Lane]) -> list[Lane]:
-    """Merges relu and clip into the requantise between them, which keeps all values.
-
-    Rescaling by a multiplier that is not negative is monotone and takes 0 to the zero point, so a
-    relu before it and a clip after it only narrow the range that its result is clamped to.
-    """
-    uses = count_uses(roots)
-    made: dict[Lane, Lane] = {}
-
-    def merged(lane: Lane) -> Lane:
-        if lane not in made:
-            made[lane] = _merge(lane, merged, uses)
-        return made[lane]
-
-    return [merged(root) for root in roots]
-
-
-def _merge(lane: Lane, merged: Callable[[Lane], Lane], uses: Counter[Lane]) -> Lane:
-    if isinstance(lane, Requantised):
-        return _merge_relu(lane, merged(lane.operand), uses)
-    if isinstance(lane, Pooled):
-        return replace(lane, operand=merged(lane.operand))
-    if not isinstance(lane, Step):
-        return lane
-    lhs = merged(lane.lhs)
-    rhs = merged(lane.rhs) if isinstance(lane.rhs, Lane) else lane.rhs
-    clip = rhs.number if isinstance(rhs, Constant) and lane.name in ("max", "min") else None
-    if isinstance(lhs, Requantised) and clip is not None and uses[lane.lhs] == 1:
-        narrowed = _range(lane.name, lhs.range, Interval.at(clip))
-        location = fuse(lhs.location, lane.location)
-        return replace(lhs, range=narrowed, location=location)
-    return step(lane.name, lhs, rhs, lane.location)
-
-
-def _merge_relu(lane: Requantised, operand: Lane, uses: Counter[Lane]) -> Lane:
-    low, high = lane.range
-    relu = (
-        isinstance(operand, Step)
-        and operand.name == "max"
-        and isinstance(operand.rhs, Constant)
-        and operand.rhs.number == 0
-        and uses[lane.operand] == 1
-        and lane.multiplier.range[0] >= 0
-        and high >= lane.zero
-    )
-    location = lane.location
-    if relu and isinstance(operand, Step):
-        low, location = max(low, lane.zero), fuse(operand.location, location)
-        operand = operand.lhs
-    return replace(lane, range=Interval(low, high), location=location, operand=operand)

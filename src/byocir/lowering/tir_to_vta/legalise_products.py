@@ -50,13 +50,15 @@ def without_products(roots: Sequence[Lane]) -> list[Lane]:
 
 def _rewritten(lane: Lane, rewritten: Callable[[Lane], Lane]) -> Lane:
     if isinstance(lane, Pooled):
-        return replace(lane, operand=rewritten(lane.operand))
+        operand = rewritten(lane.operand)
+        return lane if operand is lane.operand else replace(lane, operand=operand)
     if not isinstance(lane, Step):
         return lane
     lhs = rewritten(lane.lhs)
     if lane.name != "mul":
         rhs = rewritten(lane.rhs) if isinstance(lane.rhs, Lane) else lane.rhs
-        return replace(lane, lhs=lhs, rhs=rhs)
+        is_same = lhs is lane.lhs and rhs is lane.rhs
+        return _in_parts(lane if is_same else replace(lane, lhs=lhs, rhs=rhs))
     if isinstance(lane.rhs, Lane) or not is_shifts(lane.rhs.values):
         raise NeedsProduct
     number = lane.rhs.number
@@ -64,6 +66,20 @@ def _rewritten(lane: Lane, rewritten: Callable[[Lane], Lane]) -> Lane:
         distances = Constant(np.log2(lane.rhs.values).astype(np.int64))
         return step("shl", lhs, distances, lane.location, lane.range)
     return _Sum(lhs, lane.rhs.values.ndim, lane.location).times(number, lane.range)
+
+
+def _in_parts(lane: Step) -> Lane:
+    """Shifts as far as a step does at a time."""
+    rhs = lane.rhs
+    if lane.name not in ("shl", "shr") or not isinstance(rhs, Constant) or rhs.number is None:
+        return lane
+    if rhs.number <= WIDEST_SHIFT:
+        return lane
+    distance, rank, lhs = rhs.number, rhs.values.ndim, lane.lhs
+    while distance > WIDEST_SHIFT:
+        lhs = step(lane.name, lhs, Constant.uniform(WIDEST_SHIFT, rank), lane.location)
+        distance -= WIDEST_SHIFT
+    return replace(lane, lhs=lhs, rhs=Constant.uniform(distance, rank))
 
 
 @dataclass

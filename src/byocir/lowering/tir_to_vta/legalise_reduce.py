@@ -7,30 +7,27 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, FillOp
 from byocir.dialects.tir.affine import bounds, linear
 from byocir.dialects.tir.linear import spans
-from byocir.dialects.types import element_type_of, i8, shape_of
+from byocir.dialects.types import element_type_of, i8, i32, shape_of, tensor
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import number_around, unsupported
 from byocir.lowering.tir_to_vta.layout import weights_of
 from byocir.lowering.tir_to_vta.legalise_groups import GroupedChannel, counting_channels
 from byocir.lowering.tir_to_vta.legalise_lanes import (
     I8_RANGE,
-    I32_RANGE,
-    Constant,
     Lane,
     Pooled,
     Reduced,
-    Requantised,
-    Step,
 )
 from byocir.patterns.scalars import ScalarPattern, match_body
-from byocir.rewrites.block_ends import Ends, ends_of
+from byocir.rewrites.block_ends import Ends, Known, ends_of
+from byocir.rewrites.machine.windows import Window
 
 HAND_OVER = "let the target's patterns decline this op, so that another target takes it"
 
@@ -95,12 +92,8 @@ def _of_sums(
 
 
 def pooled(block: BlockOp, lane: Lane) -> Lane:
-    """Makes the maxima of a lane over windows: of the sums that it is computed from, where each
-    step from these keeps their order and is the same at all points of a window:
-
-        max(clamp((sum * 3) >> 8))  →  clamp((max(sum) * 3) >> 8)
-
-    Raises ByocirError B322 for other reductions of what a composite computes.
+    """Makes the maxima of a lane over windows. Raises ByocirError B322 for other reductions of what
+    a composite computes.
     """
     _check_space(block)
     initial, window = _initial(block), _Window(block, forms.WINDOW_MAXIMUM)
@@ -111,31 +104,22 @@ def pooled(block: BlockOp, lane: Lane) -> Lane:
     window.check_pad(initial)
     shape = shape_of(block.ins[0].type)
     if window.windows_hold_an_element():
-        return _pushed(Pooled(lane.range, block.location, lane, shape, window.of_sums))
+        return Pooled(lane.range, block.location, lane, shape, window.of_sums)
     found = Interval(initial, lane.range.high)
     return Pooled(found, block.location, lane, shape, window.of_sums)
 
 
-def _pushed(pool: Pooled) -> Lane:
-    """Takes the maxima of a pool as early as they can be taken."""
-    lane = pool.operand
-    if isinstance(lane, Requantised) and _keeps_order("mul", lane.multiplier):
-        early = replace(pool, operand=lane.operand, range=lane.operand.range)
-        return replace(lane, operand=_pushed(early))
-    if isinstance(lane, Step) and isinstance(lane.rhs, Constant):
-        exact = lane.name in ("max", "min") or lane.range != I32_RANGE
-        if exact and _keeps_order(lane.name, lane.rhs):
-            early = replace(pool, operand=lane.lhs, range=lane.lhs.range)
-            return replace(lane, lhs=_pushed(early))
-    return pool
-
-
-def _keeps_order(name: str, rhs: Constant) -> bool:
-    """Tells if an operation with numbers keeps the order of values (greater ones do not become
-    less), and is the same at all points of a channel.
+def sums_of(window: Window, source: SSAValue, given: Known) -> list[Operation]:
+    """Makes the block that takes the maxima of windows of sums, behind the fill of what they begin
+    with.
     """
-    at_points = max(rhs.values.shape[2:], default=1)
-    return at_points == 1 and (name != "mul" or rhs.range.low >= 0)
+    ends = ends_of(source, given)
+    assert ends is not None
+    least = IntegerAttr(ends.interval.low, i32)
+    fill = FillOp.of(least, tensor(i32, shape_of(window.op.results[0].type)))
+    body = window.body(i32)
+    made = window.op.like(ins=[source], outs=[fill.results[0]], body=body, pads=[None])
+    return [fill, made]
 
 
 def takes_maxima(block: BlockOp) -> bool:

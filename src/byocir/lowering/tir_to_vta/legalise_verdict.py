@@ -7,69 +7,107 @@ from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
 import numpy as np
-from xdsl.dialects.builtin import UNKNOWN_LOC
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from byocir.dialects.graph.fixed_point import Rounding
+from byocir.dialects.array import Array, known_values
+from byocir.dialects.graph import FixedAttr, RequantizeOp
+from byocir.dialects.graph.quant import rescaled
 from byocir.dialects.intervals import Interval, integer_range
-from byocir.dialects.tir import BlockOp, ConstantOp, FillOp
-from byocir.dialects.types import Shape, element_type_of, shape_of
-from byocir.errors import ByocirError
-from byocir.lowering.tir_to_vta.legalise_lanes import Constant, Lane, Requantised, merge_clamps
-from byocir.lowering.tir_to_vta.legalise_requantise import NeedsMoreBits, expand, expand_all
-from byocir.lowering.tir_to_vta.legalise_scalars import Value, lane_of
-from byocir.lowering.tir_to_vta.legalise_space import spread, view_of
+from byocir.dialects.tir import (
+    BlockOp,
+    ConstantOp,
+    EmptyOp,
+    FillOp,
+    IteratorAttr,
+    IteratorKind,
+)
+from byocir.dialects.tir.scalar import Emitted, emit_body
+from byocir.dialects.types import dtype_of, element_type_of, i32, shape_of, tensor
+from byocir.dialects.uses import erase
+from byocir.lowering.tir_to_vta.legalise_bodies import why_not_computed
+from byocir.lowering.tir_to_vta.legalise_space import view_of
+from byocir.rewrites.block_ends import scalar_ends
+from byocir.rewrites.host.fuse_blocks import fuse_into, with_numbers
+from byocir.rewrites.machine.restate_bodies import why_not_restated
 
-BEYOND = "numbers beyond 32 bits"
 
-
-def requantise_fits(
-    operand: Interval,
-    multipliers: np.ndarray,
-    rescaling: tuple[int, Rounding, int],
-    result: Interval,
-) -> bool:
-    """Tells if 32 bits are enough to multiply integers in the range of `operand`, to round, shift
-    and add a zero point (`rescaling`), and to saturate to the range of `result`.
+def requantise_fits(op: RequantizeOp) -> bool:
+    """Tells if 32 bits are enough to multiply the integers of a requantise in fixed point by known
+    numbers, to round, shift and add a zero point, and to saturate.
     """
-    shift, rounding, zero = rescaling
-    numbers = Constant(np.asarray(multipliers, np.int64).reshape(-1))
-    lane = Lane(operand, UNKNOWN_LOC)
-    try:
-        expand(Requantised(result, UNKNOWN_LOC, lane, numbers, shift, rounding, zero))
-    except NeedsMoreBits:
-        return False
-    return True
+    multipliers, result = known_values(op.scales[0]), element_type_of(op.result.type)
+    assert isinstance(op.rounding, FixedAttr)
+    assert multipliers is not None
+    factors = ConstantOp.of(Array.of(np.unique(multipliers)))
+    channels, types = shape_of(factors.result.type), [element_type_of(op.input.type), i32, result]
+    outside = Block([factors], arg_types=[tensor(types[0], channels)])
+    empty = EmptyOp.of(tensor(result, channels))
+    outside.add_op(empty)
+
+    def computed(x: Emitted, factor: Emitted, _: Emitted) -> Emitted:
+        return rescaled(x, factor, op)
+
+    iterators = [IteratorAttr.of("c", IteratorKind.PARALLEL, *channels)]
+    ins, maps = [outside.args[0], factors.result], [AffineMap.identity(1)] * 3
+    outside.add_op(
+        block := BlockOp(iterators, ins, [empty.result], maps, emit_body(types, computed))
+    )
+    return not why_not_restated(block, i32, scalar_ends(block))
 
 
 def refusal(blocks: Sequence[BlockOp]) -> str:
     """Says why VTA cannot compute the bodies of blocks, each of which comes after those that it
     reads; empty if it can. Reductions may give any number of their type.
     """
-    lanes: dict[SSAValue, Lane] = {}
-    reduced, used = set[SSAValue](), set[SSAValue]()
+    body, copies, given = Block(), dict[SSAValue, SSAValue](), dict[SSAValue, Interval]()
+    reduced = set[SSAValue]()
     try:
         for block in blocks:
             if block.reductions:
                 reduced.update(block.results)
                 continue
-            is_behind = any(value in reduced or value in lanes for value in block.ins)
+            is_behind = any(value in reduced or value in copies for value in block.ins)
             if not block.in_value_form or (not is_behind and _is_read_through(block)):
                 continue
             if moved := next((m for m in block.in_maps if _moves(block, m)), None):
                 return f"elements read at {moved} and not summed"
             if strange := next(_read_otherwise(block), None):
                 return f"elements read at {strange}"
-            arguments = _arguments(block, lanes)
-            lanes[block.results[0]] = lane_of(block, arguments, len(block.extents))
-            used.update(block.ins)
-        expand_all(merge_clamps([lane for value, lane in lanes.items() if value not in used]))
-    except NeedsMoreBits:
-        return BEYOND
-    except ByocirError as error:
-        return error.message
+            _copy(block, body, copies, given)
+        for op in [op for op in body.ops if isinstance(op, BlockOp)]:
+            with_numbers(fuse_into(op))
+        for op in [op for op in body.ops if isinstance(op, BlockOp)]:
+            if reason := why_not_computed(op, given):
+                return reason
+    finally:
+        for op in reversed(list(body.ops)):
+            erase(op)
     return ""
+
+
+def _copy(
+    block: BlockOp,
+    body: Block,
+    copies: dict[SSAValue, SSAValue],
+    given: dict[SSAValue, Interval],
+) -> None:
+    """Copies a block into a body. What it reads from elsewhere may be any number of its type, if it
+    is no constant; one whose bytes are absent, so that rules that look at shapes only can still be
+    checked, is 1.
+    """
+    for value in block.operands:
+        owner = value.owner
+        if value in copies or isinstance(owner, FillOp | EmptyOp):
+            continue
+        if not isinstance(owner, ConstantOp):
+            given[value] = integer_range(element_type_of(value.type))
+        elif not owner.value.data.present:
+            shape, dtype = shape_of(value.type), dtype_of(element_type_of(value.type))
+            body.add_op(ones := ConstantOp.of(Array.of(np.ones(shape, dtype))))
+            copies[value] = ones.result
+    body.add_op(made := block.clone(copies))
+    copies.update(zip(block.results, made.results, strict=True))
 
 
 def _is_read_through(block: BlockOp) -> bool:
@@ -108,22 +146,3 @@ def _read_otherwise(block: BlockOp) -> Iterator[str]:
 
 def _is_dim(expr: AffineExpr) -> TypeGuard[AffineDimExpr]:
     return isinstance(expr, AffineDimExpr)
-
-
-def _arguments(block: BlockOp, lanes: dict[SSAValue, Lane]) -> dict[SSAValue, Value]:
-    values = [*block.ins, *block.outs]
-    maps = [*block.in_maps, *block.out_maps]
-    return {
-        argument: _value(value, map_, block.extents, lanes)
-        for argument, value, map_ in zip(block.body.block.args, values, maps, strict=True)
-        if argument.first_use is not None
-    }
-
-
-def _value(value: SSAValue, map_: AffineMap, extents: Shape, lanes: dict[SSAValue, Lane]) -> Value:
-    owner = value.owner
-    if isinstance(owner, ConstantOp):
-        if not owner.value.data.present:  # rules that look at shapes only can still be checked
-            return Constant.uniform(1, len(extents))
-        return Constant(spread(owner.value.data.values(), map_, extents))
-    return lanes.get(value) or Lane(integer_range(element_type_of(value.type)), UNKNOWN_LOC)

@@ -37,7 +37,7 @@ def take_early(machine: Machine, window: Window, given: Known) -> bool:
     """Takes the greatest or the least of windows of what a map computes in front of that map, if
     instructions do that; tells if it did. `given` bounds arrays that are made elsewhere.
     """
-    early = _Early.of(window, given)
+    early = Early.of(window, given)
     plan = early and window.plan(machine, element_type_of(early.source.type))
     first = early and early.first()
     if early is None or plan is None or first is None:
@@ -48,7 +48,7 @@ def take_early(machine: Machine, window: Window, given: Known) -> bool:
 
 
 @dataclass(frozen=True)
-class _Early:
+class Early:
     """Describes windows of what a map computes of one array, with whose elements it never falls."""
 
     window: Window
@@ -58,7 +58,7 @@ class _Early:
     given: Known
 
     @staticmethod
-    def of(window: Window, given: Known) -> _Early | None:
+    def of(window: Window, given: Known) -> Early | None:
         """Describes windows; None for those that have to stay behind what makes their array."""
         value, op = window.op.ins[0], window.op
         map_ = value.owner
@@ -67,7 +67,7 @@ class _Early:
         computed = [i for i, each in enumerate(map_.ins) if isinstance(each.owner, BlockOp)]
         if not is_map(map_) or len(computed) != 1 or not leaves_elements(op, guards_of(op)):
             return None
-        early = _Early(window, map_, computed[0], given)
+        early = Early(window, map_, computed[0], given)
         return early if early._is_movable() and _rises(map_, computed[0], given) else None
 
     @property

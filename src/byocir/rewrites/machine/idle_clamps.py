@@ -37,10 +37,13 @@ def drop_idle_clamps(op: BlockOp, given: Known = NOTHING) -> bool:
     """Leaves out clamps of terms in a block's body; tells if there were any. No number on the way
     leaves its type without them. `given` bounds arrays that are made elsewhere.
     """
-    found = False
-    while (idle := next(_Terms(op, scalar_ends(op, given)).idle(), None)) is not None:
-        found = True
-        idle.drop(op)
+    ends, found = scalar_ends(op, given), False
+    while (idle := next(_Terms(op, ends).idle(), None)) is not None:
+        result = None if found else _Terms(op, ends).result()
+        for each in (idle, result):
+            if each is not None:
+                each.drop(op)
+        ends, found = scalar_ends(op, given), True
     return found
 
 
@@ -108,17 +111,26 @@ class _Terms:
     def __init__(self, op: BlockOp, ends: BodyEnds) -> None:
         self._op, self._ends = op, ends
 
-    def idle(self) -> Iterator[_Idle]:
-        """Yields the clamps that need not act, each for itself."""
-        result = clamp_behind(self._op.yielded[0], self._ends)
-        found = clamped(result, self._ends)
+    def result(self) -> _Idle | None:
+        """Reads the clamp of the block's result, between the numbers that it gives: a clamp of its
+        term may be why it gives no others.
+        """
+        place = clamp_behind(self._op.yielded[0], self._ends)
+        found = clamped(place, self._ends)
         if found is None:
-            return
-        value, bounds = found
-        chain = _ops_between(self._op.yielded[0], value)
-        if chain is not None:
-            low, high = (np.array(end, object) for end in bounds)
-            yield from self._behind(value, _Matters(low, high), chain, [])
+            return None
+        number, bounds = found
+        return _Idle(place, number, self._ends[number].interval.clamped(bounds))
+
+    def idle(self) -> Iterator[_Idle]:
+        """Yields the clamps that need not act, each for itself, if that of the result is as narrow
+        as it can be.
+        """
+        result = self.result()
+        chain = result and _ops_between(self._op.yielded[0], result.number)
+        if result is not None and chain is not None:
+            low, high = (np.array(end, object) for end in result.left)
+            yield from self._behind(result.number, _Matters(low, high), chain, [])
 
     def _behind(
         self, value: SSAValue, matters: _Matters, path: _Path, converted: _Path
@@ -168,11 +180,13 @@ class _Terms:
         ends = self._ends[number].interval
         is_low_idle = ends.low < low and bool(np.all(low <= matters.low))
         is_high_idle = ends.high > high and bool(np.all(high >= matters.high))
-        place = converted[0].results[0] if converted else value
         left = Interval(ANY.low if is_low_idle else low, ANY.high if is_high_idle else high)
-        idle = _Idle(place, number, left)
-        if left != (low, high) and place.type == number.type and self._stays(idle, path):
-            yield idle
+        places = [*(op.results[0] for op in converted), value]
+        at = next((i for i, place in enumerate(places) if place.type == number.type), None)
+        if at is not None and left != (low, high):
+            idle = _Idle(places[at], number, left)
+            if self._stays(idle, [*path, *converted[:at]]):
+                yield idle
         chain = _ops_between(value, number)
         if chain is not None:
             inner = _Matters(np.maximum(matters.low, low), np.minimum(matters.high, high))

@@ -32,6 +32,7 @@ from byocir.dialects.intervals import Interval, integer_range
 from byocir.dialects.tir import BlockOp, ConstantOp, YieldOp
 from byocir.dialects.tir.scalar import BINARY_INT, Emitted, number_op
 from byocir.dialects.types import dtype_of, is_unsigned, width_of
+from byocir.evaluate.scalar import number
 from byocir.patterns.scalars import constant_number
 from byocir.rewrites.block_ends import (
     EXACT,
@@ -40,12 +41,13 @@ from byocir.rewrites.block_ends import (
     Operator,
     scalar_ends,
 )
-from byocir.rewrites.machine.clamp_chains import CLAMPS, CONVERSIONS, clamped
+from byocir.rewrites.machine.clamp_chains import ANY, CLAMPS, CONVERSIONS, clamped
 from byocir.rewrites.machine.round_to_even import (
     emit_half_even,
     even_rounding,
     half_even,
     has_ties,
+    values_of,
 )
 
 Integer = IntegerType[Any, Any]
@@ -67,14 +69,15 @@ class Clamping:
 
 
 def restated(
-    op: BlockOp, type_: Integer, ends: BodyEnds | None = None
+    op: BlockOp, type_: Integer, ends: BodyEnds | None = None, held: Interval = ANY
 ) -> list[Sequence[Operation]] | str:
     """Makes blocks that compute the same in integers of a type, one for each way to clamp that may
     be the best, as no other has fewer steps and as few arrays: detached, behind the constants that
     they read. Says which number does not fit where there are none. `ends` bound the integers of the
-    body, if they are known.
+    body, if they are known. Another number than instructions hold is added between two shifts, as
+    one that they do, if that gives the same.
     """
-    facts = _Facts(op, scalar_ends(op) if ends is None else ends)
+    facts = _Facts(op, scalar_ends(op) if ends is None else ends, held)
     found: dict[tuple[int, int], _Restating] = {}
     reasons = list[str]()
     for restating in _each_way(op, type_, facts):
@@ -85,6 +88,19 @@ def restated(
             reasons.append(unfit.reason)
     best = (size for size in found if not any(_less(other, size) for other in found))
     return [found[size].made() for size in best] or reasons[0]
+
+
+def why_not_restated(op: BlockOp, type_: Integer, ends: BodyEnds) -> str:
+    """Says which number does not fit a type in any way to restate a body; empty if one fits."""
+    reasons = list[str]()
+    for restating in _each_way(op, type_, _Facts(op, ends, ANY)):
+        try:
+            restating.emit_body()
+        except _Unfit as unfit:
+            reasons.append(unfit.reason)
+        else:
+            return ""
+    return reasons[0]
 
 
 def _each_way(op: BlockOp, type_: Integer, facts: _Facts) -> Iterator[_Restating]:
@@ -147,7 +163,7 @@ class _Step(NamedTuple):
     def changes_nothing(self) -> bool:
         """Tells whether it gives what it is given."""
         neutral = 1 if self.kind is arith.MuliOp else 0
-        return self.kind is not None and bool(np.all(self.values == neutral))
+        return self.kind is not None and self.number.interval == (neutral, neutral)
 
     def joined(self, other: _Step) -> _Step:
         """Makes one step of two of a kind that add or multiply."""
@@ -163,13 +179,14 @@ class _Step(NamedTuple):
 class _Facts:
     """Holds what is known of a body in whatever way it is restated."""
 
-    def __init__(self, op: BlockOp, ends: BodyEnds) -> None:
+    def __init__(self, op: BlockOp, ends: BodyEnds, held: Interval) -> None:
         self.ends, self.rounded = ends, dict[SSAValue, tuple[SSAValue, SSAValue]]()
         """The second maps values that are rounded half to even to what they round, and the bits of
         the shift."""
         for value in (value for inner in op.body.block.ops for value in inner.results):
             if (found := even_rounding(value, ends)) is not None:
                 self.rounded[value] = found
+        self._roundings = {x: value for value, (x, _) in self.rounded.items()}
         self.bounds = dict[tuple[SSAValue, int, bool], Ends]()
         """Maps a value, and how many of the steps that lead to it come before its clamp, with
         numbers added late or not, to the bounds of that clamp."""
@@ -178,6 +195,57 @@ class _Facts:
         self.has_late = False
         """Tells if what is added before a product may be added behind it, with another number."""
         self._steps = dict[SSAValue, tuple[Sequence[_Step], SSAValue]]()
+        self.held, self._values = held, dict[SSAValue, np.ndarray | None]()
+
+    def leads_only_to(self, value: SSAValue, result: SSAValue) -> bool:
+        """Tells whether nothing but what leads to a result reads a value. Rounding half to even
+        reads it twice.
+        """
+        while value is not result:
+            rounding = self._roundings.get(value)
+            if rounding is not None and len([*value.uses]) == 2:
+                value = rounding
+            elif value.has_one_use():
+                value = next(iter(value.uses)).operation.results[0]
+            else:
+                return False
+        return True
+
+    def in_parts(self, steps: Sequence[_Step], root: SSAValue) -> Sequence[_Step] | None:
+        """Makes three steps of the last two, which add a number and shift: it is added between two
+        shifts, without its lowest bits, where these make no difference. None where instructions
+        hold the number as it is, or do not hold the other one.
+        """
+        added, shift = steps[-2:]
+        if added.number.low.size > 1 or shift.number.low.size > 1:
+            return None
+        number, bits = added.number.interval.low, shift.number.interval.low
+        if self.held.holds(number):
+            return None
+        least, most = self._rests(steps[:-1], root, bits)
+        for first in range(bits - 1, 0, -1):
+            above, below = divmod(number, 1 << first)
+            if below > least:
+                if (1 << first) - below >= (1 << bits) - most:
+                    continue
+                above += 1
+            if self.held.holds(above):
+                numbers = (first, above, bits - first)
+                made = zip((shift, added, shift), numbers, strict=True)
+                return [*steps[:-2], *(s.with_(np.full_like(s.values, n)) for s, n in made)]
+        return None
+
+    def _rests(self, steps: Sequence[_Step], root: SSAValue, bits: int) -> tuple[int, int]:
+        """Bounds what the last bits of a number may be to which steps lead."""
+        if root not in self._values:
+            self._values[root] = values_of(root, self.ends)
+        found = self._values[root]
+        if found is None or any(step.number.low.size > 1 for step in steps):
+            return 0, (1 << bits) - 1
+        for step in steps:
+            found = step.exact(found, step.number.low.reshape(()))
+        rests = found % (1 << bits)
+        return int(rests.min()), int(rests.max())
 
     def steps(self, value: SSAValue) -> tuple[Sequence[_Step], SSAValue]:
         """Lists the monotone steps that lead to a number, first to last, and gives the number that
@@ -216,7 +284,7 @@ class _Facts:
         if not self._is_known(operand):
             return False
         if isinstance(op, arith.MuliOp):
-            return self.ends[operand].interval.low > 0
+            return self.ends[operand].interval.low >= 0
         return isinstance(op, arith.AddiOp | arith.ShRSIOp)
 
 
@@ -245,8 +313,13 @@ class _Restating:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Counts the steps of the body, and the arrays that it reads behind its inputs."""
-        return sum(type(op) in NAMES for op in self._block.ops), len(self._added)
+        """Counts the steps of the body, and the arrays that it reads behind its inputs, with those
+        of numbers that instructions do not hold.
+        """
+        numbers = (op.value for op in self._block.ops if isinstance(op, arith.ConstantOp))
+        arrays = sum(not self._facts.held.holds(int(number(each))) for each in numbers)
+        steps = sum(type(op) in NAMES for op in self._block.ops)
+        return steps, arrays + len(self._added)
 
     def made(self) -> Sequence[Operation]:
         """Makes the block of the body, behind the constants that it reads."""
@@ -295,36 +368,52 @@ class _Restating:
         if not (exact.within(self._range) if inside else value.type == self._type):
             raise self._unfit(owner)
         steps, root = self._facts.steps(value)
-        gathered = self._gathered(steps, value)
-        if len(gathered) == len(steps):
+        gathered = self._gathered(steps, root, value)
+        if gathered is steps:
             return self._applied(type(owner), self.emit(owner.operands[0]), owner.operands[1])
         y, ends = self.emit(root), self._ends[root]
         for step in gathered:
             y, ends = self._stepped(y, ends, step)
         return y
 
-    def _gathered(self, steps: Sequence[_Step], value: SSAValue) -> Sequence[_Step]:
-        """Merges the steps that lead to a value where nothing else reads what is between."""
-        made = list[_Step]()
-        if not all(_leads_only_to(step.result, value) for step in steps[:-1]):
+    def _gathered(self, steps: Sequence[_Step], root: SSAValue, value: SSAValue) -> Sequence[_Step]:
+        """Merges the steps that lead from a root to a value where nothing else reads what is
+        between.
+        """
+        made, is_other = list[_Step](), any(step.kind is None for step in steps)
+        if not all(self._facts.leads_only_to(step.result, value) for step in steps[:-1]):
             return steps
-        for step in steps:
+        for step in (part for whole in steps for part in self._without_ties(whole)):
             made.append(step)
-            while (merged := self._merged(made)) is not None:
-                made = merged
-        return made
+            while (merged := self._merged(made, root)) is not None:
+                made, is_other = [*merged], True
+        return made if is_other else steps
 
-    def _merged(self, steps: list[_Step]) -> list[_Step] | None:
+    def _without_ties(self, step: _Step) -> Sequence[_Step]:
+        """Makes two steps of one that rounds half to even, where no number is half-way."""
+        if step.kind is not None or self._ties.get(step.result, True):
+            return [step]
+        half = step.with_(np.asarray(1 << step.values - 1, object))
+        return [half._replace(kind=arith.AddiOp), step._replace(kind=arith.ShRSIOp, operand=None)]
+
+    def _merged(self, steps: list[_Step], root: SSAValue) -> Sequence[_Step] | None:
         """Merges the last of some steps with those before; None where they stay as they are."""
         kinds = [step.kind for step in steps[-3:]]
         if steps and steps[-1].changes_nothing:
             return steps[:-1]
         if kinds[-2:] in ([arith.AddiOp] * 2, [arith.MuliOp] * 2):
             return [*steps[:-2], steps[-2].joined(steps[-1])]
+        if kinds[-2:] == [arith.AddiOp, arith.ShRSIOp]:
+            return self._facts.in_parts(steps, root)
+        if kinds == [arith.AddiOp, arith.ShRSIOp, arith.AddiOp]:
+            first, shift, last = steps[-3:]
+            if last.number.low.size > 1:  # too large, maybe, for products that would add them
+                return None
+            return [*steps[:-3], first.with_(first.values + (last.values << shift.values)), shift]
         if kinds != [arith.AddiOp, arith.MuliOp, arith.AddiOp]:
             return None
         first, factor, last = steps[-3:]
-        if not np.any(last.values % factor.values):
+        if np.all(factor.values) and not np.any(last.values % factor.values):
             return [*steps[:-3], first.with_(first.values + last.values // factor.values), factor]
         self._facts.has_late = True
         if self._clamping.late:
@@ -375,14 +464,14 @@ class _Restating:
         """
         steps, root = self._facts.steps(value)
         self.latest = max(self.latest, len(steps) - 1)
-        steps = self._gathered(steps, value)
+        steps = self._gathered(steps, root, value)
         after = max(min(self._clamping.after, len(steps) - 1), 0)
         y, ends = self.emit(root), self._ends[root]
         for step in steps[:after]:
             y, ends = self._stepped(y, ends, step)
         key = value, after, self._clamping.late
         if key not in self._bounds:
-            function = self._function(steps[after:])
+            function = self._function(steps[after:], ends.interval)
             self._bounds[key] = _preimage(function, ends.interval, bounds)
         low, high = self._bounds[key]
         one = Ends.of(Interval(int(low.min()), int(high.max())), self._rank)
@@ -421,9 +510,10 @@ class _Restating:
         """
         steps = self._facts.steps(value)[0] if self._rounded else ()
         for at, step in enumerate(steps):
-            if step.kind is None and _leads_only_to(step.result, clamp):
+            if step.kind is None and self._facts.leads_only_to(step.result, clamp):
                 x = self._rounded[step.result][0]
-                within = _preimage(self._function(steps[at:]), self._ends[x].interval, bounds)
+                given = self._ends[x].interval
+                within = _preimage(self._function(steps[at:], given), given, bounds)
                 self._note_ties(step.result, within)
 
     def _note_ties(self, value: SSAValue, within: Ends) -> None:
@@ -459,26 +549,28 @@ class _Restating:
         told = f"{kind.name} with values from {low} to {high}"
         return _Unfit(f"expected arithmetic that fits {self._type}, found {told}")
 
-    def _function(self, steps: Sequence[_Step]) -> Callable[[np.ndarray], np.ndarray]:
-        """Makes the function that computes exactly, for each channel, what steps do to numbers."""
+    def _function(
+        self, steps: Sequence[_Step], given: Interval
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """Makes the function that computes exactly, for each channel, what steps do to numbers of
+        an interval, or one beyond.
+        """
+        reached = Ends.of(Interval(given.low - 1, given.high + 1))
+        types = [reached.low.dtype]
+        for step in steps:
+            reached = reached.corners(step.number, step.exact)
+            types += [reached.low.dtype, reached.high.dtype]
+        type_ = np.dtype(object) if np.dtype(object) in types else np.dtype(np.int64)
+        operands = [(step.exact, step.values.astype(type_)) for step in steps]
 
         def apply(numbers: np.ndarray) -> np.ndarray:
-            found = np.asarray(numbers, object)  # numpy gives integers where there is no dimension
+            found = np.asarray(numbers, type_)  # numpy gives integers where there is no dimension
             found = found.reshape((1,) * (self._rank - found.ndim) + found.shape)
-            for step in steps:
-                found = np.asarray(step.exact(found, step.values))
+            for exact, values in operands:
+                found = np.asarray(exact(found, values))
             return found
 
         return apply
-
-
-def _leads_only_to(value: SSAValue, result: SSAValue) -> bool:
-    """Tells whether nothing but what leads to a result reads a value."""
-    while value is not result:
-        if not value.has_one_use():
-            return False
-        value = next(iter(value.uses)).operation.results[0]
-    return True
 
 
 def _within(value: Emitted, ends: Ends, bounds: Interval) -> Emitted:
@@ -496,6 +588,8 @@ def _preimage(
     """
     least = _first(lambda n: function(n) >= bounds.low, given, function)
     least = np.where(function(least) == bounds.low, least, least - 1)
+    if given.holds(0) and np.all(function(np.zeros_like(least)) == bounds.low):
+        least = np.zeros_like(least)  # one number for all
     most = _first(lambda n: function(n) > bounds.high, given, function) - 1
     most = np.where(function(most) == bounds.high, most, most + 1)
     return Ends(least, most)
@@ -509,8 +603,8 @@ def _first(
     """Finds the first number of an interval for which a condition holds, which then holds for all
     that follow; one past the interval where there is none.
     """
-    shape = function(np.array(given.low, object)).shape
-    low, high = (np.full(shape, end, object) for end in (given.low, given.high + 1))
+    found = function(np.array(given.low, object))
+    low, high = (np.full(found.shape, end, found.dtype) for end in (given.low, given.high + 1))
     while bool((low < high).any()):
         middle = (low + high) // 2
         found = holds(middle)

@@ -2,7 +2,8 @@
 
 Bodies write it as `(x + half - 1 + odd) >> shift`, with `odd` the lowest bit of `x >> shift`. Where
 no x is half-way between two results that differ, `(x + half) >> shift` gives the same. Otherwise
-the bit is brought to the sign: shifted down again it is -1 where the quotient is odd.
+the bit is turned around and brought to the sign: shifted down again it is -1 where the quotient is
+even.
 """
 
 from __future__ import annotations
@@ -58,10 +59,8 @@ def emit_half_even(x: Emitted, shift: int, width: int, *, ties: bool) -> Emitted
     """
     if not ties:
         return (x + (1 << shift - 1)) >> shift
-    is_odd = (x * (1 << width - 1 - shift)) >> width - 1
-    below = (1 << shift - 1) - 1
-    odd = is_odd * -1
-    return ((odd + below if below else odd) + x) >> shift
+    is_even = ((x + (1 << shift)) * (1 << width - 1 - shift)) >> width - 1
+    return (is_even + (1 << shift - 1) + x) >> shift
 
 
 def has_ties(value: SSAValue, shift: int, within: Ends, ends: BodyEnds) -> bool:
@@ -69,7 +68,7 @@ def has_ties(value: SSAValue, shift: int, within: Ends, ends: BodyEnds) -> bool:
     `within` these matter.
     """
     half, whole = 1 << shift - 1, 1 << shift
-    values = _values(value, ends)
+    values = values_of(value, ends)
     if values is not None:
         low, high = within.interval
         inside = values[(low <= values) & (values <= high)]
@@ -97,16 +96,16 @@ def _product(value: SSAValue, ends: BodyEnds) -> tuple[SSAValue, np.ndarray | No
     return value, None
 
 
-def _values(value: SSAValue, ends: BodyEnds) -> np.ndarray | None:
+def values_of(value: SSAValue, ends: BodyEnds) -> np.ndarray | None:
     """Lists all numbers that a value may be (int64), and maybe more; None where there are too
     many.
     """
     owner = value.owner
     if isinstance(owner, Operation) and ends.unwrapped(owner) is not None:
         if isinstance(owner, CONVERSIONS):
-            return _values(owner.operands[0], ends)
+            return values_of(owner.operands[0], ends)
         if isinstance(owner, arith.AddiOp | arith.MuliOp):
-            sides = [_values(operand, ends) for operand in owner.operands]
+            sides = [values_of(operand, ends) for operand in owner.operands]
             found = [side for side in sides if side is not None]
             if len(found) < 2 or found[0].size * found[1].size > MOST_VALUES:
                 return None
