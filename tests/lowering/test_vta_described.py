@@ -16,7 +16,7 @@ from byocir.dialects.vta import LoadMemory
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta.described import Step, blocks_of, program_of_steps
 from byocir.machine.calls import calls_in
-from byocir.machine.encoding import encoded
+from byocir.machine.encoding import Encoder
 from byocir.targets.described import functions_of
 from byocir.vendor.user_code import import_file
 from byocir.vta_sim import Decoded, Memory, Opcode, decode
@@ -32,7 +32,7 @@ def program() -> tuple[FuncOp, Sequence[Step]]:
     module = byocir.import_onnx(net.of(net.conv(net.value, (16, 32)), (1, 32, 4, 4)))
     package = byocir.compile(module, targets=[target()], levels=("tensor",))
     (function,) = functions_of(package.blobs["vta16"]).values()
-    return function, encoded(calls_in(target.machine, function.body.block))
+    return function, Encoder(target.machine).code(calls_in(target.machine, function.body.block))
 
 
 def words_of(function: FuncOp, steps: Sequence[Step]) -> Decoded:

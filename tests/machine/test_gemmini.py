@@ -32,8 +32,9 @@ from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.evaluate.ports import ports_of
+from byocir.machine import Call
 from byocir.machine.calls import calls_in
-from byocir.machine.encoding import encoded
+from byocir.machine.encoding import Encoder
 from byocir.machine.numeric_programs import hazards_of, times_of
 from byocir.patterns.target_classes import register
 from byocir.rewrites.machine import PASSES
@@ -57,6 +58,18 @@ def function_of(m: int, n: int, k: int) -> FuncOp:
     run_passes(module, load_context(), f"apply-schedules,{PASSES}")
     (function,) = (f for f in module.ops if isinstance(f, FuncOp) and TARGET in f.attributes)
     return function
+
+
+def one_by_one(calls: Sequence[Call]) -> list[Any]:
+    """The code of calls each of which is encoded by itself."""
+    code, held = list[Any](), dict[Any, Any]()
+    for call in calls:
+        for each, value in call.registers.items():
+            if each not in held or held[each] != value:
+                held[each] = value
+                code.append(each.encode(value))
+        code.append(call.instruction.encode(call))
+    return code
 
 
 def array_of(op: Operation) -> np.ndarray | None:
@@ -224,7 +237,9 @@ def test_configuration_is_set_where_it_changes() -> None:
     gemmini = import_file(EXAMPLE, "B217").gemmini
     function = function_of(48, 32, 64)
     calls = calls_in(gemmini, function.body.block)
-    words = [word for entry in encoded(calls) for word in entry]
+    code = Encoder(gemmini).code(calls)
+    assert code == one_by_one(calls)
+    words = [word for entry in code for word in entry]
     assert sum(funct == 0 for funct, _, _ in words) < len(calls) / 4
 
 
@@ -236,7 +251,9 @@ def test_weights_stay_in_the_array_while_rows_of_the_image_change() -> None:
     package = byocir.compile(module, targets=[example.Gemmini()], levels=("tensor",))
     (function,) = functions_of(package.blobs["gemmini"]).values()
     calls = calls_in(example.gemmini, function.body.block)
-    words = [word for entry in encoded(calls) for word in entry]
+    code = Encoder(example.gemmini).code(calls)
+    assert code == one_by_one(calls)
+    words = [word for entry in code for word in entry]
     times_named = Counter(funct for funct, _, _ in words)
     assert times_named[4] == 9 * 2 * 2
     assert times_named[5] == 6 * times_named[4]

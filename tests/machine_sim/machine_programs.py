@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+from byocir import machine_sim
 from byocir.machine_sim import (
     Access,
     Instruction,
@@ -29,6 +30,10 @@ KINDS = ("tokens", "hardware", "counted", "one unit", "mixed")
 class Program:
     model: MachineModel
     instructions: list[Instruction]
+
+    @property
+    def columns(self) -> machine_sim.Program:
+        return machine_sim.Program.of(self.instructions)
 
     def changed(self, index: int, **fields: object) -> Program:
         """The same with other fields of one instruction."""
@@ -78,7 +83,7 @@ def with_waits(program: Program, memories: set[str]) -> Program:
     """With a counted wait for each conflict in some memories."""
     result = program
     units = [each.unit for each in program.instructions]
-    for index, earlier in enumerate(conflicts(program.instructions, memories)):
+    for index, earlier in conflicts(program.columns, memories).items():
         waits = [Wait(units[e], units[e + 1 : index].count(units[e])) for e in earlier]
         result = result.changed(index, waits=waits)
     return result
@@ -90,7 +95,7 @@ def with_tokens(program: Program) -> Program:
     queues = [TokenQueue(f"{a} to {b}") for a in range(units) for b in range(units)]
     result = Program(replace(program.model, tokens=queues), program.instructions)
     known: dict[int, int] = {}
-    for index, earlier in enumerate(conflicts(program.instructions)):
+    for index, earlier in conflicts(program.columns).items():
         for other in earlier:
             queue = program.instructions[other].unit * units + program.instructions[index].unit
             if known.get(queue, -1) < other:
@@ -140,6 +145,17 @@ def timed(choose: Choose) -> Program:
         for each in program.instructions
     ]
     return Program(model, instructions)
+
+
+def in_runs(choose: Choose) -> Program:
+    """A program whose instructions often follow each other on a unit without waiting."""
+    program = ordered(choose, pick(choose, ["hardware", "counted", "tokens"]))
+    instructions: list[Instruction] = []
+    for each in program.instructions:
+        alike = Instruction(each.unit, choose(0, 6), choose(0, 1) * choose(0, 1))
+        before = [alike] * choose(0, 3) if not each.waits else []
+        instructions += [*before, each, *[alike] * choose(0, 3)]
+    return Program(program.model, instructions)
 
 
 def _transfer(choose: Choose, channels: int) -> Transfer:

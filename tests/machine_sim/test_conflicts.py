@@ -1,4 +1,5 @@
-"""The conflicts of a program are those that every two of its instructions have."""
+"""The conflicts of a program are those that every two of its instructions have, but for those that
+follow from earlier ones."""
 
 from collections.abc import Sequence
 from unittest.mock import patch
@@ -6,7 +7,7 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byocir.machine_sim import Access, Instruction, accesses, conflicts
+from byocir.machine_sim import Access, Instruction, Program, accesses, conflicts
 
 ACCESSES = st.builds(
     lambda memory, start, size: Access(memory, start, start + size),
@@ -29,15 +30,18 @@ def _meet(one: Sequence[Access], other: Sequence[Access]) -> bool:
     )
 
 
-def _expected(program: Sequence[Instruction]) -> list[list[int]]:
-    found = list[list[int]]()
+def _expected(program: Sequence[Instruction]) -> dict[int, list[int]]:
+    found, known = dict[int, list[int]](), dict[tuple[int, int], int]()
     for index, each in enumerate(program):
         latest = dict[int, int]()
         for before, other in enumerate(program[:index]):
             read = _meet(each.writes, other.reads) or _meet(each.reads, other.writes)
             if other.unit != each.unit and (read or _meet(each.writes, other.writes)):
                 latest[other.unit] = before
-        found.append(sorted(latest.values()))
+        latest = {u: last for u, last in latest.items() if last > known.get((each.unit, u), -1)}
+        known |= {(each.unit, unit): last for unit, last in latest.items()}
+        if latest:
+            found[index] = sorted(latest.values())
     return found
 
 
@@ -52,4 +56,4 @@ def test_conflicts_are_those_of_pairs(parts, most, memories) -> None:
         for each in program
     ]
     with patch.object(accesses, "MOST", most):
-        assert conflicts(program, memories) == _expected(named)
+        assert conflicts(Program.of(program), memories) == _expected(named)

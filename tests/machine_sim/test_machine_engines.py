@@ -10,6 +10,7 @@ from byocir.machine_sim import (
     Access,
     Instruction,
     MachineModel,
+    Program,
     Sequencer,
     Stuck,
     TokenQueue,
@@ -17,11 +18,11 @@ from byocir.machine_sim import (
     Unit,
     Wait,
     conflicts,
-    hazards,
     legal_order,
     order_of,
-    run_times,
 )
+from byocir.machine_sim import hazards as hazards_of
+from byocir.machine_sim import run_times as times_of
 from byocir.machine_sim.trace import program_trace, trace_text
 
 DMA, CORE = 0, 1
@@ -30,6 +31,14 @@ LEFT, RIGHT = Access("tcm", 0, 64), Access("tcm", 64, 128)
 
 def model(**options):
     return MachineModel([Unit("dma", 8), Unit("core", 8)], **options)
+
+
+def run_times(machine, program):
+    return times_of(machine, Program.of(program))
+
+
+def hazards(machine, program, **options):
+    return hazards_of(machine, Program.of(program), **options)
 
 
 def load(to, **options):
@@ -66,7 +75,7 @@ def test_hardware_orders_what_overlaps_and_nothing_else():
     program = [load(LEFT), work(LEFT), load(RIGHT), load(LEFT)]
     assert starts(guarded, *program) == [0, 10, 10, 40]
     assert hazards(guarded, program) == []
-    assert conflicts(program) == [[], [0], [], [1]]
+    assert conflicts(Program.of(program)) == {1: [0], 3: [1]}
 
 
 def test_hardware_orders_only_the_memories_that_it_sees():
@@ -102,6 +111,11 @@ def test_a_counted_wait_holds_the_sequencer_until_few_are_left():
     assert starts(model(), *program) == [0, 10, 10, 40, 40]
     assert hazards(model(), program) == []
     assert run_times(model(), program).sequencer.order == 40
+
+
+def test_a_counted_wait_for_more_than_were_handed_over_is_none():
+    program = [load(LEFT), load(RIGHT), load(LEFT), work(RIGHT, waits=[Wait(DMA, 5)])]
+    assert starts(model(), *program) == [0, 10, 20, 0]
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
@@ -187,10 +201,25 @@ def test_a_token_that_nobody_pushes_is_a_deadlock():
     machine = model(tokens=[TokenQueue("loaded")])
     program = [work(LEFT, pops=[0]), load(LEFT)]
     assert kinds(machine, *program) == [("deadlock", 0, None)]
-    assert legal_order(order_of(machine, program)) == [1]
+    assert legal_order(order_of(machine, Program.of(program))) == [1]
     with pytest.raises(Stuck) as stuck:
         run_times(machine, program)
     assert [(h.unit, h.index, h.cause) for h in stuck.value.halts] == [(CORE, 0, "order")]
+
+
+def test_a_deadlock_ends_in_the_middle_of_a_run():
+    units, tokens = [Unit("dma", 8), Unit("core", 2)], [TokenQueue("loaded"), TokenQueue("free")]
+    program = [*[load(LEFT)] * 3, work(LEFT, pops=[0]), *[work(LEFT)] * 4]
+    with pytest.raises(Stuck) as stuck:
+        run_times(MachineModel(units, tokens), program)
+    assert stuck.value.ran == 3
+    halts = [(None, 5, "queue"), (CORE, 3, "order")]
+    assert [(h.unit, h.index, h.cause) for h in stuck.value.halts] == halts
+    full = [*[load(LEFT)] * 3, load(LEFT, pushes=[0]), load(LEFT), load(LEFT, pushes=[0])]
+    with pytest.raises(Stuck) as stuck:
+        run_times(MachineModel(units, [TokenQueue("loaded", capacity=1)]), full)
+    assert stuck.value.ran == 5
+    assert [(h.unit, h.index, h.cause) for h in stuck.value.halts] == [(DMA, 5, "queue")]
 
 
 def test_tokens_in_a_circle_are_a_deadlock():
@@ -213,7 +242,9 @@ def test_any_machine_has_a_trace():
     program = [load(LEFT, latency=5, pushes=[0], transfer=Transfer(0, 8, lead=4))]
     program += [work(LEFT, pops=[0])]
     times = run_times(machine, program)
-    trace = program_trace("npu", machine, program, times, ["load left", "work"], ["conv", "conv"])
+    trace = program_trace(
+        "npu", machine, Program.of(program), times, ["load left", "work"], ["conv"] * 2
+    )
     events = trace["traceEvents"]
     schema = resources.files("byocir.vta_sim") / "trace.schema.json"
     jsonschema.validate(trace, json.loads(schema.read_text()))

@@ -4,6 +4,7 @@ clock that ticks has the same times."""
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from machine_clock import Clock
 from machine_programs import (
     KINDS,
@@ -13,6 +14,7 @@ from machine_programs import (
     at_random,
     careless,
     conflict,
+    in_runs,
     ordered,
     putting_off,
     timed,
@@ -56,7 +58,7 @@ def happens_both_ways(program: Program, first: int, second: int) -> bool:
 
 
 def races(program: Program) -> list[tuple[int, int]]:
-    return [(h.first, h.second) for h in hazards(program.model, program.instructions)]
+    return [(h.first, h.second) for h in hazards(program.model, program.columns)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -64,7 +66,7 @@ def test_programs_in_order_give_the_same_bytes_in_any_order(kind):
     @few
     @given(strategy(lambda choose: ordered(choose, kind)))
     def check(program):
-        assert hazards(program.model, program.instructions) == []
+        assert hazards(program.model, program.columns) == []
         check_orders(program)
 
     check()
@@ -107,10 +109,10 @@ def test_each_wait_is_needed_or_proved_redundant(kind):
 @few
 @given(strategy(careless))
 def test_all_races_and_deadlocks_of_careless_programs_are_found(program):
-    found = hazards(program.model, program.instructions)
+    found = hazards(program.model, program.columns)
     kinds = {h.kind for h in found}
     assert ("deadlock" in kinds) != Machine(program).run(at_random(0)).whole
-    order = legal_order(order_of(program.model, program.instructions))
+    order = legal_order(order_of(program.model, program.columns))
     assert sorted(order) == sorted(Machine(program).run(at_random(1)).ran)
     if "deadlock" in kinds:
         return
@@ -129,14 +131,14 @@ def test_all_races_and_deadlocks_of_careless_programs_are_found(program):
 
 
 @few
-@given(strategy(timed))
+@given(st.one_of(strategy(timed), strategy(in_runs)))
 def test_times_are_those_of_a_clock_that_ticks(program):
     clock = Clock(program).run()
     if clock.stuck:
         with pytest.raises(Stuck):
-            run_times(program.model, program.instructions)
+            run_times(program.model, program.columns)
         return
-    times = run_times(program.model, program.instructions)
+    times = run_times(program.model, program.columns)
     assert times.delivered.tolist() == clock.delivered
     assert times.start.tolist() == clock.start
     assert times.end.tolist() == clock.end

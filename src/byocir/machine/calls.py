@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
+from math import ceil, prod
+from typing import overload
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects.intervals import Interval
@@ -21,6 +24,8 @@ from byocir.machine.find_instruction import kind_of
 from byocir.machine.instructions import Call, Fit, Instruction, Kind
 from byocir.machine.operand_places import Place, Span
 from byocir.machine.parts import Memory, Unit
+
+Index = NDArray[np.int64]
 
 
 class Buffers:
@@ -64,15 +69,15 @@ class Calls:
         self._key = keys.block(self.block)
         parts = [keys.value(each) for each in (told.get("cut"), told.get("order"), self.start)]
         question = ("calls", keys.value(told["callee"]), self._key, *parts)
-        self._alike = self.machine.answer(question, self._found)
-        self.instruction: Instruction = self._alike.kind.fit.instruction
+        self.alike: Alike = self.machine.answer(question, self._found)
+        self.instruction: Instruction = self.alike.kind.fit.instruction
 
-    def _found(self) -> _Alike:
+    def _found(self) -> Alike:
         _called(self.machine, self.op)
         cut, extents = self.op.cut_of(self.block), self.block.extents
         kind = self._kind(cut, self.start)
         moves = [self.machine.keys.index(attr).moves for attr in self.block.maps]
-        return _Alike(kind, moves, cut, extents, _boxes(kind.fit, moves, extents, [0] * len(cut)))
+        return Alike(kind, moves, cut, extents, _boxes(kind.fit, moves, extents, [0] * len(cut)))
 
     @property
     def unit(self) -> Unit:
@@ -86,17 +91,17 @@ class Calls:
     @property
     def cycles(self) -> float:
         """Counts the cycles of all calls together."""
-        return self._alike.cycles
+        return self.alike.cycles
 
     @property
     def count(self) -> int:
         """Counts the calls."""
-        return self._alike.count
+        return self.alike.count
 
     @cached_property
     def places(self) -> dict[str, Place]:
         """Gives the boxes that all calls together reach, by the names of operands."""
-        return {name: self._place(box) for name, box in self._alike.boxes}
+        return {name: self._place(box) for name, box in self.alike.boxes}
 
     @cached_property
     def buffers(self) -> list[tuple[AllocOp, Memory]]:
@@ -120,27 +125,32 @@ class Calls:
     @property
     def reads_old(self) -> bool:
         """Tells if a call reads what its result was before."""
-        return self._alike.kind.reads_old
+        return self.alike.kind.reads_old
 
-    def __iter__(self) -> Iterator[Call]:
-        if self._alike.course is None:
-            self._alike.course = self._course()
-        course, last = self._alike.course, self.count - 1
-        op, places = self.op, [self._place(box) for box in course.boxes]
-        for number, (kind, own) in enumerate(course.calls):
-            reached = {name: places[at] for name, at in own}
-            yield Call(op, kind, reached, number == 0, number == last)
+    def call(self, number: int, *, is_kept: bool = False) -> Call:
+        """Gives one of the calls, the first of which is number 0."""
+        kind, own = self.course.kinds[number], self.course.own[number]
+        pairs = zip(kind.fit.operands, own, strict=True)
+        reached = {name: self.boxes[at] for name, at in pairs}
+        return Call(self.op, kind, reached, number == 0, number == self.count - 1, is_kept)
 
-    def _course(self) -> _Course:
+    @property
+    def course(self) -> Course:
+        """Describes the calls one by one."""
+        if self.alike.course is None:
+            self.alike.course = self._course()
+        return self.alike.course
+
+    def _course(self) -> Course:
         """Follows the calls, once for all ops whose blocks are alike but for the constants in their
         indices.
         """
-        course = _Course()
+        course = Course()
         for box in self.op.boxes_of(self.block):
             offsets, extents = [at for at, _ in box], tuple([end - at for at, end in box])
             begins = self.start is not None and not any(offsets[i] for i in self.block.reductions)
             kind = self._kind(extents, self.start if begins else None)
-            course.add(kind, _boxes(kind.fit, self._alike.moves, extents, offsets))
+            course.add(kind, _boxes(kind.fit, self.alike.moves, extents, offsets))
         return course
 
     def _kind(self, extents: Shape, start: Attribute | None) -> Kind:
@@ -155,23 +165,25 @@ class Calls:
         return found
 
     def _place(self, box: _Box) -> Place:
-        sides, whole, starts = box.sides, *self._arrays[box.operand]
-        if any(starts):
-            moved = zip(sides, starts, strict=True)
-            sides = tuple([(low + start, high + start) for (low, high), start in moved])
-        return whole.over(sides, box.steps)
+        whole, starts = self.arrays[box.operand]
+        return whole.over(box.moved(starts), box.steps)
 
     @cached_property
-    def _arrays(self) -> list[tuple[Place, tuple[int, ...]]]:
+    def boxes(self) -> list[Place]:
+        """Gives the places that single calls reach, which the course numbers."""
+        return [self._place(box) for box in self.course.boxes]
+
+    @cached_property
+    def arrays(self) -> list[tuple[Place, tuple[int, ...]]]:
         """Gives the places of whole operands, and the constants of the indices into each."""
         maps, index = self.block.maps.data, self.machine.keys.index
-        triples = zip(self._alike.kind.fit.memories, self.block.operands, maps, strict=False)
+        triples = zip(self.alike.kind.fit.memories, self.block.operands, maps, strict=False)
         whole = self.program.whole
         return [(whole(each, value), index(map_).starts) for each, value, map_ in triples]
 
 
 @dataclass(eq=False)
-class _Alike:
+class Alike:
     """Holds what ops have in common whose blocks are alike but for the constants in their
     indices."""
 
@@ -183,7 +195,7 @@ class _Alike:
     extents: Shape
     boxes: Sequence[tuple[str, _Box]]
     """The boxes that all calls reach together, by the names of operands."""
-    course: _Course | None = None
+    course: Course | None = None
 
     @cached_property
     def cycles(self) -> float:
@@ -203,6 +215,13 @@ class _Box:
     sides: tuple[Span, ...]
     steps: Mapping[str, Shape] = field(compare=False)
 
+    def moved(self, starts: Sequence[int]) -> tuple[Span, ...]:
+        """Gives the sides of the box for indices with these constants."""
+        if not any(starts):
+            return self.sides
+        pairs = zip(self.sides, starts, strict=True)
+        return tuple([(low + start, high + start) for (low, high), start in pairs])
+
 
 def _boxes(
     fit: Fit, moves: Sequence[Sequence[Linear[int]]], extents: Shape, offsets: Sequence[int]
@@ -220,26 +239,64 @@ def _boxes(
     return found
 
 
-class _Course:
+class Course:
     """Describes the calls of an op, one after the other, which are the same for all ops with like
     blocks."""
 
     def __init__(self) -> None:
         self.boxes: list[_Box] = []
         """The boxes of operands, each once."""
-        self.calls: list[tuple[Kind, tuple[tuple[str, int], ...]]] = []
-        """The kind of each call, and its operands: names, and which of the boxes."""
+        self.kinds: list[Kind] = []
+        """The kind of each call."""
+        self.own: list[tuple[int, ...]] = []
+        """The numbers of the boxes that each call reaches, in the order of its kind's operands."""
         self._known: dict[tuple[Kind, _Box], int] = {}
 
     def add(self, kind: Kind, boxes: Sequence[tuple[str, _Box]]) -> None:
         """Adds a call."""
-        own: list[tuple[str, int]] = []
-        for name, box in boxes:
+        own: list[int] = []
+        for _, box in boxes:
             at = self._known.setdefault((kind, box), len(self.boxes))
             if at == len(self.boxes):
                 self.boxes.append(box)
-            own.append((name, at))
-        self.calls.append((kind, tuple(own)))
+            own.append(at)
+        self.kinds.append(kind)
+        self.own.append(tuple(own))
+
+    @cached_property
+    def groups(self) -> list[tuple[Kind, Index, Index]]:
+        """Groups the calls by their kinds: the numbers of those of a kind, and for each of them
+        those of its boxes."""
+        numbers: dict[Kind, list[int]] = {}
+        for number, kind in enumerate(self.kinds):
+            numbers.setdefault(kind, []).append(number)
+        own = {kind: [self.own[number] for number in found] for kind, found in numbers.items()}
+        return [(k, np.array(n, np.int64), np.array(own[k], np.int64)) for k, n in numbers.items()]
+
+    @cached_property
+    def cycles(self) -> tuple[Index, Index]:
+        """Gives the cycles of each call, and those of one that finds in the unit what stays
+        there."""
+        found = np.zeros((2, len(self.kinds)), np.int64)
+        for kind, numbers, _ in self.groups:
+            found[:, numbers] = [[ceil(kind.cycles)], [ceil(kind.kept_cycles)]]
+        return found[0], found[1]
+
+    @cached_property
+    def macs(self) -> int:
+        """Counts the multiply-accumulates of all calls."""
+        return sum(kind.macs * len(numbers) for kind, numbers, _ in self.groups)
+
+    @cached_property
+    def staying(self) -> Index:
+        """Gives for each call the number of the box that is to stay in the unit; -1 if there is
+        none."""
+        found = np.full(len(self.kinds), -1)
+        for kind, numbers, own in self.groups:
+            names = [*kind.fit.operands]
+            if kind.fit.instruction.keeps in names:
+                found[numbers] = own[:, names.index(kind.fit.instruction.keeps)]
+        return found
 
 
 def _step(forms: Sequence[Linear[int]], positions: Sequence[int]) -> Shape:
@@ -279,57 +336,130 @@ def _called(machine: Machine, op: IntrinsicOp) -> Instruction:
     raise ByocirError("B271", told, where=place(op.location))
 
 
-def calls_in(machine: Machine, body: Block) -> list[Call]:
-    """Yields the calls of a program one by one, as they are issued; raises as `ops_in`."""
-    return list(_one_by_one(ops_in(machine, body)))
+def calls_in(machine: Machine, body: Block) -> IssuedCalls:
+    """Lists the calls of a program one by one, as they are issued; raises as `ops_in`."""
+    return IssuedCalls(ops_in(machine, body))
 
 
-def _one_by_one(ops: Sequence[Calls]) -> Iterator[Call]:
-    """Yields the calls of ops as they are issued, and marks those whose unit still keeps the
-    operand that they need.
+class IssuedCalls(Sequence[Call]):
+    """Lists the calls of ops as they are issued. There are many: a call is made when it is asked
+    for, and arrays tell what takes few numbers. `op` is by call the number of its op, `number`
+    which of the op's calls it is.
     """
-    calls = [(iter(op), op.instruction, op.block.outs[0]) for op in ops]
-    held: dict[Unit, tuple[Instruction, Place]] = {}
-    for number in issued(ops):
-        own, instruction, written = calls[number]
-        call = next(own)
-        for unit in [unit for unit, (_, kept) in held.items() if kept.buffer is written]:
-            del held[unit]
-        wanted = call.places.get(instruction.keeps)
-        if wanted is None:
-            yield call
-            continue
-        user, kept = held.get(instruction.unit, (None, wanted))
-        same = kept is wanted or (kept.buffer is wanted.buffer and kept.box == wanted.box)
-        yield call.with_kept_operand() if user is instruction and same else call
-        held[instruction.unit] = instruction, wanted
+
+    def __init__(self, ops: Sequence[Calls]) -> None:
+        self.ops, self.op = ops, issued(ops)
+        counts = np.array([op.count for op in ops], np.int64)
+        self.begins: Index = np.cumsum(counts) - counts
+        """The number of the first call of each op, if one op comes after the other."""
+        self.turns: Index = np.argsort(self.op, kind="stable")
+        """When each call is issued, if one op comes after the other."""
+        self.order: Index = np.empty_like(self.turns)
+        """The number of each call, if one op comes after the other, as they are issued."""
+        self.order[self.turns] = np.arange(len(self.op))
+        self.number: Index = self.order - self.begins[self.op]
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    @overload
+    def __getitem__(self, index: int) -> Call: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Call]: ...
+    def __getitem__(self, index: int | slice) -> Call | list[Call]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        op, number = self.ops[int(self.op[index])], int(self.number[index])
+        return op.call(number, is_kept=bool(self.is_kept[index]))
+
+    def __iter__(self) -> Iterator[Call]:
+        ops: list[int] = self.op.tolist()
+        numbers: list[int] = self.number.tolist()
+        for op, number, is_kept in zip(ops, numbers, self.is_kept.tolist(), strict=True):
+            yield self.ops[op].call(number, is_kept=is_kept)
+
+    @cached_property
+    def in_turn(self) -> list[int]:
+        """Lists the numbers of the ops in the order in which their first calls are issued."""
+        return np.argsort(self.turns[self.begins], kind="stable").tolist()
+
+    @cached_property
+    def is_kept(self) -> NDArray[np.bool_]:
+        """Tells of each call whether its unit still holds the operand that stays there: it was that
+        of the last call of the unit with one, and nothing was written to its buffer since.
+        """
+        found = np.zeros(len(self), np.bool_)
+        wanted, buffers, units = self._wanted()
+        numbers = {buffer: number for number, buffer in enumerate(dict.fromkeys(buffers))}
+        lies = np.array([numbers[buffer] for buffer in buffers], np.int64)
+        into = [numbers.get(op.block.outs[0], len(numbers)) for op in self.ops]
+        position = np.arange(len(self))
+        writes = np.sort(np.array(into, np.int64)[self.op] * len(self) + position)
+        for unit in range(int(units.max(initial=-1)) + 1):
+            rows = np.flatnonzero((units == unit) & (wanted >= 0))
+            at = lies[wanted[rows]] * len(self) + rows
+            written = np.searchsorted(writes, at, side="right")
+            found[rows[1:]] = (np.diff(wanted[rows]) == 0) & (np.diff(written) == 0)
+        return found
+
+    def _wanted(self) -> tuple[Index, list[SSAValue], Index]:
+        """Numbers the operands that are to stay in units: gives by call its number, or -1, by
+        number the buffer, and by call the number of the unit."""
+        known: dict[Hashable, int] = {}
+        units: dict[Unit, int] = {}
+        buffers: list[SSAValue] = []
+        wanted: list[Index] = []
+        for op in self.ops:
+            units.setdefault(op.unit, len(units))
+            if not op.instruction.keeps:
+                wanted.append(np.full(op.count, -1))
+                continue
+            course, table = op.course, np.full(len(op.course.boxes) + 1, -1)
+            staying: list[int] = np.unique(course.staying).tolist()
+            for number in staying[staying[0] < 0 :]:
+                box = course.boxes[number]
+                whole, starts = op.arrays[box.operand]
+                key = op.instruction, whole.buffer, box.moved(starts)
+                table[number] = known.setdefault(key, len(buffers))
+                if len(known) > len(buffers):
+                    buffers.append(whole.buffer)
+            wanted.append(table[course.staying])
+        return self.of_each(wanted), buffers, np.array([units[op.unit] for op in self.ops])[self.op]
+
+    def of_each(self, columns: Sequence[Index]) -> Index:
+        """Gives what columns tell of the calls of each op as they are issued."""
+        return np.concatenate([_NOTHING, *columns])[self.order]
 
 
-def issued(ops: Sequence[Calls]) -> Iterator[int]:
-    """Yields, for each call of a program as it is issued, the number of the op that it belongs
+_NOTHING: Index = np.empty(0, np.int64)
+
+
+def issued(ops: Sequence[Calls]) -> Index:
+    """Lists, for each call of a program as it is issued, the number of the op that it belongs
     to.
     """
-    beside: list[int] = []
+    beside, found = [_NOTHING], [_NOTHING]
     for number, op in enumerate(ops):
-        own = [number] * op.count
+        own = np.full(op.count, number)
         if op.is_beside:
-            beside += own
+            beside.append(own)
             continue
-        yield from _by_turns(beside, own)
-        beside = []
-    yield from beside
+        found.append(_by_turns(np.concatenate(beside), own))
+        beside = [_NOTHING]
+    return np.concatenate([*found, *beside])
 
 
-def _by_turns(some: Sequence[int], others: Sequence[int]) -> Iterator[int]:
+def _by_turns(some: Index, others: Index) -> Index:
     """Merges two sequences: each keeps its order, and the first is spread evenly over the
     second.
     """
-    taken = 0
-    for number, other in enumerate(others):
-        due = -(-len(some) * (number + 1) // len(others))
-        yield from some[taken:due]
-        yield other
-        taken = due
+    turns = np.arange(1, len(others) + 1)
+    before = -(-len(some) * turns // max(len(others), 1))
+    is_some = np.ones(len(some) + len(others), np.bool_)
+    is_some[before + turns - 1] = False
+    merged = np.empty(len(is_some), np.int64)
+    merged[is_some], merged[~is_some] = some, others
+    return merged
 
 
 def buffers_in(machine: Machine, body: Block) -> list[AllocOp]:

@@ -1,40 +1,121 @@
 """Encodes programs in the machine's own code: what its instructions say for each call, and
 configuration where it changes.
+
+Calls that a machine cannot tell apart have the same code: they are encoded once. They do as many
+points of like blocks, with the same rows, or the same elements of the same arrays, and wait for the
+same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from byocir.errors import FAILURES, ByocirError
-from byocir.machine.instructions import Call, Register
+from byocir.machine.calls import Calls, IssuedCalls
+from byocir.machine.description import Machine
+from byocir.machine.instructions import Call, Instruction, Register
 from byocir.vendor.places import failed, place_of
 
 Given = TypeVar("Given")
 Answer = TypeVar("Answer")
+Configuration = Mapping[Register, Any]
 
 
-def encoded(calls: Iterable[Call]) -> list[Any]:
-    """Encodes the calls of a program by the machine's hooks, in order: one entry for each call and,
-    in front of it, one for each register that must change for it. Empty for a machine whose
-    instructions have no hooks. Raises ByocirError B270 for a hook that fails.
-    """
-    code: list[Any] = []
-    held: dict[Register, Any] = {}
-    for call in calls:
-        instruction = call.instruction
-        if instruction.encode is None:
-            continue
-        for register, value in _registers(call).items():
-            if register not in held or held[register] != value:
-                held[register] = value
-                code.append(_asked(f"encode of register {register.name}", register.encode, value))
-        code.append(_asked(f"encode of {instruction.name}", instruction.encode, call))
-    return code
+@dataclass(frozen=True)
+class _Encoded:
+    """Holds the code of the calls of an op, and the numbers of the configurations that they
+    need."""
+
+    entries: list[Any]
+    configured: NDArray[np.int64]
 
 
-def _asked(what: str, hook: Callable[[Given], Answer], given: Given) -> Answer:
+class Encoder:
+    """Encodes programs of a machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._known: dict[Hashable, _Encoded] = {}
+        self._is_shared = machine.assemble is None
+        """Tells whether entries are the code; a machine that makes files of them itself may want
+        to know of each call what it belongs to."""
+        self._configurations: list[Configuration] = []
+        self._last: dict[Instruction, int] = {}
+
+    def code(self, calls: IssuedCalls) -> list[Any]:
+        """Encodes the calls of a program by the machine's hooks, in order: one entry for each call
+        and, in front of it, one for each register that must change for it. Empty for a machine
+        whose instructions have no hooks. Raises ByocirError B270 for a hook that fails.
+        """
+        found = [self._encoded(calls, number) for number in range(len(calls.ops))]
+        has_code = np.array([op.instruction.encode is not None for op in calls.ops], np.bool_)
+        order = calls.order[has_code[calls.op]]
+        entries = [entry for each in found for entry in each.entries]
+        entries = [entries[at] for at in order.tolist()]
+        configured = np.concatenate([np.empty(0, np.int64), *(e.configured for e in found)])[order]
+        return self._with_registers(entries, configured)
+
+    def _with_registers(self, entries: list[Any], configured: NDArray[np.int64]) -> list[Any]:
+        """Puts entries for registers in front of those of the calls for which they change."""
+        code: list[Any] = []
+        held: dict[Register, Any] = {}
+        done = 0
+        changes: list[int] = np.flatnonzero(np.diff(configured, prepend=-1)).tolist()
+        for at in changes:
+            code += entries[done:at]
+            done = at
+            for register, value in self._configurations[int(configured[at])].items():
+                if register not in held or held[register] != value:
+                    held[register] = value
+                    code.append(_ask(f"encode of register {register.name}", register.encode, value))
+        return code + entries[done:]
+
+    def _encoded(self, calls: IssuedCalls, number: int) -> _Encoded:
+        op, begin = calls.ops[number], calls.begins[number]
+        kept = calls.is_kept[calls.turns[begin : begin + op.count]]
+        if not self._is_shared:
+            return self._asked(op, kept)
+        key = op.alike, kept.tobytes(), _told_apart(op)
+        if key not in self._known:
+            self._known[key] = self._asked(op, kept)
+        return self._known[key]
+
+    def _asked(self, op: Calls, kept: NDArray[np.bool_]) -> _Encoded:
+        """Asks the hooks of an instruction about the calls of an op."""
+        encode = op.instruction.encode
+        if encode is None:
+            return _Encoded([None] * op.count, np.zeros(op.count, np.int64))
+        entries, configured = list[Any](), list[int]()
+        for number, is_kept in enumerate(kept.tolist()):
+            call = op.call(number, is_kept=is_kept)
+            configured.append(self._number(op.instruction, _registers(call)))
+            entries.append(_ask(f"encode of {op.instruction.name}", encode, call))
+        return _Encoded(entries, np.array(configured, np.int64))
+
+    def _number(self, instruction: Instruction, configuration: Configuration) -> int:
+        """Numbers a configuration: often it is that of the last call of the instruction."""
+        last, known = self._last.get(instruction), self._configurations
+        if last is None or known[last] != configuration:
+            last = self._last[instruction] = len(known)
+            known.append(dict(configuration))
+        return last
+
+
+def _told_apart(op: Calls) -> Hashable:
+    """Gives what tells an op from others with like blocks: where their operands lie, and what they
+    wait for."""
+    places = [
+        (whole.buffer if whole.memory.is_main else (whole.shape, whole.first), starts)
+        for whole, starts in op.arrays
+    ]
+    return (*places, op.op.waits, op.op.pops, op.op.pushes)
+
+
+def _ask(what: str, hook: Callable[[Given], Answer], given: Given) -> Answer:
     try:
         return hook(given)
     except ByocirError:
@@ -43,16 +124,16 @@ def _asked(what: str, hook: Callable[[Given], Answer], given: Given) -> Answer:
         raise failed("B270", what, hook, error) from error
 
 
-def _registers(call: Call) -> Mapping[Register, Any]:
+def _registers(call: Call) -> Configuration:
     """Gives the contents of the registers that a call needs."""
     hook = call.instruction.registers
     if hook is None:
         return {}
     what = f"registers of {call.instruction.name}"
-    found = cast(object, _asked(what, hook, call))
+    found = cast(object, _ask(what, hook, call))
     if isinstance(found, Mapping):
         named = cast("Mapping[object, object]", found)
         if all(isinstance(each, Register) for each in named):
-            return cast("Mapping[Register, Any]", named)
+            return cast("Configuration", named)
     told = f"expected {what} to give a value for each Register, found {found!r}"
     raise ByocirError("B270", told, where=place_of(hook))

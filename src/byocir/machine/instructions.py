@@ -51,7 +51,8 @@ class Instruction:
     cycles: Cycles
     opcode: int | None = None
     encode: Encode | None = None
-    """Makes the entry of the machine's code for one call of it."""
+    """Makes the entry of the machine's code for one call of it. Calls of the same sizes and places
+    that wait for the same have the same entry, unless the machine makes files of entries itself."""
     registers: Callable[[Call], Mapping[Register, Any]] | None = None
     """Gives the contents of the machine's registers that one call of it needs."""
 
@@ -214,10 +215,6 @@ class Call:
     """Tell if it is the first, and the last, call of its op."""
     is_kept: bool = False
     """Tells if its unit still holds the operand that stays there: `Instruction.keeps`."""
-
-    def with_kept_operand(self) -> Call:
-        """Gives the same call for a unit that still holds the operand which stays there."""
-        return Call(self.op, self.kind, self.places, self.is_first, self.is_last, True)
 
     @property
     def instruction(self) -> Instruction:

@@ -6,22 +6,24 @@ Cycles and limits are those of the description, reads and writes the rows that c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import ceil
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import SSAValue
 
 from byocir.dialects.locations import place
 from byocir.errors import ByocirError
+from byocir.machine.calls import Calls, IssuedCalls
 from byocir.machine.description import Machine
-from byocir.machine.instructions import Call
 from byocir.machine.operand_places import Place
 from byocir.machine.parts import InOrder, Tokens
 from byocir.machine_sim import (
-    Access,
+    Accesses,
     Hazard,
-    Instruction,
     MachineModel,
+    Program,
     Times,
     TokenQueue,
     Unit,
@@ -29,6 +31,10 @@ from byocir.machine_sim import (
     hazards,
     run_times,
 )
+
+Index = NDArray[np.int64]
+_Pair = tuple[int, int]
+"""An instruction, by its number in the program, and a queue."""
 
 
 def model_of(machine: Machine) -> MachineModel:
@@ -45,18 +51,28 @@ def model_of(machine: Machine) -> MachineModel:
     return MachineModel(units, tokens, frozenset(memory.scope for memory in machine.guarded))
 
 
-def numbers_of(machine: Machine, calls: Sequence[Call]) -> list[Instruction]:
-    """Describes the calls of a program as the engines know them."""
-    return _Numbers(machine).of(calls)
+def numbers_of(
+    machine: Machine, calls: IssuedCalls, scopes: Collection[str] | None = None
+) -> Program:
+    """Describes the calls of a program as the engines know them, with their accesses to the
+    memories of these scopes or, if none are given, to all.
+    """
+    return _Numbers(machine, scopes).of(calls)
 
 
-def times_of(machine: Machine, calls: Sequence[Call]) -> Times:
+def timed_numbers_of(machine: Machine, calls: IssuedCalls) -> Program:
+    """Describes the calls of a program as far as time needs it: what takes time is ordered by
+    hardware or by what calls wait for, so that few accesses matter.
+    """
+    return numbers_of(machine, calls, model_of(machine).guarded)
+
+
+def times_of(machine: Machine, calls: IssuedCalls) -> Times:
     """Computes the times at which the calls of a program run."""
-    model = model_of(machine)
-    return run_times(model, _Numbers(machine, model.guarded).of(calls))
+    return run_times(model_of(machine), timed_numbers_of(machine, calls))
 
 
-def hazards_of(machine: Machine, calls: Sequence[Call]) -> list[Hazard]:
+def hazards_of(machine: Machine, calls: IssuedCalls) -> list[Hazard]:
     """Finds accesses that nothing orders, reads of rows that nothing wrote, and tokens that nobody
     pops.
     """
@@ -64,7 +80,7 @@ def hazards_of(machine: Machine, calls: Sequence[Call]) -> list[Hazard]:
     return hazards(model_of(machine), numbers_of(machine, calls), fresh=fresh)
 
 
-def check_order(machine: Machine, calls: Sequence[Call]) -> None:
+def check_order(machine: Machine, calls: IssuedCalls) -> None:
     """Raises ByocirError B274 for the first hazard of a program."""
     found = hazards_of(machine, calls)
     if not found:
@@ -84,56 +100,125 @@ def check_order(machine: Machine, calls: Sequence[Call]) -> None:
 
 
 class _Numbers:
-    """Makes numbers of calls, with their accesses to the memories of these scopes or, if none are
-    given, to all. What takes time is ordered by hardware or by what calls wait for, so that timing
-    needs few accesses.
-    """
+    """Makes numbers of calls, with their accesses to the memories of these scopes, or to all."""
 
-    def __init__(self, machine: Machine, scopes: frozenset[str] | None = None) -> None:
-        self._scopes = scopes
-        self._alone = isinstance(machine.ordered, InOrder)
+    def __init__(self, machine: Machine, scopes: Collection[str] | None) -> None:
+        self._scopes, self._order = scopes, machine.ordered
         self._units = {unit.name: number for number, unit in enumerate(machine.units)}
-        order = machine.ordered
-        pairs = order.pairs if isinstance(order, Tokens) else ()
+        pairs = machine.ordered.pairs if isinstance(machine.ordered, Tokens) else ()
         self._tokens = {(a.name, b.name): number for number, (a, b) in enumerate(pairs)}
-        self._main: dict[SSAValue, str] = {}
+        self._memories: dict[str | SSAValue, str] = {}
+        self._known: dict[Hashable, _Reached] = {}
 
-    def of(self, calls: Sequence[Call]) -> list[Instruction]:
-        # keyed by identity, which is safe while these calls exist
-        known: dict[int, list[Access]] = {}
-        kinds: dict[tuple[int, bool], tuple[int, int]] = {}
-        found: list[Instruction] = []
-        for call in calls:
-            reached: list[list[Access]] = []
-            for at in call.places.values():
-                accesses = known.get(id(at))
-                if accesses is None:
-                    accesses = known[id(at)] = self._accesses_to(at)
-                reached.append(accesses)
-            kind = id(call.kind), call.is_kept
-            if kind not in kinds:
-                unit = 0 if self._alone else self._units[call.unit.name]
-                kinds[kind] = unit, ceil(call.cycles)
-            unit, cycles = kinds[kind]
-            read = reached if call.kind.reads_old else reached[:-1]
-            reads = [access for each in read for access in each]
-            alone = Instruction(unit, cycles, 0, reads, reached[-1])
-            found.append(self._ordered(alone, call) if call.is_first or call.is_last else alone)
-        return found
-
-    def _ordered(self, alone: Instruction, call: Call) -> Instruction:
-        """Gives a call with what it waits for, and tells."""
-        unit = call.unit.name
-        return alone._replace(
-            pops=[self._tokens[other, unit] for other in call.pops],
-            pushes=[self._tokens[unit, other] for other in call.pushes],
-            waits=[Wait(self._units[other], n) for other, n in call.waits.items()],
+    def of(self, calls: IssuedCalls) -> Program:
+        alone = isinstance(self._order, InOrder)
+        units = [0 if alone else self._units[op.unit.name] for op in calls.ops]
+        cycles, kept = (calls.of_each([op.course.cycles[i] for op in calls.ops]) for i in (0, 1))
+        waits, pops, pushes = self._ordered(calls)
+        return Program(
+            np.array(units, np.int64)[calls.op],
+            np.where(calls.is_kept, kept, cycles),
+            self._accesses(calls),
+            pops,
+            pushes,
+            waits,
         )
 
-    def _accesses_to(self, at: Place) -> list[Access]:
-        memory = at.memory.scope
-        if self._scopes is not None and memory not in self._scopes:
-            return []
-        if at.memory.is_main:
-            memory = self._main.setdefault(at.buffer, f"main memory, array {len(self._main)}")
-        return [Access(memory, start, stop) for start, stop in at.rows()]
+    def _ordered(
+        self, calls: IssuedCalls
+    ) -> tuple[list[tuple[int, Wait]], list[_Pair], list[_Pair]]:
+        """Lists what calls wait for, and the tokens that they pop and push: the first call of an
+        op, and the last one.
+        """
+        waits, pops, pushes = list[tuple[int, Wait]](), list[_Pair](), list[_Pair]()
+        for op, begin in zip(calls.ops, calls.begins.tolist(), strict=True):
+            first, last = (int(calls.turns[at]) for at in (begin, begin + op.count - 1))
+            unit, told = op.unit.name, op.op
+            waits += [(first, Wait(self._units[other], n)) for other, n in told.counts.items()]
+            pops += [(first, self._tokens[other.data, unit]) for other in told.pops or ()]
+            pushes += [(last, self._tokens[unit, other.data]) for other in told.pushes or ()]
+        return sorted(waits, key=_index), sorted(pops, key=_index), sorted(pushes, key=_index)
+
+    def _accesses(self, calls: IssuedCalls) -> Accesses:
+        """Lists the accesses of all calls."""
+        columns: list[list[Index]] = [[_NOTHING] for _ in range(5)]
+        numbers: dict[str, int] = {}
+        for number in calls.in_turn:
+            op, begin = calls.ops[number], calls.begins[number]
+            places = [whole for whole, _ in op.arrays]
+            named = [self._memory(whole) for whole in places]
+            reached = self._reached(op, named)
+            memory = [numbers.setdefault(each, len(numbers)) if each else -1 for each in named]
+            moved = np.array([each.first for each in places], np.int64)[reached.operand]
+            columns[0].append(calls.turns[begin + reached.call])
+            columns[1].append(reached.writes)
+            columns[2].append(np.array(memory, np.int64)[reached.operand])
+            columns[3].append(reached.start + moved)
+            columns[4].append(reached.stop + moved)
+        index, writes, memory, start, stop = (np.concatenate(column) for column in columns)
+        found = Accesses(index, writes == 1, memory, start, stop, tuple(numbers))
+        return found.at(np.argsort(index, kind="stable"))
+
+    def _memory(self, whole: Place) -> str | None:
+        """Names the memory of an operand; None for one that does not matter."""
+        scope = whole.memory.scope
+        if self._scopes is not None and scope not in self._scopes:
+            return None
+        if not whole.memory.is_main:
+            return scope
+        names = self._memories
+        return names.setdefault(whole.buffer, f"main memory, array {len(names)}")
+
+    def _reached(self, op: Calls, named: Sequence[str | None]) -> _Reached:
+        """Gives what the calls of an op access in the memories that have a name, once for all ops
+        that differ by the first rows of their buffers at most.
+        """
+        pairs = zip(op.arrays, named, strict=True)
+        at = tuple((whole.shape, starts) if name else None for (whole, starts), name in pairs)
+        key = op.alike, at
+        if key not in self._known:
+            self._known[key] = _Reached.of(op, [name is not None for name in named])
+        return self._known[key]
+
+
+def _index(pair: tuple[int, object]) -> int:
+    return pair[0]
+
+
+_NOTHING: Index = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """Lists the accesses of the calls of an op, of each reads before writes: the number of the
+    call, whether it writes (1), its operand, and from which row to which of the operand's buffer.
+    """
+
+    call: Index
+    writes: Index
+    operand: Index
+    start: Index
+    stop: Index
+
+    @staticmethod
+    def of(op: Calls, matters: Sequence[bool]) -> _Reached:
+        """Lists those to the operands that matter."""
+        parts = [(_NOTHING, _NOTHING, _NOTHING)]
+        for kind, numbers, own in op.course.groups:
+            read = own if kind.reads_old else own[:, :-1]
+            for writes, boxes in ((0, read), (1, own[:, -1:])):
+                call = np.repeat(numbers, boxes.shape[1])
+                parts.append((call, np.full(len(call), writes), boxes.reshape(-1)))
+        call, writes, box = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(2 * call + writes, kind="stable")
+        call, writes, box = call[order], writes[order], box[order]
+        operands = [each.operand for each in op.course.boxes]
+        pairs = zip(op.boxes, operands, strict=True)
+        rows = [at.own_rows if matters[operand] else () for at, operand in pairs]
+        counts = np.array([len(each) for each in rows], np.int64)
+        length, begin = counts[box], (np.cumsum(counts) - counts)[box]
+        access = np.repeat(np.arange(len(box)), length)
+        within = np.arange(len(access)) - np.repeat(np.cumsum(length) - length - begin, length)
+        spans = np.array([span for each in rows for span in each], np.int64).reshape(-1, 2)[within]
+        operand = np.array(operands, np.int64)[box[access]]
+        return _Reached(call[access], writes[access], operand, spans[:, 0], spans[:, 1])

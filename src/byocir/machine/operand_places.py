@@ -145,12 +145,18 @@ class Place:
         """
         return self._rows
 
-    @cached_property
-    def _rows(self) -> tuple[Span, ...]:
-        layout, first = self._layout, self.first
+    @property
+    def own_rows(self) -> tuple[Span, ...]:
+        """Lists these rows, counted from the buffer's first one."""
+        layout = self._layout
         found = layout.rows.get(self.box)
         if found is None:
             found = layout.rows[self.box] = layout.rows_of(self.box)
+        return found
+
+    @cached_property
+    def _rows(self) -> tuple[Span, ...]:
+        found, first = self.own_rows, self.first
         return tuple([(first + low, first + high) for low, high in found]) if first else found
 
     def overlaps(self, other: Place) -> bool:

@@ -8,15 +8,15 @@ orders in which it may run; ``trace`` writes a run for Perfetto. VTA's simulator
 engines with columns of its own.
 
 ```python
-from byocir.machine_sim import Access, Instruction, MachineModel, Transfer, Unit, Wait
+from byocir.machine_sim import Access, Instruction, MachineModel, Program, Transfer, Unit, Wait
 from byocir.machine_sim import hazards, run_times
 
 dma, core = 0, 1
 model = MachineModel([Unit("dma", depth=2), Unit("core", depth=0)], channels=["dram"])
-program = [
+program = Program.of([
     Instruction(dma, 4, 20, writes=[Access("tcm", 0, 64)], transfer=Transfer(channel=0, beats=8)),
     Instruction(core, 50, reads=[Access("tcm", 0, 64)], waits=[Wait(dma, most=0)]),
-]
+])
 assert run_times(model, program).cycles == 78
 assert hazards(model, program) == []
 ```
@@ -26,8 +26,10 @@ from byocir.machine_sim.accesses import Shadow, Touch, conflicting, conflicts
 from byocir.machine_sim.hazards import Hazard, RaceDetector, hazards
 from byocir.machine_sim.model import (
     Access,
+    Accesses,
     Instruction,
     MachineModel,
+    Program,
     Sequencer,
     TokenQueue,
     Transfer,
@@ -41,11 +43,13 @@ __all__ = [
     "NEVER",
     "NOT_WAITING",
     "Access",
+    "Accesses",
     "Costs",
     "Hazard",
     "Instruction",
     "MachineModel",
     "Order",
+    "Program",
     "RaceDetector",
     "Sequencer",
     "Shadow",

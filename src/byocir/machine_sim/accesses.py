@@ -10,15 +10,14 @@ the passes that order a program's instructions both keep it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from byocir.machine_sim.model import Access, Instruction
+from byocir.machine_sim.model import Accesses, Index, Program
 
-Index = NDArray[np.int64]
 Elements = Index | slice
 Box = tuple[slice, ...]
 NO_ELEMENTS: Index = np.empty(0, np.int64)
@@ -131,131 +130,110 @@ def indices_of(elements: Elements) -> Index:
 
 class Segments:
     """Cuts memories where accesses begin and end, so that every access is a run of whole segments,
-    however large memories are.
+    however large memories are. `first` and `last` are the segments of each access, the last one
+    plus 1, of its memory.
     """
 
-    def __init__(self, instructions: Sequence[Instruction], memories: Collection[str]) -> None:
-        self._instructions = instructions
-        limits: dict[str, set[int]] = {}
-        for access in each_once(instructions).values():
-            if access.memory in memories:
-                limits.setdefault(access.memory, set()).update((access.start, access.stop))
-        self.borders = {memory: sorted(ends) for memory, ends in limits.items()}
-        self._places = {
-            memory: {end: place for place, end in enumerate(ends)}
-            for memory, ends in self.borders.items()
-        }
+    def __init__(self, accesses: Accesses) -> None:
+        self.accesses, self.borders = accesses, list[Index]()
+        self.first, self.last = np.zeros((2, len(accesses.index)), np.int64)
+        for memory in range(len(accesses.memories)):
+            rows = np.flatnonzero(accesses.memory == memory)
+            start, stop = accesses.start[rows], accesses.stop[rows]
+            borders = np.unique(np.concatenate([start, stop]))
+            self.first[rows] = np.searchsorted(borders, start)
+            self.last[rows] = np.searchsorted(borders, stop)
+            self.borders.append(borders)
 
-    def shadows(self, fresh: Collection[str] = ()) -> dict[str, Shadow]:
-        """Makes a shadow of each memory; those of `fresh` keep all writes."""
-        used: dict[str, tuple[set[int], set[int]]] = {}
-        for each in self._instructions:
-            for side, accesses in enumerate((each.writes, each.reads)):
-                for access in accesses:
-                    used.setdefault(access.memory, (set(), set()))[side].add(each.unit)
-        return {
-            memory: Shadow(len(borders) - 1, *used[memory], keeps_writes=memory in fresh)
-            for memory, borders in self.borders.items()
-        }
+    def shadows(self, unit: Index, fresh: Collection[str] = ()) -> list[Shadow]:
+        """Makes a shadow of each memory, for instructions of these units; those of `fresh` keep all
+        writes."""
+        found, told = list[Shadow](), self.accesses
+        for memory, (name, borders) in enumerate(zip(told.memories, self.borders, strict=True)):
+            sides = ((told.memory == memory) & (told.writes == writes) for writes in (True, False))
+            users = [set(unit[told.index[side]].tolist()) for side in sides]
+            count = max(len(borders) - 1, 0)
+            found.append(Shadow(count, *users, keeps_writes=name in fresh))
+        return found
 
-    def of(self, access: Access) -> slice:
-        """Gives the segments that an access of the program covers."""
-        places = self._places[access.memory]
-        return slice(places[access.start], places[access.stop])
-
-    def span(self, memory: str, segments: Index) -> tuple[int, int]:
+    def span(self, memory: int, segments: Index) -> tuple[int, int]:
         """Gives the first element of some segments, and the last one plus 1."""
-        borders, first, last = self.borders[memory], int(segments[0]), int(segments[-1])
-        return borders[first], borders[last + 1]
-
-
-def each_once(instructions: Sequence[Instruction]) -> dict[int, Access]:
-    """Gathers the accesses of a program, which many instructions share, by their identity."""
-    found: dict[int, Access] = {}
-    for each in instructions:
-        for access in each.reads:
-            found[id(access)] = access
-        for access in each.writes:
-            found[id(access)] = access
-    return found
-
-
-def memories_of(instructions: Sequence[Instruction]) -> set[str]:
-    """Lists all memories that a program touches."""
-    return {access.memory for access in each_once(instructions).values()}
+        borders = self.borders[memory]
+        return int(borders[segments[0]]), int(borders[segments[-1] + 1])
 
 
 def conflicts(
-    instructions: Sequence[Instruction], memories: Collection[str] | None = None
-) -> list[list[int]]:
-    """Lists for each instruction of a program the earlier ones that must be done before it starts,
-    so that it finds the same as in program order: of each other unit the last instruction that
-    accesses the same elements, if one of the two writes them. Only the `memories` that are named
-    are looked at, by default all.
+    program: Program, memories: Collection[str] | None = None
+) -> Mapping[int, Sequence[int]]:
+    """Gives by instruction the earlier ones that must be done before it starts, so that it finds
+    the same as in program order: of each other unit the last instruction that accesses the same
+    elements, if one of the two writes them. What earlier instructions of its unit come after is not
+    said again. Only the `memories` that are named are looked at, by default all.
     """
-    found: list[list[int]] = [[] for _ in instructions]
-    table = _Table(instructions, memories_of(instructions) if memories is None else memories)
-    for latest in table.latest():
-        for index in np.flatnonzero(latest).tolist():
-            found[index].append(int(latest[index]) - 1)
-    return [sorted(earlier) for earlier in found]
+    accesses, unit = program.accesses, program.unit
+    touched = accesses.within(accesses.memories if memories is None else memories)
+    found: dict[int, list[int]] = {}
+    units = int(unit.max(initial=-1)) + 1
+    rows = [np.flatnonzero(unit == own) for own in range(units)]
+    for latest in _latest(unit, touched, units):
+        for own in rows:
+            known = np.maximum.accumulate(latest[own])
+            for index in own[np.flatnonzero(np.diff(known, prepend=0))].tolist():
+                found.setdefault(index, []).append(int(latest[index]) - 1)
+    return {index: sorted(found[index]) for index in sorted(found)}
 
 
 MOST = 1 << 22
 """The number of segments of accesses from which on they are looked at in several parts."""
+SIXTEEN_BITS = 1 << 16
+"""The number of segments that are looked at in one part: numpy sorts short numbers by radix."""
 
 
-class _Table:
-    """Lists the accesses of a program, each to a run of segments of all memories, in order."""
+def _latest(unit: Index, accesses: Accesses, units: int) -> list[Index]:
+    """Gives, for each unit, the number from 1 of its last instruction that conflicts with each
+    instruction of a program, of those before it; 0 for none. It may be missing where an earlier
+    instruction of the same unit has the same.
+    """
+    segments, found = Segments(accesses), [np.zeros(len(unit), np.int64) for _ in range(units)]
+    sizes = np.array([len(borders) for borders in segments.borders], np.int64)
+    offset = (np.cumsum(sizes) - sizes)[accesses.memory]
+    begin, end, stop = segments.first + offset, segments.last + offset, int(sizes.sum())
+    total = int((end - begin).sum())
+    step = min(max(1, stop * MOST // max(total, MOST)), SIXTEEN_BITS)
+    for low in range(0, stop, step):
+        access, segment = _covering(begin - low, end - low, min(step, stop - low))
+        _add_latest(found, unit, accesses.index[access], accesses.writes[access], segment)
+    return found
 
-    def __init__(self, instructions: Sequence[Instruction], memories: Collection[str]) -> None:
-        segments, places = Segments(instructions, memories), dict[int, int]()
-        begins, ends, self._offset = [0], [0], 0
-        offsets: dict[str, int] = {}
-        for memory, borders in segments.borders.items():
-            offsets[memory], self._offset = self._offset, self._offset + len(borders)
-        for key, access in each_once(instructions).items():
-            if access.memory in offsets and access.start < access.stop:
-                own, places[key] = segments.of(access), len(begins)
-                begins.append(offsets[access.memory] + int(own.start))
-                ends.append(offsets[access.memory] + int(own.stop))
-        walked = ((each.reads, each.writes) for each in instructions)
-        flat = [places.get(id(access), 0) for both in walked for own in both for access in own]
-        counts = [len(own) for each in instructions for own in (each.reads, each.writes)]
-        rows = np.repeat(np.arange(len(counts)), counts)
-        self._unit = np.array([each.unit for each in instructions], np.int64)
-        self._index, self._writes = rows // 2, rows % 2 == 1
-        at = np.array(flat, np.int64)
-        self._begin, self._end = np.array(begins, np.int64)[at], np.array(ends, np.int64)[at]
 
-    def latest(self) -> list[Index]:
-        """Gives, for each unit, the number from 1 of its last instruction that conflicts with each
-        instruction of the program, of those before it; 0 for none.
-        """
-        count = int(self._unit.max(initial=-1)) + 1
-        found = [np.zeros(len(self._unit), np.int64) for _ in range(count)]
-        total = int((self._end - self._begin).sum())
-        step = max(1, self._offset * MOST // max(total, MOST))
-        for low in range(0, self._offset, step):
-            access, segment = self._covering(low, low + step)
-            index, writes = self._index[access], self._writes[access]
-            unit, base = self._unit[index], segment * (len(self._unit) + 1)
-            for other, latest in enumerate(found):
-                number = np.where(unit == other, index + 1, 0)
-                accessed = np.maximum.accumulate(base + number) - base
-                written = np.maximum.accumulate(base + np.where(writes, number, 0)) - base
-                earlier = np.where(writes, accessed, written)
-                np.maximum.at(latest, index, np.where(unit == other, 0, earlier))
-        return found
+def _add_latest(
+    found: list[Index], unit: Index, index: Index, writes: NDArray[np.bool_], segment: Index
+) -> None:
+    """Notes what accesses to segments conflict with. They are told one segment after the other, in
+    program order: runs of a unit that all read, or all write, are as one.
+    """
+    if not len(index):
+        return
+    own = unit[index]
+    differs = np.diff(segment) | np.diff(own) | (writes[1:] ^ writes[:-1])
+    begins = np.flatnonzero(np.concatenate([[1], differs]))
+    first, last = index[begins], index[np.append(begins[1:], len(index)) - 1]
+    own, writes, base = own[begins], writes[begins], segment[begins] * (len(unit) + 1)
+    for other, latest in enumerate(found):
+        number = np.where(own == other, last + 1, 0)
+        accessed = np.maximum.accumulate(base + number) - base
+        written = np.maximum.accumulate(base + np.where(writes, number, 0)) - base
+        earlier = np.where(writes, accessed, written)
+        np.maximum.at(latest, first, np.where(own == other, 0, earlier))
 
-    def _covering(self, low: int, high: int) -> tuple[Index, Index]:
-        """Lists which accesses cover each of these segments, one segment after the other, in
-        program order.
-        """
-        begin, end = np.maximum(self._begin, low), np.minimum(self._end, high)
-        length = np.maximum(end - begin, 0)
-        access = np.repeat(np.arange(len(length)), length)
-        within = np.arange(len(access)) - np.repeat(np.cumsum(length) - length, length)
-        segment = begin[access] + within
-        order = np.argsort(segment, kind="stable")
-        return access[order], segment[order]
+
+def _covering(begin: Index, end: Index, count: int) -> tuple[Index, Index]:
+    """Lists which accesses cover each of the first so many segments, one segment after the other,
+    in program order.
+    """
+    begin, end = np.maximum(begin, 0), np.minimum(end, count)
+    length = np.maximum(end - begin, 0)
+    access = np.repeat(np.arange(len(length)), length)
+    segment = np.arange(len(access)) + np.repeat(begin - (np.cumsum(length) - length), length)
+    order = np.argsort(segment.astype(np.uint16), kind="stable")
+    return access[order], segment[order]

@@ -19,9 +19,8 @@ from byocir.machine_sim.accesses import (
     Shadow,
     indices_of,
     latest_of,
-    memories_of,
 )
-from byocir.machine_sim.model import Access, Instruction, MachineModel
+from byocir.machine_sim.model import MachineModel, Program
 from byocir.machine_sim.order import (
     NEVER,
     Clock,
@@ -100,51 +99,39 @@ class Hazard:
     writes: tuple[bool, bool] = (False, False)
 
 
-def hazards(
-    model: MachineModel,
-    instructions: Sequence[Instruction],
-    *,
-    fresh: Collection[str] = (),
-) -> list[Hazard]:
+def hazards(model: MachineModel, program: Program, *, fresh: Collection[str] = ()) -> list[Hazard]:
     """Finds all hazards of a program, in program order. `fresh` memories hold nothing at the start,
     so that what is read there must have been written.
     """
-    order = order_of(model, instructions)
+    order = order_of(model, program)
     run = legal_order(order)
-    found = [*_leaks(model, instructions), *_deadlocks(order, run)]
-    if len(run) == len(instructions):
+    found = [*_leaks(model, program), *_deadlocks(order, run)]
+    if len(run) == len(program):
         detector = RaceDetector(order, clocks(order, run))
-        found += set(_races(instructions, run, detector, fresh))
+        found += set(_races(program, run, detector, fresh))
     return sorted(found, key=_position)
 
 
 def _races(
-    instructions: Sequence[Instruction],
-    run: Sequence[int],
-    detector: RaceDetector,
-    fresh: Collection[str],
+    program: Program, run: Sequence[int], detector: RaceDetector, fresh: Collection[str]
 ) -> Iterator[Hazard]:
-    segments = Segments(instructions, memories_of(instructions))
-    shadows = segments.shadows(fresh)
+    accesses = program.accesses.within(program.accesses.memories)
+    segments, names = Segments(accesses), accesses.memories
+    shadows = segments.shadows(program.unit, fresh)
+    columns = (accesses.memory, accesses.writes, segments.first, segments.last)
+    rows: list[tuple[int, ...]] = list(zip(*(column.tolist() for column in columns), strict=True))
+    begins: list[int] = np.searchsorted(accesses.index, np.arange(len(program) + 1)).tolist()
     for index in run:
-        for access, writes in _accesses(instructions[index]):
-            memory, elements = access.memory, segments.of(access)
-            if not writes and memory in fresh:
-                missing = shadows[memory].unwritten(elements)
+        for memory, writes, first, last in rows[begins[index] : begins[index + 1]]:
+            shadow, elements, name = shadows[memory], slice(first, last), names[memory]
+            if not writes and name in fresh:
+                missing = shadow.unwritten(elements)
                 if missing.size:
-                    yield Hazard(UNWRITTEN, index, None, memory, segments.span(memory, missing))
-            for race in detector.access(shadows[memory], index, elements, writes=writes):
+                    yield Hazard(UNWRITTEN, index, None, name, segments.span(memory, missing))
+            for race in detector.access(shadow, index, elements, writes=bool(writes)):
                 span = segments.span(memory, race.elements)
                 does = race.first_writes, race.second_writes
-                yield Hazard(RACE, race.first, race.second, memory, span, does)
-
-
-def _accesses(instruction: Instruction) -> Iterator[tuple[Access, bool]]:
-    """Walks the accesses of an instruction, reads first, each with a flag for writes."""
-    for accesses, writes in ((instruction.reads, False), (instruction.writes, True)):
-        for access in accesses:
-            if access.start < access.stop:
-                yield access, writes
+                yield Hazard(RACE, race.first, race.second, name, span, does)
 
 
 def _deadlocks(order: Order, run: Sequence[int]) -> Iterator[Hazard]:
@@ -158,9 +145,9 @@ def _position(hazard: Hazard) -> tuple[int, int, str, str, tuple[int, int]]:
     return last, hazard.first, hazard.kind, hazard.memory, hazard.span or (0, 0)
 
 
-def _leaks(model: MachineModel, instructions: Sequence[Instruction]) -> list[Hazard]:
+def _leaks(model: MachineModel, program: Program) -> list[Hazard]:
     found: list[Hazard] = []
     for number, queue in enumerate(model.tokens):
-        pushes, pops = token_users(instructions, number)
+        pushes, pops = token_users(program, number)
         found += [Hazard(LEAK, index, None, queue.name) for index in pushes[len(pops) :]]
     return found

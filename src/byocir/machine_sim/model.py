@@ -12,9 +12,14 @@ to the queues of units. Who waits for whom is said in four ways, which may be mi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -115,3 +120,76 @@ class Instruction(NamedTuple):
     pushes: Sequence[int] = ()
     waits: Sequence[Wait] = ()
     transfer: Transfer | None = None
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """Lists the accesses of a program in the order of its instructions, of each reads before
+    writes: which instruction it is that accesses elements [start, stop) of a memory, and whether it
+    writes. Memories are indices into `memories`.
+    """
+
+    index: Index
+    writes: NDArray[np.bool_]
+    memory: Index
+    start: Index
+    stop: Index
+    memories: Sequence[str]
+
+    def within(self, memories: Collection[str]) -> Accesses:
+        """Keeps those to some memories that touch any element."""
+        named = np.array([each in memories for each in self.memories], np.bool_)
+        return self.at(np.flatnonzero(named[self.memory] & (self.start < self.stop)))
+
+    def at(self, rows: Index) -> Accesses:
+        """Gives the accesses with these numbers, in their order."""
+        index, writes, memory = self.index[rows], self.writes[rows], self.memory[rows]
+        return Accesses(index, writes, memory, self.start[rows], self.stop[rows], self.memories)
+
+
+@dataclass(frozen=True)
+class Program:
+    """Holds the instructions of a program as columns, as most of them wait for nothing: of N
+    instructions the unit and the cycles of each, all accesses, and by its index what one says
+    beside that.
+    """
+
+    unit: Index
+    cycles: Index
+    accesses: Accesses
+    pops: Sequence[tuple[int, int]] = ()
+    """The instructions that pop tokens, in order, each with the queue."""
+    pushes: Sequence[tuple[int, int]] = ()
+    waits: Sequence[tuple[int, Wait]] = ()
+    latency: Mapping[int, int] = field(default_factory=dict[int, int])
+    transfers: Mapping[int, Transfer] = field(default_factory=dict[int, Transfer])
+
+    def __len__(self) -> int:
+        return len(self.unit)
+
+    @staticmethod
+    def of(instructions: Sequence[Instruction]) -> Program:
+        """Makes the columns of a program from its instructions."""
+        numbered = list(enumerate(instructions))
+        return Program(
+            np.array([each.unit for each in instructions], np.int64),
+            np.array([each.cycles for each in instructions], np.int64),
+            _accesses_of(instructions),
+            [(index, queue) for index, each in numbered for queue in each.pops],
+            [(index, queue) for index, each in numbered for queue in each.pushes],
+            [(index, wait) for index, each in numbered for wait in each.waits],
+            {index: each.latency for index, each in numbered if each.latency},
+            {index: each.transfer for index, each in numbered if each.transfer},
+        )
+
+
+def _accesses_of(instructions: Sequence[Instruction]) -> Accesses:
+    numbers: dict[str, int] = {}
+    rows = [
+        (index, writes, numbers.setdefault(memory, len(numbers)), start, stop)
+        for index, each in enumerate(instructions)
+        for writes, accesses in enumerate((each.reads, each.writes))
+        for memory, start, stop in accesses
+    ]
+    index, writes, memory, start, stop = np.array(rows, np.int64).reshape(-1, 5).T
+    return Accesses(index, writes == 1, memory, start, stop, tuple(numbers))

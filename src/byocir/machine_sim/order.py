@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from byocir.machine_sim.accesses import conflicts
-from byocir.machine_sim.model import Instruction, MachineModel
+from byocir.machine_sim.model import MachineModel, Program
 
 NOT_WAITING = -1
 NEVER = -2
@@ -38,44 +40,41 @@ class Order:
     holds: Mapping[int, Sequence[int]] = field(default_factory=dict[int, Sequence[int]])
 
 
-def order_of(model: MachineModel, instructions: Sequence[Instruction]) -> Order:
+def order_of(model: MachineModel, program: Program) -> Order:
     """Collects the order that tokens, hardware, counted waits and units without a queue give a
     program.
     """
-    after = [list(earlier) for earlier in conflicts(instructions, model.guarded)]
+    earlier = conflicts(program, model.guarded)
+    after = [list(earlier.get(index, ())) for index in range(len(program))]
     for queue in range(len(model.tokens)):
-        pushes, pops = token_users(instructions, queue)
+        pushes, pops = token_users(program, queue)
         for number, index in enumerate(pops):
             after[index].append(pushes[number] if number < len(pushes) else NEVER)
-    unit = [instruction.unit for instruction in instructions]
-    return Order(len(model.units), unit, after, holds_of(model, instructions))
+    return Order(len(model.units), program.unit.tolist(), after, holds_of(model, program))
 
 
-def token_users(
-    instructions: Sequence[Instruction], queue: int
-) -> tuple[Sequence[int], Sequence[int]]:
+def token_users(program: Program, queue: int) -> tuple[Sequence[int], Sequence[int]]:
     """Lists the instructions that push to a token queue, and those that pop from it, once for each
     token.
     """
-    pushes = [i for i, each in enumerate(instructions) for q in each.pushes if q == queue]
-    pops = [i for i, each in enumerate(instructions) for q in each.pops if q == queue]
+    pushes = [index for index, own in program.pushes if own == queue]
+    pops = [index for index, own in program.pops if own == queue]
     return pushes, pops
 
 
-def holds_of(model: MachineModel, instructions: Sequence[Instruction]) -> dict[int, list[int]]:
+def holds_of(model: MachineModel, program: Program) -> dict[int, list[int]]:
     """Gives, by instruction, those that must be done before the sequencer hands it over: those that
     counted waits name, and the one before it on a unit without a queue.
     """
     holds: dict[int, list[int]] = {}
-    handed: list[list[int]] = [[] for _ in model.units]
-    for index, instruction in enumerate(instructions):
-        for wait in instruction.waits:
-            finished = handed[wait.unit][: len(handed[wait.unit]) - wait.most]
-            if finished:
-                holds.setdefault(index, []).append(finished[-1])
-        if index and not model.units[instructions[index - 1].unit].depth:
-            holds.setdefault(index, []).append(index - 1)
-        handed[instruction.unit].append(index)
+    handed = [np.flatnonzero(program.unit == unit) for unit in range(len(model.units))]
+    for index, wait in program.waits:
+        finished = int(np.searchsorted(handed[wait.unit], index)) - wait.most
+        if finished > 0:
+            holds.setdefault(index, []).append(int(handed[wait.unit][finished - 1]))
+    queued = np.array([unit.depth > 0 for unit in model.units], np.bool_)
+    for index in np.flatnonzero(~queued[program.unit[:-1]]).tolist():
+        holds.setdefault(index + 1, []).append(index)
     return holds
 
 

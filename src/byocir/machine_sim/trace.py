@@ -15,7 +15,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from byocir.machine_sim.model import Instruction, MachineModel
+import numpy as np
+
+from byocir.machine_sim.model import MachineModel, Program
 from byocir.machine_sim.order import token_users
 from byocir.machine_sim.timing import Cycles, Times
 
@@ -117,7 +119,7 @@ def trace_of(machine: str, tracks: Tracks, events: Sequence[Event], cycles: int)
 def program_trace(
     name: str,
     model: MachineModel,
-    instructions: Sequence[Instruction],
+    program: Program,
     times: Times,
     texts: Sequence[str],
     locations: Sequence[str] | None = None,
@@ -129,25 +131,23 @@ def program_trace(
     tracks = Tracks(name, units)
     events: list[Event] = []
     for unit, track in enumerate(units):
-        rows = [i for i, each in enumerate(instructions) if each.unit == unit]
+        rows = np.flatnonzero(program.unit == unit).tolist()
         parts = times.start, times.end, times.waits
         events += unit_slices(tracks, track, rows, parts, texts, locations)
-    events += _tokens(model, instructions, times, tracks)
+    events += _tokens(model, program, times, tracks)
     clients = {**dict(enumerate(units)), len(units): "sequencer"}
     for channel, spans in zip(model.channels, times.channels, strict=True):
         events += channel_events(channel, spans, clients)
     return trace_of(name, tracks, events, times.cycles)
 
 
-def _tokens(
-    model: MachineModel, instructions: Sequence[Instruction], times: Times, tracks: Tracks
-) -> Iterator[Event]:
+def _tokens(model: MachineModel, program: Program, times: Times, tracks: Tracks) -> Iterator[Event]:
     """Makes an arrow for each token, from the last cycle of the push to the start of the pop."""
     number = 0
     for index, queue in enumerate(model.tokens):
-        for push, pop in zip(*token_users(instructions, index), strict=False):
+        for push, pop in zip(*token_users(program, index), strict=False):
             number += 1
-            ends = (model.units[instructions[each].unit].name for each in (push, pop))
+            ends = (model.units[int(program.unit[each])].name for each in (push, pop))
             cycles = int(times.end[push]) - 1, int(times.start[pop])
             yield from tracks.arrow(queue.name, number, *zip(ends, cycles, strict=True))
 

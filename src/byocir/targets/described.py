@@ -9,11 +9,12 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from math import ceil, prod
+from math import prod
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, Region
@@ -22,17 +23,18 @@ from byocir.dialects.context import load_context
 from byocir.dialects.locations import names
 from byocir.dialects.new_ops import new_op
 from byocir.dialects.text import parse_module, print_module
-from byocir.dialects.tir import AllocOp, ConstantOp, IntrinsicOp, scope_of
+from byocir.dialects.tir import AllocOp, ConstantOp, scope_of
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.dialects.weights import dump_weights, read_weights
 from byocir.errors import ByocirError
 from byocir.evaluate.ports import ports_of
 from byocir.lowering.tir_to_c.literals import defined_array, initialiser, stored_type
 from byocir.machine import Call, Machine
-from byocir.machine.calls import calls_in
-from byocir.machine.encoding import encoded
-from byocir.machine.numeric_programs import check_order, model_of, numbers_of, times_of
+from byocir.machine.calls import IssuedCalls, calls_in
+from byocir.machine.encoding import Encoder
+from byocir.machine.numeric_programs import check_order, model_of, timed_numbers_of
 from byocir.machine.simulator import Simulator
+from byocir.machine_sim import run_times
 from byocir.machine_sim.trace import program_trace
 from byocir.targets.device import ARRAYS, CFunctions, c_name
 
@@ -49,8 +51,9 @@ def programs_of(machine: Machine, module: ModuleOp, symbols: Sequence[str]) -> M
     text, weights = print_module(program).encode(), dump_weights(program)
     kept = _keep((text, weights), program)
     found: dict[str, bytes] = {}
+    encoder = Encoder(machine)
     for function in kept.values():
-        found |= _code(machine, function, _encoded(machine, function))
+        found |= _code(machine, function, _encoded(machine, encoder, function))
     return {TEXT: text, WEIGHTS: weights, **found}
 
 
@@ -67,11 +70,11 @@ def _taken(function: FuncOp) -> FuncOp:
     )
 
 
-def _encoded(machine: Machine, function: FuncOp) -> list[Any]:
+def _encoded(machine: Machine, encoder: Encoder, function: FuncOp) -> list[Any]:
     """Encodes a program, and times it while its calls are there: reports ask for both."""
     calls = calls_in(machine, function.body.block)
     _timed[function] = machine, _costs_of(machine, calls)
-    return encoded(calls)
+    return encoder.code(calls)
 
 
 def _code(machine: Machine, function: FuncOp, code: Sequence[Any]) -> Mapping[str, bytes]:
@@ -139,8 +142,9 @@ def traces_of(machine: Machine, blobs: Mapping[str, bytes]) -> Iterator[tuple[st
         calls = calls_in(machine, function.body.block)
         texts = [_text(call) for call in calls]
         locations = [", ".join(names(call.op.location)) for call in calls]
-        parts = model_of(machine), numbers_of(machine, calls), times_of(machine, calls)
-        yield symbol, program_trace(machine.name, *parts, texts, locations)
+        model, program = model_of(machine), timed_numbers_of(machine, calls)
+        times = run_times(model, program)
+        yield symbol, program_trace(machine.name, model, program, times, texts, locations)
 
 
 def _text(call: Call) -> str:
@@ -167,24 +171,25 @@ _timed: WeakKeyDictionary[FuncOp, tuple[Machine, Costs]] = WeakKeyDictionary()
 """The costs of programs that were timed: reports have them, and profiles."""
 
 
-def _costs_of(machine: Machine, calls: Sequence[Call]) -> Costs:
-    units = [unit.name for unit in model_of(machine).units]
-    times = times_of(machine, calls)
-    spent = dict(zip(units, times.units, strict=True))
+def _costs_of(machine: Machine, calls: IssuedCalls) -> Costs:
+    model, program = model_of(machine), timed_numbers_of(machine, calls)
+    times = run_times(model, program)
+    spent = dict(zip([unit.name for unit in model.units], times.units, strict=True))
     causes = {unit: asdict(each) for unit, each in spent.items()}
     bounds = {unit: each.busy for unit, each in spent.items()}
-    details = {"padded_macs": sum(call.kind.macs for call in calls), "instructions": len(calls)}
-    return times.cycles, _busy_by_node(calls), causes, bounds, details
+    details = {"padded_macs": sum(op.course.macs for op in calls.ops), "instructions": len(calls)}
+    return times.cycles, _busy_by_node(calls, program.cycles), causes, bounds, details
 
 
-def _busy_by_node(calls: Sequence[Call]) -> list[tuple[str, str, int]]:
+def _busy_by_node(calls: IssuedCalls, cycles: NDArray[np.int64]) -> list[tuple[str, str, int]]:
     """Counts the cycles that units are busy for each node of the model."""
-    nodes: dict[IntrinsicOp, str] = {}
+    of_ops = np.zeros(len(calls.ops), np.int64)
+    np.add.at(of_ops, calls.op, cycles)
     busy: Counter[tuple[str, str]] = Counter()
-    for call in calls:
-        if call.op not in nodes:
-            nodes[call.op] = ", ".join(names(call.op.location)) or call.instruction.name
-        busy[nodes[call.op], call.unit.name] += ceil(call.cycles)
+    for number in calls.in_turn:
+        op = calls.ops[number]
+        node = ", ".join(names(op.op.location)) or op.instruction.name
+        busy[node, op.unit.name] += int(of_ops[number])
     return [(node, unit, cycles) for (node, unit), cycles in busy.items()]
 
 

@@ -103,7 +103,8 @@ def _count(units: Sequence[str], calls: Sequence[Calls], needs: Sequence[dict[in
     outstanding: Counter[int] = Counter()
     number: dict[int, int] = {}
     known: dict[int, int] = {}
-    for at in issued(calls):
+    turns: list[int] = issued(calls).tolist()
+    for at in turns:
         unit = units.index(calls[at].unit.name)
         if at not in number:
             waits = {each: last for each, last in needs[at].items() if last > known.get(each, -1)}

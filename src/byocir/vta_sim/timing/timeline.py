@@ -143,7 +143,7 @@ def _times(decoded: Decoded, links: Links, model: TimingModel) -> tuple[Times, C
     """Gives the times of a stream, and how long each instruction works."""
     count, work = len(decoded), work_of(decoded, model)
     queues = [(*fifo_users(decoded, links, fifo), model.token_queue) for fifo in TOKEN_FIFOS]
-    waits = Waits.of([()] * count, {}, queues)
+    waits = Waits.of(count, {}, {}, queues)
     try:
         times = machine_sim.times_of(_machine(model), links.queue.tolist(), waits, work.costs)
     except Stuck as stuck:
