@@ -142,7 +142,7 @@ class _Trial:
             return False
         finally:
             self._made = [op for op in body.ops if op not in before]
-        return Lives([call for call in calls if call.op not in self._loads]).fit()
+        return not Lives([call for call in calls if call.op not in self._loads]).full()
 
     def _load(self, machine: Machine, constant: _Constant, first: Operation) -> None:
         """Loads an array in front of an op, and lets all blocks read that."""
