@@ -38,6 +38,16 @@ def test_products_whose_batch_lies_in_rows_are_refused() -> None:
     assert package.report.macs["gemmini"] == 5 * 6 * 2 * 4
 
 
+def test_batches_whose_weights_lie_apart_are_taken_one_by_one() -> None:
+    """Weights of a batch lie between the rows of one product, in a tile of several."""
+    net = Net((2, 6, 7, 4), per_channel=False)
+    weights, _ = net.weights((2, 6, 4, 5), per_channel=False, axis=0)
+    product = net.node("MatMul", [net.value, weights])
+    model = net.of(net.requantize(product, net.scale), (2, 6, 7, 5))
+    package = byocir.compile(byocir.import_onnx(model), targets=[GEMMINI], levels=("tensor",))
+    assert package.report.macs["gemmini"] == 2 * 6 * 7 * 4 * 5
+
+
 @pytest.mark.parametrize("inside", [False, True])
 def test_calls_of_half_a_row_begin_with_one(inside: bool) -> None:
     """Products of four numbers, in rows of eight: a tile of more would begin inside."""

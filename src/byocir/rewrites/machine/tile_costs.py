@@ -125,7 +125,30 @@ class TileCosts:
 
     def begins_rows(self, whole: Whole) -> Bools:
         """Marks where all calls begin with rows of the memories that want it."""
-        return self._calls_begin_rows & self._sums_begin_rows(whole)
+        fits = self._calls_begin_rows & self._sums_begin_rows(whole)
+        for each in self.chain.staged:
+            fits = fits & self._rows_follow(each, (each.stage, each.operand) in whole)
+        return fits
+
+    def _rows_follow(self, each: Staged, is_whole: bool) -> Bools:
+        """Marks where the rows of a staged operand follow each other, if the instruction does not
+        step over rows, along iterators that calls cannot take point by point: those would begin
+        inside rows.
+        """
+        stage, box = self.chain.stages[each.stage], self._staged_box(each, is_whole)
+        fit, fits = stage.plan.fit, np.ones((), np.bool_)
+        called = next(name for name, at in fit.operands.items() if at == each.operand)
+        if called in fit.instruction.strided:
+            return fits
+        rank = max(len(box) - len(each.path[-1].row), 0)
+        operands = range(len(fit.memories))
+        along = (step for n in operands for step in steps_along_rows(fit, stage.block, n))
+        for i in {i for i, step, lanes in along if step % lanes}:
+            forms = enumerate(stage.forms[each.operand][:rank])
+            steps = (form.coefficient(i) * product(box[d + 1 : rank]) for d, form in forms)
+            size = np.minimum(stage.plan.sizes[i], self.extents[each.stage][i])
+            fits = fits & ((size == 1) | (sum(steps, start=_ZERO) <= 1))
+        return fits
 
     @cached_property
     def _calls_begin_rows(self) -> Bools:
@@ -339,6 +362,7 @@ class TileCosts:
             yield np.where(doubled, np.maximum(ended + waits, alone), total)
 
 
+_ZERO: Ints = np.zeros((), np.int64)
 _NONE: Floats = np.zeros(())
 _NEVER = np.zeros((), np.bool_)
 
