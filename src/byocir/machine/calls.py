@@ -378,6 +378,10 @@ class IssuedCalls(Sequence[Call]):
         for op, number, is_kept in zip(ops, numbers, self.is_kept.tolist(), strict=True):
             yield self.ops[op].call(number, is_kept=is_kept)
 
+    def turns_of(self, op: int) -> Index:
+        """Gives when each call of an op is issued."""
+        return self.turns[self.begins[op] : self.begins[op] + self.ops[op].count]
+
     @cached_property
     def in_turn(self) -> list[int]:
         """Lists the numbers of the ops in the order in which their first calls are issued."""

@@ -75,8 +75,7 @@ class Encoder:
         return code + entries[done:]
 
     def _encoded(self, calls: IssuedCalls, number: int) -> _Encoded:
-        op, begin = calls.ops[number], calls.begins[number]
-        kept = calls.is_kept[calls.turns[begin : begin + op.count]]
+        op, kept = calls.ops[number], calls.is_kept[calls.turns_of(number)]
         if not self._is_shared:
             return self._asked(op, kept)
         key = op.alike, kept.tobytes(), _told_apart(op)

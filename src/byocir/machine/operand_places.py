@@ -136,8 +136,11 @@ class Place:
         moves by so many: by one, or by a block of lanes.
         """
         layout, steps = self._layout, self.steps.get(iterator, ())
-        each = zip(steps, layout.units, layout.steps, strict=False)
-        return sum(int(by * step / unit) * rows for step, unit, rows in each)
+        moved = 0
+        for step, unit, rows in zip(steps, layout.units, layout.steps, strict=False):
+            if step:
+                moved += int(by * step / unit) * rows
+        return moved
 
     def rows(self) -> tuple[Span, ...]:
         """Lists the rows that the box touches, as intervals; in main memory the elements of the

@@ -15,10 +15,10 @@ implies is not waited for again.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -27,7 +27,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.locations import place
 from byocir.errors import ByocirError
 from byocir.machine import Calls, InOrder, Machine, Memory, Place, Tokens
-from byocir.machine.calls import issued, ops_in
+from byocir.machine.calls import IssuedCalls, ops_in
 from byocir.machine_sim import Shadow, Touch, conflicting
 from byocir.machine_sim.accesses import Box
 from byocir.rewrites.machine import machines_in
@@ -100,19 +100,20 @@ def _count(units: Sequence[str], calls: Sequence[Calls], needs: Sequence[dict[in
     """Makes calls wait until few enough calls of a unit are outstanding. Calls are issued in order:
     what one has waited for, all later ones have.
     """
-    outstanding: Counter[int] = Counter()
-    number: dict[int, int] = {}
-    known: dict[int, int] = {}
-    turns: list[int] = issued(calls).tolist()
-    for at in turns:
-        unit = units.index(calls[at].unit.name)
-        if at not in number:
-            waits = {each: last for each, last in needs[at].items() if last > known.get(each, -1)}
-            known |= waits
-            counts = {each: outstanding[each] - number[last] for each, last in waits.items()}
-            calls[at].op.set_order({units[each]: counts[each] for each in sorted(counts)})
-        outstanding[unit] += 1
-        number[at] = outstanding[unit]
+    listed, known = IssuedCalls(calls), dict[int, int]()
+    own = np.array([units.index(call.unit.name) for call in calls], np.int64)[listed.op]
+    turns_of = [np.flatnonzero(own == unit) for unit in range(len(units))]
+    for at in listed.in_turn:
+        begin = listed.turns_of(at)[0]
+        waits = {each: last for each, last in needs[at].items() if last > known.get(each, -1)}
+        known |= waits
+        counts: dict[int, int] = {}
+        for each, last in waits.items():
+            done = listed.turns_of(last)
+            latest = done[np.searchsorted(done, begin) - 1]
+            issued = np.searchsorted(turns_of[each], [latest + 1, begin])
+            counts[each] = int(issued[1] - issued[0])
+        calls[at].op.set_order({units[each]: counts[each] for each in sorted(counts)})
 
 
 def _exchange(machine: Machine, order: Tokens, calls: Sequence[Calls]) -> None:
