@@ -25,16 +25,20 @@ from byocir.rewrites.pipeline import run_passes
 LANES, ROWS = 8, 4
 
 
-def target(rows: int, factors_by: str) -> type[byocir.Target]:
-    """A machine of so many rows; the unit of this name loads factors."""
+def target(rows: int, factors_by: str, *, queued: bool = False) -> type[byocir.Target]:
+    """A machine of so many rows; the unit of this name loads factors, into a FIFO if these are
+    queued."""
     machine = Machine("own")
     units = {name: machine.unit(name, queue=4) for name in ("dma", "core")}
     dma, core = units.values()
     vectors = machine.memory("vectors", i32, row=(LANES,), rows=rows)
+    factors = vectors
+    if queued:
+        factors = machine.memory("factors", i32, row=(LANES,), rows=rows, fifo=True)
     machine.order(Counted())
     sizes = {"rows": up_to(16), "lanes": exactly(LANES)}
     unit = units[factors_by]
-    machine.copy("load", MAIN, vectors, unit=unit, cycles=lambda s: 9 + s["rows"], **sizes)
+    machine.copy("load", MAIN, factors, unit=unit, cycles=lambda s: 9 + s["rows"], **sizes)
 
     @machine.instruction(dma, into=vectors, cycles=lambda s: 9 + s["rows"], **sizes)
     def widen() -> Pattern:
@@ -46,7 +50,7 @@ def target(rows: int, factors_by: str) -> type[byocir.Target]:
 
     @machine.instruction(core, into=vectors, cycles=lambda s: 4 + s["rows"], **sizes)
     def scale() -> Pattern:
-        one = vectors("y")["lanes"]
+        one = factors("y")["lanes"]
         return block("rows lanes", one, lambda x, y: x * y, init=vectors("x"))
 
     @machine.instruction(core, into=vectors, cycles=lambda s: 4 + s["rows"], **sizes)
@@ -62,16 +66,18 @@ def target(rows: int, factors_by: str) -> type[byocir.Target]:
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile: where its factors begin, and whether they are doubled once they are loaded."""
+    """A tile: where its factors begin, whether they are doubled once they are loaded, and into
+    which memory."""
 
     first: int
     doubles: bool = False
+    memory: str = "vectors"
 
     def text(self, number: int) -> str:
         x, a, b = f"%x[{number * ROWS} + i, j]", f"%a{number}", f"%b{number}"
         own, one = (
             f'memref<{ROWS}x{LANES}xi32, "own.vectors">',
-            f'memref<{LANES}xi32, "own.vectors">',
+            f'memref<{LANES}xi32, "own.{self.memory}">',
         )
         array = f"memref<{{rows}}x{LANES}xi8>"
         box, row = f"i: {ROWS}, j: {LANES}", f"j: {LANES}"
@@ -150,3 +156,9 @@ THREE = [Tile(0), Tile(8), Tile(16)]
 )
 def test_factors_are_loaded(given: list[Tile], rows: int, unit: str, loads: int) -> None:
     assert loads_after(module_of(given, 24), target(rows, unit)) == loads
+
+
+def test_factors_in_a_fifo_are_loaded_as_they_are_taken() -> None:
+    """What leaves the FIFO once could not be read twice."""
+    tiles = [Tile(first, memory="factors") for first in (0, 8, 16, 8)]
+    assert loads_after(module_of(tiles, 24), target(64, "core", queued=True)) == 4

@@ -95,6 +95,8 @@ def _constants(calls: Sequence[Calls]) -> Iterator[_Constant]:
         (source,), result = call.block.ins, call.result
         if not isinstance(source.owner, ConstantOp) or not shape_of(source.type):
             continue
+        if result.memory.fifo:  # each part leaves it once, in its turn
+            continue
         key, by = (source, result.memory), moved_by(call.block)
         if by is None or not _is_filled_by(call, result.buffer):
             unfit.add(key)

@@ -5,7 +5,8 @@ cycles than to set the parts around the image:
 rows above, column in front, image, column behind, rows below   →   box, image
 ```
 
-Columns are rows of a memory that do not follow each other, and take a call each.
+Columns are rows of a memory that do not follow each other, and take a call each. A FIFO would get
+the rows of the image twice: there, parts stay as they are.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.new_ops import clone_region
-from byocir.dialects.tir import BlockOp, IteratorAttr, IteratorKind
+from byocir.dialects.tir import BlockOp, IteratorAttr, IteratorKind, scope_of
 from byocir.dialects.uses import erase
 from byocir.machine import Machine
 from byocir.rewrites.machine.cut_blocks import cycles_of, parts_of
@@ -30,7 +31,9 @@ from byocir.rewrites.schedule.blocks import reads_old
 def set_boxes_first(machine: Machine, body: Block) -> None:
     """Sets boxes first where loads of a body fill parts of them."""
     for load in list(_padded_loads(body)):
-        load.set_first(machine)
+        memory = machine.memory_of(scope_of(load.ops[0].outs[0].type))
+        if memory is not None and not memory.fifo:
+            load.set_first(machine)
 
 
 _Box = tuple[tuple[int, int], ...]
