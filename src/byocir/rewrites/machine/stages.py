@@ -104,10 +104,8 @@ def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
             and (made[-1] is not None or not why_not_begun(machine, block, plan))
         ]
         if not found:
-            reasons: list[str] = []
-            plans = plans_for(machine, block, block.extents, reasons)
-            reasons += [told for plan in plans if (told := why_not_begun(machine, block, plan))]
-            raise _undone(machine, block, [*reasons, *why_whole(machine, block)])
+            lacking = _lacking(machine, block)
+            raise _undone(machine, lacking, _reasons(machine, lacking))
         name = _named(found[0].instruction.name, [stage.name for stage in stages])
         stages.append(Stage(block, found[0], name, made))
         places.update(dict.fromkeys(block.results, len(stages) - 1))
@@ -133,10 +131,16 @@ def _begun(machine: Machine, block: BlockOp) -> set[Memory] | None:
     """Gives the memories in which another block, which begins with the result of this one, adds to
     it; None where none does.
     """
-    use = block.results[0].get_user_of_unique_use()
-    if not isinstance(use, BlockOp) or block.results[0] not in use.outs:
+    use = _adds_to(block)
+    if use is None:
         return None
     return {plan.instruction.into for plan in plans_for(machine, use, use.extents)}
+
+
+def _adds_to(block: BlockOp) -> BlockOp | None:
+    """Finds the block that begins with the result of this one, if one does."""
+    use = block.results[0].get_user_of_unique_use()
+    return use if isinstance(use, BlockOp) and block.results[0] in use.outs else None
 
 
 def _leaves(machine: Machine, plan: Plan, is_last: bool) -> bool:
@@ -153,6 +157,21 @@ def _expect_elements(machine: Machine, block: BlockOp) -> None:
         told = "expected windows with an element inside of the array, found some that are outside"
         why = f"no instruction of {machine.name} fills in their results"
         raise ByocirError("B271", told, where=place(block.location), help=why)
+
+
+def _lacking(machine: Machine, block: BlockOp) -> BlockOp:
+    """Gives a block that has no stage or, where no instruction does the one that adds to its
+    result, that one."""
+    use = _adds_to(block)
+    return block if use is None or plans_for(machine, use, use.extents) else use
+
+
+def _reasons(machine: Machine, block: BlockOp) -> list[str]:
+    """Lists what each instruction says to a block that none does."""
+    reasons: list[str] = []
+    plans = plans_for(machine, block, block.extents, reasons)
+    reasons += [told for plan in plans if (told := why_not_begun(machine, block, plan))]
+    return [*reasons, *why_whole(machine, block)]
 
 
 def _undone(machine: Machine, block: BlockOp, reasons: Sequence[str]) -> ByocirError:
