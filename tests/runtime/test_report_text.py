@@ -377,6 +377,21 @@ def test_a_note_says_what_a_class_could_ask_for(left_out):
     assert "," not in asked
 
 
+def test_a_machine_of_floats_is_not_told_to_ask_for_integers():
+    example = import_file(DIGITS.parent / "float_npu.py", "B217")
+
+    def notes(name: str) -> list[str]:
+        model = byocir.import_onnx(DIGITS / f"{name}.onnx", shapes={"image": (1, 1, 8, 8)})
+        return byocir.partition(model, [example.FloatNpu()], levels=("tensor",)).notes
+
+    for name in ("digits_u8", "digits_int8"):
+        found = notes(name)
+        assert not any("its class can ask for" in note for note in found), found
+        told = "fnpu has memories for floats alone, and the model is quantised: "
+        assert told + "give it the model before quantisation" in found
+    assert not any("memories for floats" in note for note in notes("digits_f32"))
+
+
 def test_a_note_says_what_splits_convolutions_in_groups():
     example = import_file(DIGITS.parent / "vta_machine.py", "B217")
     net = Net((1, 8, 4, 4))

@@ -25,6 +25,7 @@ from byocir.vendor.hooks import ask
 if TYPE_CHECKING:
     from byocir.dialects.byoc import CallOp, Node
     from byocir.dialects.decisions import RuleResult
+    from byocir.machine import Machine
     from byocir.runtime.report import Report
 
 NAMED = 3
@@ -156,21 +157,36 @@ def _not_asked_for(report: Report, module: ModuleOp, host_ops: Sequence[Operatio
     scaled, total = any(map(_rescales_in_float, host_ops)), sum(report.macs.values())
     slides, notes = any(map(_ends_with_windows, heavy)), list[str]()
     for target in [find(each) for each in targets_of(module)] if report.targets else []:
+        if not target.is_searched or 2 * report.macs.get(target.name, 0) >= total:
+            continue
+        integers = _holds_integers(target.machine)
         wanted: dict[str, bool] = {
-            "signed_bytes = True makes its unsigned bytes signed": not ask(target, "signed_bytes")
+            "signed_bytes = True makes its unsigned bytes signed": integers
+            and not ask(target, "signed_bytes")
             and any(element_type_of(value.type) == ui8 for op in heavy for value in op.ins),
             "channels_last = True puts channels last in its images": slides
             and not ask(target, "channels_last"),
             "split_groups splits its convolutions in groups": not ask(target, "split_groups")
             and any(op.extents[i] > 1 for op in convs for i in inside_groups(op)),
-            "fixed_point scales its sums in integers": not ask(target, "fixed_point") and scaled,
+            "fixed_point scales its sums in integers": integers
+            and not ask(target, "fixed_point")
+            and scaled,
         }
         changes = [text for text, counts in wanted.items() if counts]
-        if changes and target.is_searched and 2 * report.macs.get(target.name, 0) < total:
+        if changes:
             share = f"{100 * report.macs.get(target.name, 0) / total:.1f} %"
             told = f"{target.name} takes {share} of the multiply-accumulates; its class can ask for"
             notes.append(f"{told} another form of the model: {', '.join(changes)}")
+        if not integers and any(node.op_type.startswith(_QUANTISED) for node in report.nodes):
+            notes.append(
+                f"{target.name} has memories for floats alone, and the model is quantised: "
+                "give it the model before quantisation"
+            )
     return notes
+
+
+def _holds_integers(machine: Machine) -> bool:
+    return any(not is_float(memory.element) for memory in machine.memories if memory.element)
 
 
 def _ends_with_windows(op: tir.BlockOp) -> bool:
