@@ -1,4 +1,4 @@
-"""Finds rows of a memory for what is alive at once, on VTA as on described machines.
+"""Finds rows of a memory for what is alive at once.
 
 The largest come first, each as low as those that are alive with it allow. What is placed lies in
 one bank of its memory or, if it is larger, begins with one.

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from scalar_text import Scalars
 from xdsl.dialects import arith
 
 from byocir.dialects.intervals import Interval
@@ -26,40 +27,26 @@ FEED = {"arg0": np.repeat(BYTES, 256), "arg1": np.tile(BYTES, 256)}
 HELD = Interval(-(2**15), 2**15 - 1)
 
 
-class Body:
+class Body(Scalars):
     """The ops of a body on bytes %x and %y, as numbers in i64."""
 
     def __init__(self) -> None:
-        self.lines = ["%xw = arith.extsi %x : i8 to i64", "%yw = arith.extsi %y : i8 to i64"]
-
-    def put(self, op: str, value: str, number: int) -> str:
-        at = len(self.lines)
-        self.lines.append(f"%n{at} = arith.constant {number} : i64")
-        return self.line(f"arith.{op} {value}, %n{at} : i64")
-
-    def line(self, text: str) -> str:
-        at = len(self.lines)
-        self.lines.append(f"%v{at} = {text}")
-        return f"%v{at}"
-
-    def saturated(self, value: str, to: str, low: int, high: int) -> str:
-        clamped = self.put("minsi", self.put("maxsi", value, low), high)
-        return self.line(f"arith.trunci {clamped} : i64 to {to}")
+        super().__init__()
+        self.x, self.y = self.wide("%x", "i8"), self.wide("%y", "i8")
 
     def term(self, value: str, factor: int, number: int) -> str:
         """A byte times a factor, plus a number, as i32."""
         found = self.put("addi", self.put("muli", value, factor), number)
-        return self.saturated(found, "i32", -(2**31), 2**31 - 1)
+        return self.narrow(self.clamp(found, -(2**31), 2**31 - 1), "i32")
 
     def block(self, value: str) -> BlockOp:
-        body, byte = "\n".join(self.lines), "tensor<65536xi8>"
+        byte = "tensor<65536xi8>"
         module = parse_module(f"""
           func.func @main(%a: {byte}, %b: {byte}) -> {byte} {{
             %e = tir.empty : {byte}
             %c = tir.block [i: 65536] ins(%a[i] : {byte}, %b[i] : {byte}) outs(%e[i] : {byte}) {{
             ^bb0(%x: i8, %y: i8, %old: i8):
-              {body}
-              tir.yield {value} : i8
+              {self.text(value)}
             }}
             func.return %c : {byte}
           }}""")
@@ -72,11 +59,10 @@ def residual(
 ) -> BlockOp:
     """A block for `clamp(((x * a + b) + (y * c + d)) * factor + added >> shift)`."""
     body = Body()
-    one, other = (body.term(v, *t) for v, t in zip(("%xw", "%yw"), terms, strict=True))
+    one, other = (body.term(v, *t) for v, t in zip((body.x, body.y), terms, strict=True))
     total = body.line(f"arith.addi {one}, {other} : i32")
-    wide = body.line(f"arith.extsi {total} : i32 to i64")
-    scaled = body.put("addi", body.put("muli", wide, factor), added)
-    return body.block(body.saturated(body.put("shrsi", scaled, shift), "i8", -128, 127))
+    scaled = body.put("addi", body.put("muli", body.wide(total, "i32"), factor), added)
+    return body.block(body.clamp(body.put("shrsi", scaled, shift), -128, 127))
 
 
 def steps_of(block: BlockOp) -> list[str]:
