@@ -11,6 +11,7 @@ from graph_ops import Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pass_checks import run_on, same
+from processor import RUN_HERE, on_vnni
 from zero_point_layers import zero_point_convs, zero_point_matmuls
 
 from byocir.compiler import host_pipeline
@@ -20,10 +21,7 @@ from byocir.evaluate.module import evaluate_function
 from byocir.lowering.tir_to_c import emit_host
 from byocir.rewrites.host.c_host import CHost
 from byocir.runtime.native import HostProgram
-from byocir.toolchain import x86_64_features, x86_64_level
 from byocir.toolchain.cpu import CPUS
-
-RUN_HERE = [n for n, cpu in CPUS.items() if cpu.runs_on(x86_64_level(), x86_64_features())]
 
 
 def run_for(cpu, module, arrays):
@@ -42,7 +40,7 @@ def test_layers_with_zero_points_keep_every_bit(layer, cpu):
     same(run_for(cpu, module, [layer.x])[1], expected)
 
 
-@pytest.mark.skipif("x86-64-v4-vnni" not in RUN_HERE, reason="no instruction for quads")
+@on_vnni
 @pytest.mark.parametrize("depth", [3, 34, 36])
 @pytest.mark.parametrize("kinds", [("i1", "i1"), ("u1", "i1"), ("i1", "u1")], ids=" by ".join)
 def test_bytes_are_multiplied_in_quads(kinds, depth):
@@ -72,7 +70,7 @@ def depthwise(channels, kinds, kernel, stride, size=(7, 21)) -> Case:
     return Case(graph.ConvOp, [x, w], constants=[1], group=channels, **window)
 
 
-@pytest.mark.skipif("x86-64-v4-vnni" not in RUN_HERE, reason="no instruction for quads")
+@on_vnni
 @pytest.mark.parametrize(
     ("kinds", "kernel", "stride", "channels"),
     [

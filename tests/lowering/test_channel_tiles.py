@@ -9,6 +9,7 @@ from graph_ops import Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pass_checks import run_on, same
+from processor import HAS_VNNI
 
 from byocir.compiler import host_pipeline
 from byocir.dialects import graph
@@ -17,11 +18,9 @@ from byocir.evaluate.module import evaluate_function
 from byocir.lowering.tir_to_c import emit_host
 from byocir.rewrites.host.c_host import CHost
 from byocir.runtime.native import HostProgram
-from byocir.toolchain import x86_64_features, x86_64_level
 from byocir.toolchain.cpu import CPUS
 
 VNNI = "x86-64-v4-vnni"
-HAS_VNNI = CPUS[VNNI].runs_on(x86_64_level(), x86_64_features())
 
 
 def depthwise(channels, kinds=("i1", "i1"), kernel=(3, 3), group=None):

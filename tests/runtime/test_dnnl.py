@@ -12,6 +12,7 @@ import pytest
 from nets.classic_nets import NETS, REDUCED, feeds, session
 from nets.int8_nets import INT8_NETS
 from onnx import TensorProto, helper, numpy_helper
+from processor import on_vnni
 from projects import check, tools_alone
 
 import byocir
@@ -146,6 +147,7 @@ class Evaluated(Dnnl):
         return {}
 
 
+@on_vnni
 @pytest.mark.parametrize("net", ["ResNet-18 u8", "ResNet-18 s8", "MobileNetV2 s8"])
 def test_nets_of_bytes_are_whole_and_right(net):
     model = INT8_NETS[net](REDUCED)
@@ -466,6 +468,7 @@ func.func @main(%0: tensor<1x4x4x8xi8>) -> tensor<1x4x2x4xi8> {
 """
 
 
+@on_vnni
 def test_sums_of_windows_that_end_behind_the_image():
     module = parse_module(MEANS)
     given = random_feeds(module, 1)

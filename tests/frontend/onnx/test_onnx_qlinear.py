@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 from onnx_models import Arrays, check, make_model, one_node, run_byocir, run_ort
+from processor import on_vnni
 
 from byocir.dialects.graph import DequantizeOp, QuantizeOp
 from byocir.frontend.onnx import export_onnx, import_onnx
@@ -64,6 +65,7 @@ def check_near(model: onnx.ModelProto, feeds: Arrays, steps: int = 1) -> None:
 GRID = {"xs": scalar(0.03), "ys": scalar(0.05)}
 
 
+@on_vnni
 @some
 @given(seeds, dtypes, st.integers(1, 2), st.booleans(), st.booleans())
 def test_conv(seed: int, dtype: Any, group: int, per_channel: bool, biased: bool) -> None:
@@ -84,6 +86,7 @@ def test_conv(seed: int, dtype: Any, group: int, per_channel: bool, biased: bool
     check_near(model, feeds)
 
 
+@on_vnni
 @some
 @given(seeds, dtypes, st.booleans())
 def test_matmul(seed: int, dtype: Any, per_column: bool) -> None:
@@ -101,6 +104,7 @@ def test_matmul(seed: int, dtype: Any, per_column: bool) -> None:
     check_near(one_node("QLinearMatMul", feeds, weights), feeds)
 
 
+@on_vnni
 @some
 @given(seeds, dtypes, st.booleans(), st.booleans(), st.sampled_from([1.0, 0.3]))
 def test_gemm(seed: int, dtype: Any, transposed: bool, biased: bool, alpha: float) -> None:
@@ -191,6 +195,7 @@ def test_concat() -> None:
     check_near(model_of("QLinearConcat", names, feeds, weights, (2, 7), axis=1), feeds)
 
 
+@on_vnni
 @some
 @given(seeds, dtypes, st.sampled_from([(), (3,)]), st.sampled_from([(), (5,)]))
 def test_matmul_integer(
@@ -208,6 +213,7 @@ def test_matmul_integer(
         check(one_node("MatMulInteger", feeds, weights), feeds, exact=True)
 
 
+@on_vnni
 @some
 @given(seeds, dtypes, st.integers(1, 2), st.booleans(), st.sampled_from([0, 3]))
 def test_conv_integer(seed: int, dtype: Any, group: int, computed: bool, w_point: int) -> None:
@@ -228,6 +234,7 @@ RANKS = [
 ]
 
 
+@on_vnni
 @some
 @given(seeds, dtypes, st.sampled_from(RANKS), st.booleans(), st.booleans())
 def test_matmul_integer_with_computed_zero_points(

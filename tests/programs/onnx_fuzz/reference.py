@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 from onnx import helper
+from processor import HAS_VNNI
 
 from byocir.frontend.onnx.differences import Reference as Against
 from byocir.frontend.onnx.differences import differences
@@ -39,6 +40,8 @@ AGAIN = "."
 """Stands in the name of a value behind that of the same one in an input before."""
 
 REFERENCES: Sequence[Against] = ("onnxruntime", "reference")
+SATURATED = {"ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
+"""Operators that ONNX Runtime computes exactly only where the processor multiplies bytes."""
 
 Runner = Callable[[Mapping[str, Data]], list[Any]]
 
@@ -143,6 +146,8 @@ def _runner(
     case: Case, node: onnx.NodeProto, operands: Mapping[str, Value], against: str
 ) -> Runner | None:
     """Gives a reference that is ready to run a node, if it takes it."""
+    if against == "onnxruntime" and node.op_type in SATURATED and not HAS_VNNI:
+        return None
     # What moves must be given, so every float is.
     constant = {n for n in operands if n.partition(AGAIN)[0] in case.constants}
     held = {n: v for n, v in operands.items() if n in constant and not is_float(v.dtype)}
