@@ -240,12 +240,13 @@ def _order(machine: Machine, choose: Any, units: Any) -> None:
     if kind == "all tokens":
         pairs += [(load, store), (store, load)]
     pairs = [pair for pair in dict.fromkeys(pairs) if pair[0] != pair[1]]
+    tokens = Tokens(tuple(pairs), choose("capacity", 256, 1, 2) if "tokens" in kind else 256)
     machine.order(
         {
             "in order": InOrder(),
             "counted": Counted(),
-            "tokens": Tokens(tuple(pairs)),
-            "all tokens": Tokens(tuple(pairs)),
+            "tokens": tokens,
+            "all tokens": tokens,
             "interlocked": Interlocked(tuple(machine.memories)),
         }[kind]
     )

@@ -12,7 +12,7 @@ from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.machine.calls import calls_in
-from byocir.machine.numeric_programs import hazards_of
+from byocir.machine.numeric_programs import hazards_of, times_of
 from byocir.machine.simulator import Simulator
 from byocir.rewrites.machine.relays import relay_of
 from byocir.rewrites.pipeline import run_passes
@@ -24,13 +24,15 @@ def drawn_with(**given: object) -> Drawn:
     return machine_by(lambda options: options[0], {**APART, **given})
 
 
-def handing_on(lanes: int) -> str:
-    """The text of a program that loads bytes as numbers, stores those, and loads them again."""
+def program_of(lanes: int, moves: list[tuple[str, str]]) -> str:
+    """The text of a program that moves bytes between arrays of main memory and, as numbers, buffers
+    `a0`, `a1`, …"""
     main, sums = f"memref<2x{lanes}xi8>", f'memref<2x{lanes}xi32, "random.sums">'
-    ports = ", ".join(f"%{name}: {main}" for name in "xuvy")
-    lines: list[str] = []
-
-    def put(source: str, into: str, apply: str) -> None:
+    names = dict.fromkeys(name for move in moves for name in move)
+    ports = ", ".join(f"%{name}: {main}" for name in names if name[0] != "a")
+    lines = [f"%{name} = tir.alloc : {sums}" for name in names if name[0] == "a"]
+    for source, into in moves:
+        apply = "extsi" if into[0] == "a" else "trunci"
         elements = ["i32" if name[0] == "a" else "i8" for name in (source, into)]
         types = [sums if name[0] == "a" else main for name in (source, into)]
         lines.append(f"""
@@ -40,22 +42,22 @@ def handing_on(lanes: int) -> str:
             %r = arith.{apply} %p : {elements[0]} to {elements[1]}
             tir.yield %r : {elements[1]}
           }}""")
-
-    for n, (source, into) in enumerate(("xu", "uv", "vy")):
-        lines.append(f"%a{n} = tir.alloc : {sums}")
-        put(source, f"a{n}", "extsi")
-        put(f"a{n}", into, "trunci")
+    body = "\n".join(lines)
     return f"""
     func.func @main({ports}) attributes {{byoc.target = #byoc.target<"random", {{}}>}} {{
-      {"".join(lines)}
+      {body}
       func.return
     }}"""
+
+
+HANDED_ON = [("x", "a0"), ("a0", "u"), ("u", "a1"), ("a1", "v"), ("v", "a2"), ("a2", "y")]
+"""Bytes are loaded as numbers, stored, and loaded again."""
 
 
 def test_programs_wait_for_what_they_stored_by_way_of_a_third_unit() -> None:
     drawn = drawn_with()
     drawn.register()
-    module = parse_module(handing_on(drawn.choices["lanes"]))
+    module = parse_module(program_of(drawn.choices["lanes"], HANDED_ON))
     feeds = random_feeds(module)
     expected = evaluate(module, feeds)
     run_passes(module, load_context(), "select-instructions,allocate-memories,synchronise")
@@ -96,7 +98,23 @@ def test_composites_share_a_region_where_programs_can_wait(given: dict, merged: 
 def test_what_no_unit_can_pass_on_is_refused() -> None:
     drawn = drawn_with(**{"adds numbers": False})
     drawn.register()
-    module = parse_module(handing_on(drawn.choices["lanes"]))
+    module = parse_module(program_of(drawn.choices["lanes"], HANDED_ON))
     run_passes(module, load_context(), "select-instructions,allocate-memories")
     with pytest.raises(byocir.ByocirError, match="expected tokens from unit load to unit store"):
         run_passes(module, load_context(), "synchronise")
+
+
+@pytest.mark.parametrize(("capacity", "tokens"), [(1, 1), (2, 2), (256, 3)])
+def test_no_more_tokens_wait_than_there_is_room_for(capacity: int, tokens: int) -> None:
+    drawn = drawn_with(order="all tokens", capacity=capacity)
+    drawn.register()
+    outputs = ["u", "v", "y"]
+    loads = [("x", f"a{n}") for n in range(3)]
+    moves = [*loads, *((f"a{n}", into) for n, into in enumerate(outputs))]
+    module = parse_module(program_of(drawn.choices["lanes"], moves))
+    run_passes(module, load_context(), "select-instructions,allocate-memories,synchronise")
+    (function,) = [op for op in module.ops if isinstance(op, FuncOp)]
+    calls = calls_in(drawn.machine, function.body.block)
+    assert hazards_of(drawn.machine, calls) == []
+    assert sum(len(call.pushes) for call in calls) == tokens
+    assert times_of(drawn.machine, calls).cycles > 0

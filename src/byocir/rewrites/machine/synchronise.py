@@ -34,6 +34,9 @@ from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.relays import carrier, relay_of
 from byocir.rewrites.unit_order import OrderedStep, Ordering, UnorderedError
 
+_Pair = tuple[int, int]
+"""The unit that pushes tokens, and the one that pops them."""
+
 
 @dataclass(frozen=True)
 class SynchronisePass(ModulePass):
@@ -125,9 +128,35 @@ def _exchange(machine: Machine, order: Tokens, calls: Sequence[Calls]) -> None:
         calls = _with_carriers(machine, calls, needs, steps)
         needs = _needs(machine, calls)
         steps = _ordered(machine, order, calls, needs)
+    _keep_room(order.capacity, IssuedCalls(calls), steps)
     for call, step in zip(calls, steps, strict=True):
         pops, pushes = ([units[each] for each in side] for side in (step.pops, step.pushes))
         call.op.set_order({}, pops, pushes)
+
+
+def _keep_room(capacity: int, issued: IssuedCalls, steps: Sequence[OrderedStep]) -> None:
+    """Lets no more tokens of a pair of units wait than there is room for, so that the program can
+    run in the order in which it is issued. A token too many is left out, with its pop: the one in
+    front of it, whose pop is still to come, is pushed in its place.
+    """
+    pushes, pops = dict[_Pair, list[int]](), dict[_Pair, list[int]]()
+    for at, step in enumerate(steps):
+        for other in step.pushes:
+            pushes.setdefault((step.unit, other), []).append(at)
+        for other in step.pops:
+            pops.setdefault((other, step.unit), []).append(at)
+    for pair, own in pushes.items():
+        kept: list[tuple[int, int]] = []
+        for push, pop in zip(own, pops[pair], strict=True):
+            pushed = issued.turns_of(push)[-1]
+            oldest = kept[-capacity] if len(kept) >= capacity else None
+            if oldest is not None and issued.turns_of(oldest[1])[0] > pushed:
+                before, popped = kept.pop()
+                steps[before].pushes.remove(pair[1])
+                steps[pop].pops.remove(pair[0])
+                kept.append((push, popped))
+            else:
+                kept.append((push, pop))
 
 
 def _ordered(
