@@ -228,24 +228,6 @@ class Machine:
         pairs = {*self.ordered.pairs, *((unit, unit) for unit in self.units)}
         return all((one, other) in pairs for one in writers for other in readers)
 
-    @property
-    def sets_frames(self) -> bool:
-        """Tells whether what is around an image need not lie in main memory: a unit that loads what
-        is summed sets elements to a number there, too.
-        """
-        summed = {
-            memory
-            for each in self.instructions
-            if any(form.iterators.reduction for form in each.forms)
-            for memory in each.operands.values()
-        }
-        loaded = {(each.unit, each.into) for each in self.instructions if each.moves == MAIN}
-        return any(
-            (each.unit, each.into) in loaded and each.into in summed
-            for each in self.instructions
-            if not any(form.reads or init_of(form) for form in each.forms)
-        )
-
     def memory_of(self, scope: str) -> Memory | None:
         """Gives the memory that buffers of a scope lie in; None for another machine's."""
         return MAIN if not scope else next((m for m in self.memories if m.scope == scope), None)

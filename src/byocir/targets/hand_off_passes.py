@@ -33,7 +33,6 @@ from byocir.dialects.graph.base import is_defined
 from byocir.dialects.types import is_float
 from byocir.errors import ByocirError, did_you_mean
 from byocir.machine import Machine
-from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.targets import targets_of
 from byocir.rewrites.byoc.costs import CostTable, set_costs
 from byocir.rewrites.byoc.host_blocks import host_blocks
@@ -53,7 +52,7 @@ from byocir.targets.resolve_targets import Targets, attributes_of
 from byocir.vendor.hooks import ask, expect_given
 
 LOWERING = "convert-graph-to-tir"
-LAYOUTS = "assign-layouts{{frames={} least=1 height=true pools=true}},order-weights,"
+LAYOUTS = "assign-layouts{frames=copied least=1 height=true pools=true},order-weights,"
 """The passes that targets whose convolutions have channels last want before they match."""
 GRAPH_REWRITES = (
     "fold-constants,clean-up,normalize-qdq,fold-constants,qdq-to-integer,fold-constants,clean-up"
@@ -213,25 +212,12 @@ def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) 
         check += parse_pipeline("choose-schedules")
     if not tensor:
         return [*parse_pipeline(LOWERING), *check]
-    last = [target for target in targets if ask(target, "channels_last")]
-    frames = "read" if all(map(_sets_frames, last)) else "copied"
-    layouts = LAYOUTS.format(frames) if last else ""
+    layouts = LAYOUTS if any(ask(target, "channels_last") for target in targets) else ""
     relaxed = "relax-contractions," if any(ask(t, "reassociates") for t in targets) else ""
     lowered = f"{LOWERING}{{bodies=true}},{relaxed}{layouts}"
     before = f"{lowered}{place}match-composites{{level=tensor}}"
     after = [*passes_at(targets, "after-match"), *parse_pipeline(HAND_OFF)]
     return [*parse_pipeline(before), *after, *check]
-
-
-def _sets_frames(target: Target) -> bool:
-    """Tells whether the machine of a target sets what is around an image to zero where it loads the
-    image, and windows of its patterns read that.
-    """
-    machine = target.machine
-    patterns = [each for own in ask(target, "patterns") for each in own.walk()]
-    windows = [each for each in patterns if isinstance(each, BlockPattern)]
-    reads = any(read.pad is not None for each in windows for read in each.reads)
-    return reads and isinstance(machine, Machine) and machine.sets_frames
 
 
 def _schedules(target: Target) -> bool:
