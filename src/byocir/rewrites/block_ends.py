@@ -39,7 +39,7 @@ _OF_INTEGERS: Mapping[Any, Callable[[int, int], int]] = {
     np.left_shift: lambda a, b: a << b,
     np.right_shift: lambda a, b: a >> b,
 }
-"""What operations on arrays do to integers of any size; others take these, too."""
+"""Operations on integers of any size, for functions of arrays that do not take these."""
 
 
 @dataclass(frozen=True, eq=False)

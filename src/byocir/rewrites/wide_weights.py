@@ -39,7 +39,7 @@ MOST_POINTS = 6
 """Each point of the sums that has a contraction of its own reads the input once more."""
 
 Point = Mapping[int, range]
-"""What a point of the sums takes of each iterator that it does not take the whole of."""
+"""The part of each iterator that a point of the sums takes, for those that it parts."""
 
 
 def wide_weights(op: BlockOp) -> int | None:

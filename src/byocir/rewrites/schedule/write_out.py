@@ -136,7 +136,7 @@ class PaddedBox:
     templates: dict[tuple[Shape, frozenset[int]], _Template] = field(
         default_factory=dict[tuple[Shape, frozenset[int]], "_Template"], compare=False, repr=False
     )
-    """What blocks of boxes of the op have in common, by the sizes of the boxes and the inputs of
+    """The parts that blocks of boxes of the op share, by the sizes of the boxes and the inputs of
     which only the pad is read."""
 
     @staticmethod
