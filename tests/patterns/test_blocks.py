@@ -10,6 +10,7 @@ from xdsl.ir import Block
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
+from byocir.dialects.decisions import Gap
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import i8, i32, i64, shape_of, tensor
 from byocir.patterns import Composite, block, number, wildcard
@@ -232,14 +233,29 @@ def test_other_numbers_of_inputs_and_iterators():
     x = wildcard()
     found = attempt(matmul(), block("m n | k", x["m k"], lambda acc, x: acc + x))
     assert found.reason == "expected a block of 1 inputs, found 2"
+    assert found.gap == Gap.KIND
     found = attempt(Conv(SIZES).spec(), gemm())
     assert found.reason == "expected at most 1 reduction iterators, found 3"
+    assert found.gap == Gap.PART
     a, b = wildcard(), wildcard()
     found = attempt(matmul(), block("m n *p | k", a["m k"], b["n k"], product))
     assert found.fits, "a group may be empty"
     found = attempt(matmul(), block("m | k", a["m k"], b["k"], product))
     differs = "expected indices [m k], [k] for [m], found [m, k], [n, k] for [m, n]"
     assert found.reason.startswith(differs)
+
+
+@pytest.mark.parametrize(
+    ("body", "gap"),
+    [
+        (lambda acc, x: acc.max(x), Gap.KIND),
+        (lambda acc, x: x, Gap.KIND),
+        (lambda acc, x: x - 1, Gap.PART),
+    ],
+)
+def test_a_pattern_that_sums_up_or_only_copies_is_of_another_kind(body, gap):
+    spec = Spec({"i": 6}, {}, [Read(at("i"), i32)], at("i"), lambda acc, x: x + 1, init=None)
+    assert attempt(spec, block("i", wildcard()["i"], body)).gap == gap
 
 
 @pytest.mark.parametrize("line", [(), ("0",)], ids=["lines", "images"])
@@ -264,7 +280,9 @@ def test_a_result_with_too_many_dimensions_is_told_what_stands_for_them():
     for right, taker in ((at("b", "k", "n"), each), (at("k", "n"), shared)):
         spec = Spec(*sizes, [Read(at("b", "m", "k")), Read(right)], at("b", "m", "n"), product)
         hint = "; it may fit with a group in front, as in [*b m n]"
-        assert attempt(spec, straight).reason.endswith(hint)
+        found = attempt(spec, straight)
+        assert found.reason.endswith(hint)
+        assert found.gap == Gap.DIMENSIONS
         assert attempt(spec, taker).fits
         either = block("*b m n | k", a["*b m k"], b["~b k n"], product)
         assert attempt(spec, either).fits

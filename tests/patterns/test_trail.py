@@ -42,7 +42,7 @@ def test_a_taken_attempt_as_data():
 def test_a_declined_attempt_as_data_survives_text():
     module = module_of(elementwise("b = relu x"))
     found = record(fused().attempt(by_name(module)["b"]), "toy")
-    assert (found.outcome.data, found.matched.data, found.total.data) == ("declined", 1, 2)
+    assert (found.outcome.data, found.matched.data, found.total.data) == ("misses part", 1, 2)
     assert found.reason.data == "expected graph.add, found an input of the function"
     append(module, [found])
     again = parse_module(print_module(module))
@@ -72,7 +72,7 @@ def test_a_place_declined_before_may_be_taken_later():
     module = module_of(elementwise(*LINES))
     append(module, [declined])
     append(module, [record(fused().attempt(by_name(module)["b"]), "toy")])
-    assert [d[1] for d in decisions(module)] == ["declined", "taken"]
+    assert [d[1] for d in decisions(module)] == ["misses part", "taken"]
 
 
 def test_withdrawn_decisions_are_declined():

@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 
 import byocir
 from byocir.dialects.byoc import Node
-from byocir.dialects.decisions import Decision, RuleResult, Taken
+from byocir.dialects.decisions import Decision, Gap, RuleResult, Taken
 from byocir.dialects.types import i8
 from byocir.patterns import (
     Composite,
@@ -117,12 +117,12 @@ def test_the_closest_miss_comes_first():
 def test_what_matched_as_a_whole_is_closer_whatever_it_was_refused_for():
     """Here for a value that is used outside, where the pattern has no rules that could be asked."""
 
-    def told(pattern: str, matched: int, total: int, reason: str) -> Decision:
-        return Decision("npu", "graph", pattern, False, ["soft"], matched, total, reason, [])
+    def told(pattern: str, matched: int, total: int, reason: str, gap: Gap) -> Decision:
+        return Decision("npu", "graph", pattern, False, ["soft"], matched, total, reason, [], gap)
 
     told_all = [
-        told("npu.long", 3, 6, "expected graph.add, found graph.mul"),
-        told("npu.soft", 2, 2, "graph.matmul (first) is also used outside the match"),
+        told("npu.long", 3, 6, "expected graph.add, found graph.mul", Gap.PART),
+        told("npu.soft", 2, 2, "graph.matmul (first) is also used outside the match", Gap.NONE),
     ]
     found = replace(report(), decisions=told_all)
     assert explain(found, "soft").splitlines()[-1] == "  closest: npu.soft"
@@ -220,11 +220,11 @@ def test_what_the_host_does_of_a_node_in_part_is_told():
 def test_a_pattern_that_shares_no_op_is_never_called_close():
     """Blocks are all of one kind: one that computes something else is no part of the pattern."""
 
-    def told(pattern: str, matched: int, reason: str) -> Decision:
-        return Decision("npu", "tensor", pattern, False, ["soft"], matched, 2, reason, [])
+    def told(pattern: str, matched: int, reason: str, gap: Gap) -> Decision:
+        return Decision("npu", "tensor", pattern, False, ["soft"], matched, 2, reason, [], gap)
 
-    far = told("npu.window_max", 1, "expected body acc.max(x), found x + 1")
-    other = told("npu.product", 0, "expected a block of 2 inputs, found 1")
+    far = told("npu.window_max", 1, "expected body acc.max(x), found x + 1", Gap.KIND)
+    other = told("npu.product", 0, "expected a block of 2 inputs, found 1", Gap.KIND)
     found = replace(report(), decisions=[far, other])
     lines = explain(found).splitlines()
     first = lines.index("soft  Softmax  host")
@@ -236,7 +236,7 @@ def test_a_pattern_that_shares_no_op_is_never_called_close():
     assert "closest" not in explain(found, "soft")
     assert closest_miss(found, "soft") == ""
     for reason in ("expected x of i8, found f32", "expected body acc + x, found acc - x"):
-        found = replace(report(), decisions=[far, told("npu.bound", 1, reason)])
+        found = replace(report(), decisions=[far, told("npu.bound", 1, reason, Gap.PART)])
         assert "npu.bound" in closest_miss(found, "soft")
 
 

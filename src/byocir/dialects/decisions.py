@@ -5,14 +5,27 @@ evaluated, the patterns that were tried, what a target took, and what keeps its 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 HOST = "host"
 """The name of the host where targets are named."""
 FOLDED = "folded"
 """The name there for nodes of which nothing is left at run time."""
-IN_FRONT = "with a group in front"
-"""Words in a reason what a pattern lacks for a block that only has more dimensions."""
+
+
+class Gap(StrEnum):
+    """Says what keeps a pattern from matching as a whole, from the least to the most."""
+
+    NONE = "none"
+    """It matches, though its target may not take the match."""
+    DIMENSIONS = "dimensions"
+    """A block only has more dimensions than the pattern's."""
+    PART = "part"
+    """A part of the pattern differs."""
+    KIND = "kind"
+    """Pattern and block have nothing in common but that both are blocks: they read other numbers of
+    arrays, or only one of them copies, or sums up."""
 
 
 class Node(NamedTuple):
@@ -41,7 +54,7 @@ class RuleResult:
 class Decision:
     """Records the outcome of one pattern at one place, the ops of `nodes`; `reason` says where it
     stopped, and may have further lines that tell more. `matched` counts the ops that it reached,
-    the last of which may fit by its kind alone.
+    the last of which may fit by its kind alone. `gap` is what kept the pattern from matching.
     """
 
     target: str
@@ -53,14 +66,12 @@ class Decision:
     total: int
     reason: str
     rules: list[RuleResult]
+    gap: Gap = Gap.NONE
 
     @property
     def is_match(self) -> bool:
-        """Tells if the pattern matched as a whole, though the target may not have taken it. What a
-        pattern misses is told as what it expected.
-        """
-        found = self.matched > 0 and not self.reason.startswith("expected ")
-        return self.taken or bool(self.rules) or found
+        """Tells if the pattern matched as a whole, though the target may not have taken it."""
+        return self.gap == Gap.NONE
 
     @property
     def shown(self) -> str:
@@ -93,18 +104,8 @@ class Decision:
 
     @property
     def shares_an_op(self) -> bool:
-        """Tells if the pattern and the ops of the node have an op in common. For blocks that is not
-        so if one only copies or sums up and the other does not: then all that fitted is that both
-        are blocks.
-        """
-        if self.is_match or self.matched > 1 or self.level == "graph":
-            return True
-        if self.reason.startswith("expected a block "):
-            return False
-        body = self.reason.removeprefix("expected body ")
-        expected, _, found = body.partition(", found ")
-        copies = expected.isidentifier() or found.isidentifier()
-        return body == self.reason or not (copies or ("acc" in expected) != ("acc" in found))
+        """Tells if the pattern and the ops of the node have an op in common."""
+        return self.gap != Gap.KIND or self.matched > 1
 
     @property
     def distance(self) -> tuple[object, ...]:
@@ -116,7 +117,7 @@ class Decision:
         """
         failed = sum(not rule.holds for rule in self.rules)
         missing = 1 - self.matched / self.total if self.total else 1.0
-        return not self.is_match, -self.matched, missing, failed, IN_FRONT not in self.reason
+        return not self.is_match, -self.matched, missing, failed, self.gap != Gap.DIMENSIONS
 
 
 @dataclass(frozen=True)

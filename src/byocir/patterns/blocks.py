@@ -15,10 +15,11 @@ from typing import Any, cast, overload
 from xdsl.ir import Operation, SSAValue, Use
 
 from byocir.dialects import tir
+from byocir.dialects.decisions import Gap
 from byocir.dialects.types import shape_of
 from byocir.errors import ByocirError
 from byocir.patterns.dataflow import Producer, producer
-from byocir.patterns.differences import body_differs, indices_differ
+from byocir.patterns.differences import body_differs, body_gap, dimensions_beside, indices_differ
 from byocir.patterns.index import (
     Affine,
     FloorIndex,
@@ -182,7 +183,8 @@ class BlockPattern(Pattern):
         key = self._told_apart(op, alike)
         refusal = "" if key in alike.misfits else self.refusal(alike.facts(op))
         if refusal:
-            alike.misfits[key] = OutlineMisfit(refusal, 0, shaped=False)
+            gap = self._refused_gap(alike.facts(op))
+            alike.misfits[key] = OutlineMisfit(refusal, 0, shaped=False, gap=gap)
         return alike.misfits.get(key)
 
     def _told_apart(self, op: tir.BlockOp, alike: Alike) -> tuple[object, int]:
@@ -231,6 +233,11 @@ class BlockPattern(Pattern):
             return "expected affine indices, or such divided by a number"
         return ""
 
+    def _refused_gap(self, facts: Facts) -> Gap:
+        whole = sum(read.whole for read in self.reads)
+        reads_as_many = (facts.inputs, len(facts.whole)) == (len(self.reads), whole)
+        return Gap.PART if reads_as_many else Gap.KIND
+
     def _match_block(
         self, value: SSAValue, op: tir.BlockOp, before: State, progress: Progress
     ) -> Iterator[State]:
@@ -256,7 +263,8 @@ class BlockPattern(Pattern):
             return
         shaped, near = self._is_shaped_like(op, forms), 2 if ordered else 1
         differs = self._indices_differ if ordered else body_differs(op, self.body)
-        misfit = OutlineMisfit(pads or differs, near, shaped)
+        gap = self._indices_gap(op) if ordered else body_gap(op, self.body)
+        misfit = OutlineMisfit(pads or differs, near, shaped, Gap.PART if pads else gap)
         if not placed:
             alike.misfits[self._told_apart(op, alike)] = misfit
             return
@@ -290,6 +298,10 @@ class BlockPattern(Pattern):
 
     def _indices_differ(self, op: tir.BlockOp) -> str:
         return indices_differ(op, [read.index for read in self.reads], self.result)
+
+    def _indices_gap(self, op: tir.BlockOp) -> Gap:
+        beside = dimensions_beside(op, [read.index for read in self.reads], self.result)
+        return Gap.DIMENSIONS if beside > 0 else Gap.PART
 
     def _orders(self, op: tir.BlockOp) -> Iterator[tuple[tuple[int, ...], Numbers]]:
         """Gives the orders of the operands in which the body fits, each with the numbers that it

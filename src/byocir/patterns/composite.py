@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast, overload
 
@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects import tir
 from byocir.dialects.byoc import CompositeOp, YieldOp
-from byocir.dialects.decisions import RuleResult
+from byocir.dialects.decisions import Gap, RuleResult
 from byocir.dialects.traits import is_constant
 from byocir.errors import FAILURES, ByocirError
 from byocir.patterns.blocks import BlockPattern
@@ -223,9 +223,7 @@ class Composite:
         known = alike.declined.get(outlined) if outlined else None
         if known is not None:
             reached = (root,) if known.shaped else ()
-            return Attempt(
-                self, root, None, reached, self.size, known.text_for(root), near=known.near
-            )
+            return Attempt.missed(self, root, reached, known.text_for(root), known.gap, known.near)
         progress, best = Progress(alike=alike), None
         for state in self.states(root, progress):
             match = Match(state, root)
@@ -240,8 +238,9 @@ class Composite:
             best = best or attempt
         if outlined and progress.by_outline and best is None:
             alike.declined[outlined] = progress.misfit()
-        missed = Attempt(self, root, None, progress.matched, self.size, progress.reason)
-        return best or replace(missed, near=progress.near)
+        return best or Attempt.missed(
+            self, root, progress.matched, progress.reason, progress.gap, progress.near
+        )
 
     def illegality(self, state: State, root: Operation) -> str:
         """Says why a match must not be taken, whatever its rules say; empty when it may."""
@@ -353,6 +352,19 @@ class Attempt:
     rules: tuple[RuleResult, ...] = ()
     near: int = 0
     """A measure of what fitted of the root where no op matched."""
+    gap: Gap = Gap.NONE
+
+    @staticmethod
+    def missed(
+        composite: Composite,
+        root: Operation,
+        matched: tuple[Operation, ...],
+        reason: str,
+        gap: Gap,
+        near: int = 0,
+    ) -> Attempt:
+        """Records that no alternative matched."""
+        return Attempt(composite, root, None, matched, composite.size, reason, (), near, gap)
 
     @property
     def fits(self) -> bool:

@@ -12,7 +12,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from byocir.dialects import tir
-from byocir.dialects.decisions import IN_FRONT
+from byocir.dialects.decisions import Gap
 from byocir.dialects.tir.affine import format_expr
 from byocir.dialects.tir.scalar import BINARY_FLOAT, BINARY_INT, UNARY_FLOAT
 from byocir.patterns.scalars import (
@@ -65,6 +65,16 @@ def _note_arguments(value: SSAValue, found: dict[int, None], seen: set[SSAValue]
             _note_arguments(operand, found, seen)
 
 
+def body_gap(op: tir.BlockOp, body: Callable[..., Any]) -> Gap:
+    """Tells if a block computes another kind of thing: if only one copies, or sums up."""
+    (acc, *_), expected = body_text(body, len(op.ins))
+    sums = re.search(rf"\b{acc}\b", expected) is not None
+    sums_up = op.body.block.args[-1].first_use is not None
+    copies = isinstance(op.yielded[0], BlockArgument)
+    is_other = copies or expected.isidentifier() or sums != sums_up
+    return Gap.KIND if is_other else Gap.PART
+
+
 def computed(op: tir.BlockOp) -> str:
     """Writes what a block computes of its inputs x, y, z as bodies are written; "copy" if it
     only moves elements."""
@@ -82,25 +92,25 @@ def indices_differ(op: tir.BlockOp, reads: Sequence[str], result: str) -> str:
     expected = ", ".join(f"[{read}]" for read in reads)
     found = ", ".join(_index(map_, op.names) for map_ in op.in_maps)
     written = _index(op.out_maps[0], op.names)
-    return f"expected indices {expected} for [{result}], found {found} for {written}" + _help(
-        [*reads, result], [*op.in_maps, op.out_maps[0]]
-    )
-
-
-def _help(indices: Sequence[str], found: Sequence[AffineMap]) -> str:
-    """Words what may make a block fit whose result, the last, has too few dimensions or too many;
-    empty where it has as many, or where the index of a pattern stands for any number of them.
-    """
-    wanted = [re.sub(r"\([^()]*\)", "sum", index).split() for index in indices]
-    more = [len(map_.results) - len(parts) for parts, map_ in zip(wanted, found, strict=True)]
-    extra = more[-1]
-    if any(part.startswith(("*", "~")) for part in wanted[-1]):
-        return ""
-    if not extra or not all(each in (0, extra) for each in more):
-        return ""
+    help, extra = "", dimensions_beside(op, reads, result)
     if extra < 0:
-        return f"; it may fit with {-extra} more dimension{'s' if extra < -1 else ''} of size 1"
-    return f"; it may fit {IN_FRONT}, as in [*b {indices[-1]}]"
+        help = f"; it may fit with {-extra} more dimension{'s' if extra < -1 else ''} of size 1"
+    if extra > 0:
+        help = f"; it may fit with a group in front, as in [*b {result}]"
+    return f"expected indices {expected} for [{result}], found {found} for {written}{help}"
+
+
+def dimensions_beside(op: tir.BlockOp, reads: Sequence[str], result: str) -> int:
+    """Counts the dimensions that the result of a block has beside those of a pattern, where these
+    alone may keep it from matching: fewer than 0 where it has too few. Gives 0 where it has as
+    many, or where the index of the pattern stands for any number of them.
+    """
+    found = [*op.in_maps, op.out_maps[0]]
+    wanted = [re.sub(r"\([^()]*\)", "sum", index).split() for index in (*reads, result)]
+    more = [len(map_.results) - len(parts) for parts, map_ in zip(wanted, found, strict=True)]
+    if any(part.startswith(("*", "~")) for part in wanted[-1]):
+        return 0
+    return more[-1] if all(each in (0, more[-1]) for each in more) else 0
 
 
 def _index(map_: AffineMap, names: Sequence[str]) -> str:

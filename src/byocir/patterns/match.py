@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects.array import Array, ArrayAttr, constant_array
+from byocir.dialects.decisions import Gap
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
@@ -230,6 +231,8 @@ class Progress:
     reason: str = ""
     near: int = 0
     """A measure of what fitted of an op that did not match: 0 for nothing but its kind."""
+    gap: Gap = Gap.PART
+    """What kept that op from matching."""
     alike: Alike = field(default_factory=Alike)
     """The findings of earlier attempts about blocks, where they share them."""
     by_outline: bool = True
@@ -240,7 +243,7 @@ class Progress:
     def miss(self, state: State, reason: str, near: int = 0) -> None:
         """Keeps the reason of a miss if the attempt came further there than before."""
         if self._is_further(state, near):
-            self.reason = self.told = reason
+            self.reason, self.told, self.gap = reason, reason, Gap.PART
 
     def miss_block(self, op: BlockOp, state: State, misfit: OutlineMisfit) -> None:
         """Keeps the reason of a miss at a block if the attempt came further there than before; only
@@ -248,6 +251,7 @@ class Progress:
         """
         if self._is_further(state, misfit.near):
             self.reason, self.told = misfit.text_for(op), misfit.reason
+            self.gap = misfit.gap
 
     def _is_further(self, state: State, near: int) -> bool:
         further = (len(state.ops), near) > (len(self.matched), self.near)
@@ -257,7 +261,7 @@ class Progress:
 
     def misfit(self) -> OutlineMisfit:
         """Gives the reason in the form that blocks of the same outline can share."""
-        return OutlineMisfit(self.told, self.near, bool(self.matched))
+        return OutlineMisfit(self.told, self.near, bool(self.matched), self.gap)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from xdsl.ir.affine import (
 
 from byocir.dialects import tir
 from byocir.dialects.body_facts import computation_of
+from byocir.dialects.decisions import Gap
 from byocir.patterns.index import FloorIndex, forms_of
 
 T = TypeVar("T")
@@ -71,6 +72,7 @@ class OutlineMisfit(NamedTuple):
     near: int
     shaped: bool
     """Tells if the indices fit, and the body does not."""
+    gap: Gap = Gap.PART
 
     @property
     def refused(self) -> bool:

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.ir import Attribute, Operation
 
 from byocir.dialects.byoc import CompositeOp, DecisionAttr, TrailOp
-from byocir.dialects.decisions import Decision
+from byocir.dialects.decisions import Decision, Gap
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp
 from byocir.patterns.blocks import BlockPattern
@@ -47,6 +47,7 @@ def record(attempt: Attempt, target: str, note: str = "") -> DecisionAttr:
             attempt.total,
             attempt.reason or note,
             [*attempt.rules],
+            attempt.gap,
         )
     )
 
@@ -152,7 +153,7 @@ def _nearest_miss(
         if misfit is None:
             misses.append(_climb(op, composite, path, starts[path[0]], taken))
         elif misfit.shaped:
-            misses.append(Attempt(composite, op, None, (op,), composite.size, misfit.text_for(op)))
+            misses.append(Attempt.missed(composite, op, (op,), misfit.text_for(op), misfit.gap))
     if outlined and not misses:
         alike.remote.add(outlined)
     partial = [miss for miss in misses if miss is not None]
@@ -240,12 +241,12 @@ def _climb(
             fitting, miss = start
         free = next((state for state in fitting if taken.keys().isdisjoint(state.ops)), None)
         if free is None:
-            reason = miss.reason or _not_used(node, candidates)
+            reason, gap = miss.reason or _not_used(node, candidates), miss.gap
             if fitting:
                 other = next(other for other in fitting[0].ops if other in taken)
                 reason = f"expected ops that are free, found {describe(other)} of {taken[other]}"
             matched = reached or ((op,) if fitting else miss.matched)
-            return Attempt(composite, op, None, matched, composite.size, reason)
+            return Attempt.missed(composite, op, matched, reason, Gap.PART if fitting else gap)
         reached = tuple(dict.fromkeys((*reached, free.ops[0])))
         candidates = uses(produced(free.ops[0])[0], free.ops[0])
     return None

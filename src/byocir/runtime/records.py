@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from enum import StrEnum
 from functools import lru_cache
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
@@ -41,6 +42,8 @@ def _reader(kind: Any, where: str) -> _Reader:
         return _dict_reader(_reader(arguments[1], where), where)
     if is_dataclass(kind) or hasattr(kind, "_fields"):
         return _record_reader(cast("type[Any]", kind), where)
+    if issubclass(kind, StrEnum):
+        return lambda value: kind(value)
     return _plain_reader(kind, where)
 
 

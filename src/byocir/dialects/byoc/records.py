@@ -19,7 +19,7 @@ from xdsl.irdl import (
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from byocir.dialects.decisions import Cut, Decision, Node, Padded, RuleResult, Taken
+from byocir.dialects.decisions import Cut, Decision, Gap, Node, Padded, RuleResult, Taken
 from byocir.dialects.definition import irdl_op_definition
 from byocir.dialects.locations import named, names
 
@@ -224,8 +224,9 @@ _NO_RULES = ArrayAttr[RuleAttr]([])
 class DecisionAttr(ParametrizedAttribute):
     """Records the outcome of one pattern at one place in the program.
 
-    `nodes` are the model's nodes of the ops it reached; `outcome` is "taken" or "declined";
-    `matched` of `total` ops fitted; `reason` says where it stopped, empty when all ops fitted.
+    `nodes` are the model's nodes of the ops it reached; `outcome` is "taken", or "declined"
+    where the pattern matched, or "misses" with the gap; `matched` of `total` ops fitted; `reason`
+    says where it stopped, empty when all ops fitted.
     """
 
     name = "byoc.decision"
@@ -246,7 +247,7 @@ class DecisionAttr(ParametrizedAttribute):
             shared_text(decision.target),
             shared_text(decision.level),
             shared_text(decision.pattern),
-            shared_text("taken" if decision.taken else "declined"),
+            shared_text(_outcome(decision)),
             node_names(decision.nodes),
             _number(decision.matched),
             _number(decision.total),
@@ -267,12 +268,25 @@ class DecisionAttr(ParametrizedAttribute):
             self.total.data,
             self.reason.data,
             [rule.plain for rule in self.rules],
+            self.gap,
         )
 
     @property
     def taken(self) -> bool:
         """Tells if the target took the ops that the pattern matched."""
         return self.outcome.data == "taken"
+
+    @property
+    def gap(self) -> Gap:
+        """Gives what kept the pattern from matching as a whole."""
+        _, _, gap = self.outcome.data.partition("misses ")
+        return Gap(gap) if gap else Gap.NONE
+
+
+def _outcome(decision: Decision) -> str:
+    if decision.gap != Gap.NONE:
+        return f"misses {decision.gap}"
+    return "taken" if decision.taken else "declined"
 
 
 @irdl_attr_definition
