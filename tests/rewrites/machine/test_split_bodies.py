@@ -184,6 +184,22 @@ def test_factors_of_channels_that_leave_i32_are_clamped_before_by_numbers_of_eac
     assert brought_down(module) > 5
 
 
+@settings(max_examples=8 if settings.default.max_examples < 100 else 300)
+@given(st.tuples(st.integers(-100, 100), st.integers(-100, 100)), st.integers(0, 9))
+def test_numbers_of_terms_are_added_once_behind_their_sum(
+    numbers: tuple[int, int], shift: int
+) -> None:
+    ops = Scalars()
+    terms = (ops.put("muli", ops.wide(f"%{name}", "i8"), 27) for name in "ab")
+    one, other = (ops.put("addi", term, n) for term, n in zip(terms, numbers, strict=True))
+    total = ops.put("shrsi", ops.put("addi", ops.put("addi", one, other), 1), shift)
+    body = ops.text(ops.clamp(total, -128, 127))
+    module = module_of(body, "a: i8 [i, j]; b: i8 [i, j]")
+    brought_down(module)
+    added = [op for op in module.walk() if isinstance(op, arith.AddiOp)]
+    assert sum(constant_number(op.rhs) is not None for op in added) <= 1
+
+
 def test_shifts_by_more_bits_than_the_type_has_are_by_one_less() -> None:
     ops = Scalars()
     body = ops.text(ops.put("shrsi", ops.wide("%a", "i8"), 40))

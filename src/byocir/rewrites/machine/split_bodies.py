@@ -5,12 +5,12 @@ time cannot do a whole requantise, makes blocks of the parts of its body that in
 that take the fewest cycles together. Parts whose instruction overwrites what it reads begin with
 the result of the part before, in the same buffer. Numbers that fit no instruction as they are
 become arrays, or products of constants where an instruction adds products. Where instructions
-compute in one type of integers, the body is restated in that. Windows of which the greatest, the
-least or the sum is taken become windows of wider numbers, where an instruction does those, along
-one dimension after the other if that takes fewer cycles; the greatest and the least come in front
-of what is computed of each element, where that keeps order. What a block reduces is computed by one
-of its own, where an instruction reduces elements as they are. Weights of nine bits become sums of
-bytes.
+compute in one type of integers, the body is restated in that, with one number behind a sum in place
+of numbers in its terms. Windows of which the greatest, the least or the sum is taken become windows
+of wider numbers, where an instruction does those, along one dimension after the other if that takes
+fewer cycles; the greatest and the least come in front of what is computed of each element, where
+that keeps order. What a block reduces is computed by one of its own, where an instruction reduces
+elements as they are. Weights of nine bits become sums of bytes.
 
 Requires: composites on tensors in functions of described machines, after `fuse-epilogues`.
 
@@ -37,6 +37,7 @@ from byocir.rewrites.block_ends import NOTHING, Known, scalar_ends
 from byocir.rewrites.host.fuse_blocks import is_map, number_input, with_numbers
 from byocir.rewrites.machine import searched_composites
 from byocir.rewrites.machine.cover_bodies import Cover
+from byocir.rewrites.machine.gather_numbers import gather_numbers
 from byocir.rewrites.machine.idle_clamps import drop_idle_clamps, has_idle_clamps
 from byocir.rewrites.machine.pieces import (
     Made,
@@ -142,10 +143,12 @@ class _Ways:
         first = self._forms.first_op
         assert isinstance(first, BlockOp)
         self._first = _without_ones(with_numbers(first))
-        ends = scalar_ends(self._first, given)
-        self._bodies = [(self._first, ends)]
-        if has_idle_clamps(self._first, ends):
-            eased = self._first.clone()
+        gathered = self._first.clone()
+        self._forms.add_op(gathered)
+        ends = gather_numbers(gathered, given)
+        self._bodies = [(gathered, ends)]
+        if has_idle_clamps(gathered, ends):
+            eased = gathered.clone()
             self._forms.add_op(eased)
             drop_idle_clamps(eased, given)
             self._bodies.append((eased, scalar_ends(eased, given)))
