@@ -51,4 +51,4 @@ func.func @smallest(%x: tensor<1x1x4x4xi8>) -> tensor<1x1x2x2xi8> {
 
 // CHECK:         byoc.trail
 // CHECK-SAME:    "vta.bound", "taken", ["relu"]
-// CHECK-SAME:    "vta.window_max", "misses kind", ["min pool"], #builtin.int<1>, #builtin.int<2>, "expected body
+// CHECK-SAME:    "vta.window_max", "misses part", ["min pool"], #builtin.int<1>, #builtin.int<2>, "expected body
