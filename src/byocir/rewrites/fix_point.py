@@ -13,7 +13,9 @@ element by element one of integers, a quotient by a constant above 0 that requan
 a leaky relu or prelu a sum of what is above and below the zero point. With `tables` a softmax
 between them takes its exponentials from a table of integers. Weights of nine bits without their
 zero points, and products of two computed arrays that have some, become integers, too
-(`wide_products`). A transposed convolution becomes convolutions, one for each phase of its strides.
+(`wide_products`). Biases in float, or on grids of their own, come to the grid of the sums, batch
+norms become scales of weights and biases (`float_biases`), and such layers integers. A transposed
+convolution becomes convolutions, one for each phase of its strides.
 
 Zero points stay what they are: that of a result is added to what was rounded, before it saturates,
 or, divided by the scale, to sums; that of a term, times its multiplier, is taken off where the term
@@ -28,10 +30,10 @@ What stays in float is told why, in the module's trail.
 
 Guarantees: this alone of all rewrites changes meaning, each value by at most one step: a
 multiplier has up to 23 bits where f32 has 24, half_up sends ties up where ONNX sends them to the
-even integer, one scale is rounded where two were, terms and zero points are rounded where floats
-follow, and the float errors that decide ties of a mean are gone. With half_even, power-of-two
-scales and sums below 2^24 nothing changes. The i32 sum of a residual add never overflows. Locations
-are kept.
+even integer, a bias is rounded to a step of its sums, one scale is rounded where two were, terms
+and zero points are rounded where floats follow, and the float errors that decide ties of a mean are
+gone. With half_even, power-of-two scales, biases on the grid of their sums and sums below 2^24
+nothing changes. The i32 sum of a residual add never overflows. Locations are kept.
 """
 
 from __future__ import annotations
@@ -57,11 +59,12 @@ from byocir.dialects.graph.fixed_point import (
     span_of,
 )
 from byocir.errors import ByocirError, did_you_mean
-from byocir.rewrites import wide_products
+from byocir.rewrites import qdq_to_integer, wide_products
 from byocir.rewrites.average_pools import average_pool_to_integer, global_average_pool_to_integer
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.early_half import with_early_half
 from byocir.rewrites.early_zero import with_early_zero
+from byocir.rewrites.float_biases import TO_GRID
 from byocir.rewrites.grid import integer_range
 from byocir.rewrites.integers import scaled
 from byocir.rewrites.leaky_relus import leaky_relu_to_sum
@@ -118,6 +121,8 @@ class FixPointPass(ModulePass):
             )
         if self.tables:
             rewrite_module(op, [softmax_to_table])
+        if rewrite_module(op, TO_GRID):
+            rewrite_module(op, qdq_to_integer.REWRITES)
         rewrite_module(op, [*TO_INTEGERS, *wide_products.REWRITES])
         residual_add = residual_add_to_integer(rounding)
         rewrite_module(op, [FloatScalesToOne(rounding), residual_add])

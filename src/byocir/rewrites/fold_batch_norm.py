@@ -42,25 +42,26 @@ def _numbers(name: str, dimensions: int | None = None) -> Pattern:
     return constant(name, where=(present(), *more))
 
 
-def _batch_norm(value: Pattern) -> Pattern:
+def batch_norm(value: Pattern) -> Pattern:
+    """Matches a normalisation of a value by constants."""
     names = ("scale", "shift", "mean", "variance")
     return op("graph.batch_norm", value, *map(_numbers, names)) @ "norm"
 
 
 @dataclass(frozen=True)
-class _Affine:
+class Affine:
     """Stands for a batch norm as `x * factor + shift` for each channel, in f64."""
 
     factor: np.ndarray
     shift: np.ndarray
 
     @staticmethod
-    def of(m: Match) -> _Affine:
+    def of(m: Match) -> Affine:
         """Reads a batch norm by constants as a factor and an addend per channel."""
         names = ("scale", "shift", "mean", "variance")
         scale, shift, mean, variance = (m[name].numbers.astype(np.float64) for name in names)
         factor = scale / np.sqrt(variance + m["norm"].attrs["epsilon"])
-        return _Affine(factor, shift - mean * factor)
+        return Affine(factor, shift - mean * factor)
 
     def bias(self, old: Bound | None, dtype: np.dtype) -> np.ndarray:
         """Computes the bias behind the batch norm, in this dtype, from the `old` one before it."""
@@ -72,12 +73,12 @@ _X, _W, _B = wildcard("x"), _numbers("w"), optional_operand(_numbers("b"))
 _CONVS = op("graph.conv", _X, _W, _B) | op("graph.conv_transpose", _X, _W, _B)
 
 
-@rewrites(_batch_norm(_CONVS @ "conv"), one_use=True)
+@rewrites(batch_norm(_CONVS @ "conv"), one_use=True)
 def fold_batch_norm_into_conv(
     m: Match, x: Bound, w: Bound, conv: Bound, new: NewOps, b: Bound | None = None
 ) -> SSAValue:
     """`batch_norm(conv(x, w, b))` is a conv with another weight and bias."""
-    before, affine, dtype = conv.op, _Affine.of(m), w.numbers.dtype
+    before, affine, dtype = conv.op, Affine.of(m), w.numbers.dtype
     assert isinstance(before, ConvOp | ConvTransposeOp)
     scaled = w.numbers.astype(np.float64) * _along_outputs(before, w.numbers, affine.factor)
     operands = new.constant(scaled.astype(dtype)), new.constant(affine.bias(b, dtype))
@@ -101,14 +102,14 @@ _PRODUCT = op("graph.matmul", wildcard("x", where=rank(2)), _numbers("w", 2)) @ 
 
 
 @rewrites(
-    _batch_norm(optional(_PRODUCT, lambda product: op("graph.add", product, _numbers("b")))),
+    batch_norm(optional(_PRODUCT, lambda product: op("graph.add", product, _numbers("b")))),
     one_use=True,
 )
 def fold_batch_norm_into_matmul(
     m: Match, x: Bound, w: Bound, new: NewOps, product: Bound, b: Bound | None = None
 ) -> SSAValue:
     """`batch_norm(matmul(x, w) + b)` of matrices is a matmul with another weight, and an add."""
-    affine, dtype = _Affine.of(m), w.numbers.dtype
+    affine, dtype = Affine.of(m), w.numbers.dtype
     scaled = (w.numbers.astype(np.float64) * affine.factor).astype(dtype)
     changed = new.again(product, x, new.constant(scaled))
     return new.add(AddOp.make(changed, new.constant(affine.bias(b, dtype)))).result

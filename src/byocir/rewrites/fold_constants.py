@@ -8,9 +8,9 @@ Requires: nothing. Constants whose values were not supplied, and ops that read t
 
 Guarantees: no bit changes, here or on another machine. So ops whose result depends on the order of
 float additions or on a library's exponential are never folded (conv, matmul, mean, average pools
-and softmax on floats), and neither are quantize and dequantize: the integer weight and its scale
-must stay visible to what matches them. Constants grow by at most `max_growth` bytes for each op
-folded. Locations are kept.
+and softmax on floats), and neither is dequantize: integer weights, those that the model quantises
+itself among them, and their scales must stay visible to what matches them. Constants grow by at
+most `max_growth` bytes for each op folded. Locations are kept.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ off the weight, one of the result is added by the requantize.
 Requires: normalize-qdq has run, else shape ops and max_pool between dequantize and quantize hide
 what is behind them. What does not fit keeps its float form: zero points of an input whose weight is
 no constant, weights that do not fit in 8 bits without their zero point, scales that are no
-constants, per-channel inputs, a bias whose scale is not the product of the other two within 1e-6,
+constants, per-channel inputs, a bias in float, or whose scale is not the product of the other two
+within 1e-6 (see fix-point),
 sums that might not fit in i32, a value that something besides quantize ops uses.
 
 Guarantees: no value is more than one step off. The float form rounds each product and each partial
@@ -76,11 +77,11 @@ SCALED_BIAS = (
 
 
 DATA = dequantize(wildcard("x"), "data")
-_WEIGHT = dequantize(wildcard("w"), "weight")
+WEIGHT = dequantize(wildcard("w"), "weight")
 BIAS = dequantize(constant("b"), "bias")
 
 
-@to_integers(op("graph.conv", DATA, _WEIGHT, optional_operand(BIAS)) @ "conv")
+@to_integers(op("graph.conv", DATA, WEIGHT, optional_operand(BIAS)) @ "conv")
 def quantized_conv(
     m: Match, x: Bound, w: Bound, conv: Bound, quantize: Bound, new: NewOps, b: Bound | None = None
 ) -> SSAValue:
@@ -93,7 +94,7 @@ def quantized_conv(
     return requantized(quantize, Integers(sums, scale.reshape(per_channel), ONE), new)
 
 
-PRODUCT = op("graph.matmul", DATA, _WEIGHT) @ "product"
+PRODUCT = op("graph.matmul", DATA, WEIGHT) @ "product"
 
 
 @to_integers(optional(PRODUCT, lambda product: op("graph.add", product, BIAS)))

@@ -24,6 +24,19 @@ func.func @integer_weight() -> tensor<2x2xf32> {
   func.return %1 : tensor<2x2xf32>
 }
 
+// A weight that is quantised when the model runs.
+// CHECK-LABEL: @quantised_weight
+// CHECK:         graph.constant #graph.array<[-128, 2, 127] : tensor<3xi8>>
+// CHECK-NEXT:    graph.dequantize
+func.func @quantised_weight() -> tensor<3xf32> {
+  %w = graph.constant #graph.array<[-99.0, 1.25, 99.0] : tensor<3xf32>>
+  %s = graph.constant #graph.array<[0.5] : tensor<f32>>
+  %z = graph.constant #graph.array<[0] : tensor<i8>>
+  %0 = graph.quantize %w, %s, %z {axis = 1 : i64} : (tensor<3xf32>, tensor<f32>, tensor<i8>) -> tensor<3xi8>
+  %1 = graph.dequantize %0, %s, %z {axis = 1 : i64} : (tensor<3xi8>, tensor<f32>, tensor<i8>) -> tensor<3xf32>
+  func.return %1 : tensor<3xf32>
+}
+
 // Sums of floats depend on their order: not folded.
 // CHECK-LABEL: @float_contraction
 // CHECK:         graph.matmul

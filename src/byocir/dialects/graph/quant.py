@@ -134,7 +134,7 @@ class ScaledOp(KeepsShape, GraphOp):
 
 
 @irdl_op_definition
-class QuantizeOp(ScaledOp):
+class QuantizeOp(Exact, ScaledOp):
     """Computes `saturate(round(x / scale) + zero_point)`, rounding half to even, e.g.
     `graph.quantize %x, %scale, %zero_point {axis = 1 : i64} : (tensor<1x4xf32>, tensor<f32>,
     tensor<i8>) -> tensor<1x4xi8>`. With a scale of rank 1, `axis` is the dimension it goes along;
