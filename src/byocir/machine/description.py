@@ -251,6 +251,12 @@ class Machine:
                     paths.append([*path, following])
         return None
 
+    def stores(self, element: Attribute) -> bool:
+        """Tells whether copies bring elements of a type from a memory to main memory as they
+        are."""
+        holders = [memory for memory in self.memories if memory.element == element]
+        return any(self.path(memory, MAIN) is not None for memory in holders)
+
     def _copied(self, source: Memory) -> Iterator[Memory]:
         for each in self.instructions:
             if each.moves == source:

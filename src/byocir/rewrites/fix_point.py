@@ -17,6 +17,9 @@ zero points, and products of two computed arrays that have some, become integers
 norms become scales of weights and biases (`float_biases`), and such layers integers. A transposed
 convolution becomes convolutions, one for each phase of its strides.
 
+With `sums`, layers whose result is a float that nothing quantises become dequantised sums of
+integers (`sums_as_floats`).
+
 Zero points stay what they are: that of a result is added to what was rounded, before it saturates,
 or, divided by the scale, to sums; that of a term, times its multiplier, is taken off where the term
 goes to the common grid; that of a pool, times the positions of a window, is taken off the sum, and
@@ -59,7 +62,7 @@ from byocir.dialects.graph.fixed_point import (
     span_of,
 )
 from byocir.errors import ByocirError, did_you_mean
-from byocir.rewrites import qdq_to_integer, wide_products
+from byocir.rewrites import qdq_to_integer, sums_as_floats, wide_products
 from byocir.rewrites.average_pools import average_pool_to_integer, global_average_pool_to_integer
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
 from byocir.rewrites.early_half import with_early_half
@@ -109,6 +112,8 @@ class FixPointPass(ModulePass):
     even; `float_scale_last` adds zero points to sums before that."""
     tables: bool = False
     """Tells whether a target has tables of 256 entries."""
+    sums: bool = False
+    """Tells whether a machine stores sums of 32 bits."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rounding = _ROUNDINGS.get(self.rounding)
@@ -127,6 +132,8 @@ class FixPointPass(ModulePass):
         residual_add = residual_add_to_integer(rounding)
         rewrite_module(op, [FloatScalesToOne(rounding), residual_add])
         tell_left_in_float(op, self.name, [*TO_INTEGERS, residual_add])
+        if self.sums:
+            rewrite_module(op, sums_as_floats.REWRITES)
 
 
 def _behind(rounding: T) -> T | Rounding:

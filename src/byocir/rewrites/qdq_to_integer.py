@@ -157,7 +157,7 @@ def weight_has_8_bits(m: Match, weight: Bound) -> tuple[bool, object]:
 
 @quantized_conv.where(fix=SYMMETRIC_INPUT)
 @quantized_matmul.where(fix=SYMMETRIC_INPUT)
-def _zero_points_are_folded(m: Match, data: Bound) -> tuple[bool, object]:
+def zero_points_are_folded(m: Match, data: Bound) -> tuple[bool, object]:
     """The input has zero point 0, or the weight is a constant."""
     grid, known = grid_at(data), known_values(m["w"].value) is not None
     return known or grid is None or grid.symmetric, shown(grid)

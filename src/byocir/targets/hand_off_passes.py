@@ -30,7 +30,7 @@ from xdsl.passes import ModulePass
 from byocir.arguments import shown
 from byocir.dialects.byoc import IN_CODE, LEVELS, SPLIT, TARGETS, CallOp, CompositeOp, RegionOp
 from byocir.dialects.graph.base import is_defined
-from byocir.dialects.types import is_float
+from byocir.dialects.types import i32, is_float
 from byocir.errors import ByocirError, did_you_mean
 from byocir.machine import Machine
 from byocir.patterns.targets import targets_of
@@ -254,8 +254,10 @@ def _fix_point(targets: Sequence[Target]) -> list[ModulePass]:
             help="the module's integers have one meaning: give the targets the same rounding",
         )
     tables = any(ask(target, "tables") for target in targets)
+    machines = [target.machine for target in targets if isinstance(target.machine, Machine)]
+    sums = any(machine.stores(i32) for machine in machines)
     passes = [*parse_pipeline("tabulate-bytes" if tables else "")]
-    passes += [FixPointPass(rounding, tables) for rounding in roundings]
+    passes += [FixPointPass(rounding, tables, sums) for rounding in roundings]
     return [*passes, *parse_pipeline("fold-constants,clean-up")]
 
 
