@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -156,6 +158,41 @@ def test_a_model_of_an_old_opset_gets_scales_by_channel(tmp_path: Path):
     assert made.accuracy.distance < 0.05
     axes = [n for n in made.model.graph.node if any(a.name == "axis" for a in n.attribute)]
     assert {node.input[0] for node in axes} == {"w_quantized", "b_quantized"}
+
+
+OLD = """<ir_version: 7, opset_import: ["" : 11]>
+net (float[1, 3, 8, 8] x) => (float[1, 4, 8, 8] y)
+<float[4, 3, 1, 1] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}, float[4] s = {1, 2, 3, 4},
+ float[4] b = {0, 1, 2, 3}> {
+  z = Conv (x, w)
+  y = BatchNormalization (z, s, b, b, s)
+}"""
+
+
+def test_batch_norms_of_a_model_of_an_old_opset_are_folded(tmp_path: Path):
+    path, rng = tmp_path / "old.onnx", np.random.default_rng(0)
+    onnx.save(onnx.parser.parse_model(OLD), path)
+    data = {"x": rng.standard_normal((8, 3, 8, 8)).astype(np.float32)}
+    made = quantise(path, data)
+    kinds = {node.op_type for node in made.model.graph.node}
+    assert kinds == {"QuantizeLinear", "DequantizeLinear", "Conv"}
+    assert made.notes == []
+
+
+def test_what_cannot_be_folded_is_a_note_and_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("no room")
+
+    module = importlib.import_module("onnxruntime.quantization.shape_inference")
+    ours = {**vars(module.onnxruntime), "InferenceSession": fail}
+    monkeypatch.setattr(module, "onnxruntime", SimpleNamespace(**ours))
+    data = {"x": np.ones((4, 6), np.float32)}
+    made = quantise(saved(tmp_path / "net.onnx", "n"), data)
+    told = "ONNX Runtime quantises the model without folding it first: ValueError: no room"
+    assert list(made.notes) == [told]
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_labels_must_be_whole_numbers_of_each_sample():

@@ -111,7 +111,7 @@ def _quantised_in(
     given = _read(model)
     all_samples = Samples.of(given, data)
     found_labels = labels_in(data, all_samples, labels)
-    prepared = _prepared(model, folder)
+    prepared, failed = _prepared(model, folder)
     calibration = all_samples.first(samples)
     tell(f"taking ranges from {calibration.count:,} samples")
     default = _quantised(calibration, folder)
@@ -126,7 +126,7 @@ def _quantised_in(
         compared(before, meant, found_labels),
         compared(meant, meant, found_labels),
         all_samples.count,
-        notes(given, prepared),
+        [*failed, *notes(given, prepared)],
     )
 
 
@@ -150,19 +150,38 @@ def _read(path: Path) -> onnx.ModelProto:
     return model
 
 
-def _prepared(model: Path, folder: Path) -> onnx.ModelProto:
+def _prepared(model: Path, folder: Path) -> tuple[onnx.ModelProto, list[str]]:
     """Brings a model into the form that the quantiser wants: an opset that has what it writes, all
-    shapes, batch norms folded. It is kept as a file, as the quantiser moves the weights out of a
-    model in memory.
+    shapes, batch norms folded. Gives notes as well, for what failed there. Models are kept as
+    files, as the quantiser moves the weights out of a model in memory.
     """
     path = folder / PREPARED
-    with _reported():
-        given = _in_opset_of_quantiser(model)
+    with _reported(), _errors_logged("onnxruntime.quantization.shape_inference") as errors:
+        given = _in_opset_of_quantiser(model, folder)
         _module("shape_inference").quant_pre_process(given, path, skip_symbolic_shape=True)
-    return onnx.load_model_from_string(path.read_bytes())
+    told = [f"ONNX Runtime quantises the model without folding it first: {e}" for e in errors]
+    return onnx.load_model_from_string(path.read_bytes()), told
 
 
-def _in_opset_of_quantiser(model: Path) -> Path | onnx.ModelProto:
+@contextmanager
+def _errors_logged(name: str) -> Generator[list[str]]:
+    """Collects the last lines of the tracebacks that a logger gets, in place of writing them."""
+    errors, logger = list[str](), logging.getLogger(name)
+
+    def collect(record: logging.LogRecord) -> bool:
+        text = record.getMessage().strip()
+        if text.startswith("Traceback"):
+            errors.append(text.splitlines()[-1])
+        return False
+
+    logger.addFilter(collect)
+    try:
+        yield errors
+    finally:
+        logger.removeFilter(collect)
+
+
+def _in_opset_of_quantiser(model: Path, folder: Path) -> Path:
     """Gives the model, converted to a newer opset if its own is older than the operators with which
     the quantiser writes biases of channels.
     """
@@ -170,7 +189,11 @@ def _in_opset_of_quantiser(model: Path) -> Path | onnx.ModelProto:
     older = [
         o for o in proto.opset_import if o.domain in ("", "ai.onnx") and o.version < LEAST_OPSET
     ]
-    return version_converter.convert_version(proto, LEAST_OPSET) if older else model
+    if not older:
+        return model
+    converted = folder / "converted.onnx"
+    onnx.save(version_converter.convert_version(proto, LEAST_OPSET), converted)
+    return converted
 
 
 def _as_wanted(
