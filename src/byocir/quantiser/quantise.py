@@ -192,7 +192,8 @@ def _in_opset_of_quantiser(model: Path, folder: Path) -> Path:
     if not older:
         return model
     converted = folder / "converted.onnx"
-    onnx.save(version_converter.convert_version(proto, LEAST_OPSET), converted)
+    newer = version_converter.convert_version(proto, LEAST_OPSET)
+    onnx.save_model(newer, converted)  # pyright: ignore[reportUnknownMemberType]
     return converted
 
 
