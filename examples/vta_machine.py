@@ -17,7 +17,7 @@ import byocir
 from byocir.dialects.tir.bodies import round_even
 from byocir.dialects.types import i8, i16, i32, i64, width_of
 from byocir.lowering.tir_to_vta import described as words
-from byocir.machine import MAIN, Machine, Tokens, exactly, multiples_of, up_to
+from byocir.machine import MAIN, Machine, Tokens, Transfer, exactly, multiples_of, up_to
 from byocir.patterns import Match, Pattern, block, composite, constant, number, optional, wildcard
 from byocir.patterns import ScalarPattern as Scalar
 from byocir.targets.vta_emit import files_of_steps
@@ -32,6 +32,8 @@ inp = vta.memory("inp", i8, row=(LANES,), rows=2048)
 wgt = vta.memory("wgt", i8, row=(LANES, LANES), rows=FIRST_DIAGONAL)
 diagonals = vta.memory("diagonals", i8, row=(LANES,), rows=DIAGONALS)
 acc = vta.memory("acc", i32, row=(LANES,), rows=2048)
+read = vta.channel("read")
+asked_first, asked_last = Transfer(read, lead=REQUEST), Transfer(read, lead=REQUEST, rank=1)
 vta.order(Tokens(((load, compute), (compute, load), (compute, store), (store, compute)), 255))
 vta.assemble = files_of_steps
 
@@ -51,8 +53,10 @@ def loads(bytes: int):
     return lambda s: REQUEST + s["rows"] * -(-bytes * s["lanes"] // BUS)
 
 
-vta.copy("load_inp", MAIN, inp, unit=load, cycles=loads(1), encode=words.load("inp"), **vectors)
-vta.copy("load_acc", MAIN, acc, unit=compute, cycles=loads(4), encode=words.load("acc"), **vectors)
+to_inp = dict(unit=load, transfer=asked_first, encode=words.load("inp"), **vectors)
+to_acc = dict(unit=compute, transfer=asked_last, encode=words.load("acc"), **vectors)
+vta.copy("load_inp", MAIN, inp, cycles=loads(1), **to_inp)
+vta.copy("load_acc", MAIN, acc, cycles=loads(4), **to_acc)
 
 
 @vta.instruction(
@@ -65,6 +69,7 @@ def clear_inp() -> Pattern:
 
 @vta.instruction(
     load, into=wgt, rows=up_to(MOST), k=lanes, n=lanes, encode=words.load("wgt"),
+    transfer=asked_first,
     cycles=lambda s: REQUEST + s["rows"] * s["k"] * s["n"] // BUS,
 )  # fmt: skip
 def load_wgt() -> Pattern:
@@ -74,7 +79,7 @@ def load_wgt() -> Pattern:
 
 @vta.instruction(
     load, into=diagonals, rows=up_to(DIAGONALS), lanes=exactly(LANES),
-    encode=words.load("wgt", FIRST_DIAGONAL),
+    encode=words.load("wgt", FIRST_DIAGONAL), transfer=asked_first,
     cycles=lambda s: REQUEST + s["rows"] * LANES * LANES // BUS,
 )  # fmt: skip
 def load_diagonals() -> Pattern:
@@ -82,7 +87,9 @@ def load_diagonals() -> Pattern:
     return block("rows lanes", wildcard("x", dtype=i8)["rows lanes"], lambda _, x: x)
 
 
-@vta.instruction(compute, into=acc, cycles=loads(1), encode=words.load("acc8"), **vectors)
+@vta.instruction(
+    compute, into=acc, cycles=loads(1), encode=words.load("acc8"), transfer=asked_last, **vectors
+)  # fmt: skip
 def load_acc8() -> Pattern:
     return block("rows lanes", wildcard("x", dtype=i8)["rows lanes"], lambda _, x: x.to(i32))
 

@@ -12,11 +12,13 @@ from byocir.dialects.types import i8
 from byocir.errors import ByocirError
 from byocir.machine import (
     MAIN,
+    Channel,
     Counted,
     Interlocked,
     Machine,
     Memory,
     Tokens,
+    Transfer,
     exactly,
     multiples_of,
     up_to,
@@ -71,6 +73,19 @@ def ordered(kind: Callable[[Any, Any, Any], Any]) -> Callable[[Machine], None]:
 
 def issued_by_a_number(machine: Machine) -> None:
     machine.issue = 3  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def sharing(**declared: Any) -> Callable[[Machine], None]:
+    """Adds a channel, and a copy over it, or over another one, with this transfer."""
+
+    def add(machine: Machine) -> None:
+        given = {name: each for name, each in declared.items() if name != "called"}
+        given = {"channel": machine.channel(declared.get("called", "port"))} | given
+        costs = dict[str, Any](cycles=lambda s: 3 + s["rows"], transfer=Transfer(**given))
+        unit, near = machine.units[0], machine.memories[0]
+        machine.copy("other", MAIN, near, unit=unit, rows=up_to(4), lanes=up_to(4), **costs)
+
+    return add
 
 
 def never_begun(machine: Machine) -> None:
@@ -157,6 +172,21 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"more": ordered(lambda a, b, m: Tokens((a, b)))}, "a pair of Tokens to be a tuple, found U"),
     ({"more": ordered(lambda a, b, m: Tokens((("a", "b"),)))}, "Tokens to be a unit of the machi"),
     ({"more": ordered(lambda a, b, m: Tokens(((a, b, a),)))}, "Tokens to be two units, found 3"),
+    ({"more": sharing(called="dma")}, "units and channels with names of their own, found two call"),
+    ({"more": sharing(called=3)}, "the name of a channel to be text, found 3"),
+    ({"more": sharing(channel="port")}, "channel of npu.other to be a channel of the machine, fou"),
+    (
+        {"more": sharing(channel=Channel("bus"))},
+        "npu.other to name a channel of the machine, fou",
+    ),
+    ({"more": sharing(lead=-1)}, "a lead of npu.other of at least 0, found -1"),
+    ({"more": sharing(lead=0.5)}, "the lead of npu.other to be a whole number, found 0.5"),
+    ({"more": sharing(rank="low")}, "the rank of npu.other to be a whole number, found 'low'"),
+    ({"more": sharing(lead=5)}, "of npu.other of at least 5 at {'rows': 1, 'lanes': 1}, found 4"),
+    (
+        {"more": lambda machine: machine.channel("port")},
+        "an instruction that moves data over port, found none",
+    ),
     (
         {"more": ordered(lambda a, b, m: Tokens(((a, b),)))},
         "tokens that lead from unit core to unit dma, on which npu.double and then npu.load access "

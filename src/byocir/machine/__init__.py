@@ -27,6 +27,7 @@ from byocir.machine.instructions import Call, Instruction, Register
 from byocir.machine.operand_places import Place
 from byocir.machine.parts import (
     MAIN,
+    Channel,
     Counted,
     InOrder,
     Interlocked,
@@ -34,6 +35,7 @@ from byocir.machine.parts import (
     Memory,
     Order,
     Tokens,
+    Transfer,
     Unit,
     exactly,
     multiples_of,
@@ -44,6 +46,7 @@ __all__ = [
     "MAIN",
     "Call",
     "Calls",
+    "Channel",
     "Counted",
     "InOrder",
     "Instruction",
@@ -55,6 +58,7 @@ __all__ = [
     "Place",
     "Register",
     "Tokens",
+    "Transfer",
     "Unit",
     "exactly",
     "multiples_of",

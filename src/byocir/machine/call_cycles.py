@@ -59,6 +59,12 @@ def cycles_of_calls(
     return total
 
 
+def count_calls(sizes: Sequence[Ints], extents: Sequence[Ints]) -> Ints:
+    """Counts the calls that do a block over these extents in pieces of these sizes."""
+    pairs = zip(extents, sizes, strict=True)
+    return prod((-(-extent // size) for extent, size in pairs), start=_ONE)
+
+
 _ONE = np.ones((), np.int64)
 _Piece = tuple[Ints, Ints]
 """The size of a piece of an iterator, and how often it comes."""

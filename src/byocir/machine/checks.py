@@ -15,7 +15,18 @@ from byocir.dialects.types import Shape
 from byocir.errors import FAILURES, ByocirError
 from byocir.machine.description import Machine
 from byocir.machine.instructions import Instruction, init_of
-from byocir.machine.parts import MAIN, Interlocked, Limit, Memory, Operand, Order, Tokens, Unit
+from byocir.machine.parts import (
+    MAIN,
+    Channel,
+    Interlocked,
+    Limit,
+    Memory,
+    Operand,
+    Order,
+    Tokens,
+    Transfer,
+    Unit,
+)
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.index import Affine, Index
 
@@ -25,7 +36,7 @@ MOST_SIZES = 64
 
 def check_machine(machine: Machine) -> None:
     """Raises ByocirError B270 for the first mistake of a description."""
-    parts = (_kinds, _names, _memories, _parts, _fifos, _units, _opcodes)
+    parts = (_kinds, _names, _memories, _parts, _channels, _fifos, _units, _opcodes)
     for check in (*parts, _limits, _strides, _costs, _tiles, _feeding, _single_numbers, _tokens):
         check(machine)
 
@@ -51,9 +62,11 @@ _CALLED: Mapping[Any, str] = {
     tuple: "a tuple",
     (tuple, list): "a tuple",
     (tuple, list, AbstractSet): "a tuple of names",
+    Channel: "a channel of the machine",
     Limit: "a limit, such as up_to(16)",
     Memory: "a memory of the machine",
     Order: "a kind of order, such as Counted()",
+    Transfer: "a transfer, such as Transfer(channel, lead=8)",
     Unit: "a unit of the machine",
     Callable: "a function",
 }
@@ -69,6 +82,7 @@ def _declared(machine: Machine) -> Iterator[tuple[str, Any, Any]]:
     for unit in machine.units:
         yield "the name of a unit", unit.name, str
         yield f"the queue of unit {unit.name}", unit.queue, int
+    yield from (("the name of a channel", channel.name, str) for channel in machine.channels)
     for memory in machine.memories:
         for name in ("fifo", "inside_rows"):
             yield f"{name} of {memory.scope}", getattr(memory, name), bool
@@ -80,6 +94,7 @@ def _declared(machine: Machine) -> Iterator[tuple[str, Any, Any]]:
         yield f"the unit of {each.name}", each.unit, Unit
         yield f"what {each.name} writes", each.into, Memory
         yield f"cycles of {each.name}", each.cycles, Callable
+        yield from _moving(each)
         optional = {"opcode": int, "encode": Callable, "registers": Callable}
         optional |= {"keeps": str, "kept_cycles": Callable}
         for name, kind in optional.items():
@@ -90,6 +105,16 @@ def _declared(machine: Machine) -> Iterator[tuple[str, Any, Any]]:
             yield f"the limit of {name} of {each.name}", limit, Limit
             yield f"the limit of {name} of {each.name}", limit.most, int
             yield f"steps of {name} of {each.name}", limit.step, int
+
+
+def _moving(each: Instruction) -> Iterator[tuple[str, Any, Any]]:
+    """Lists what the transfer of an instruction declares, as `_declared` does."""
+    transfer = each.transfer
+    if transfer is not None:
+        yield f"the transfer of {each.name}", transfer, Transfer
+        yield f"the channel of {each.name}", transfer.channel, Channel
+        yield f"the lead of {each.name}", transfer.lead, int
+        yield f"the rank of {each.name}", transfer.rank, int
 
 
 def _ordering(order: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -111,6 +136,7 @@ def _names(machine: Machine) -> None:
         ("units", [unit.name for unit in machine.units]),
         ("memories", [memory.scope for memory in machine.memories]),
         ("instructions", [each.name for each in machine.instructions]),
+        ("units and channels", [each.name for each in (*machine.units, *machine.channels)]),
     )
     for kind, names in kinds:
         twice = [name for name, count in Counter(names).items() if count > 1]
@@ -173,6 +199,19 @@ def _units(machine: Machine) -> None:
             raise _wrong(machine, f"a queue of unit {unit.name} for one or more", str(unit.queue))
 
 
+def _channels(machine: Machine) -> None:
+    transfers = [(each, each.transfer) for each in machine.instructions if each.transfer]
+    for each, transfer in transfers:
+        if transfer.channel not in machine.channels:
+            expected = f"{each.name} to name a channel of the machine"
+            raise _wrong(machine, expected, repr(transfer.channel))
+        if transfer.lead < 0:
+            raise _wrong(machine, f"a lead of {each.name} of at least 0", str(transfer.lead))
+    for channel in machine.channels:
+        if all(transfer.channel != channel for _, transfer in transfers):
+            raise _wrong(machine, f"an instruction that moves data over {channel.name}", "none")
+
+
 def _opcodes(machine: Machine) -> None:
     seen: dict[int, Instruction] = {}
     for each in machine.instructions:
@@ -233,9 +272,10 @@ def _costs(machine: Machine) -> None:
             raise _wrong(machine, named, each.keeps)
         if each.keeps and each.kept_cycles is None:
             raise _wrong(machine, f"kept_cycles of {each.name}, which keeps {each.keeps}", "none")
+        least = each.transfer.lead if each.transfer else 0
         for name, cycles in (("cycles", each.cycles), ("kept_cycles", each.kept_cycles)):
             for sizes in _sizes(each) if cycles else ():
-                _cost(machine, f"{name} of {each.name}", cycles, sizes)
+                _cost(machine, f"{name} of {each.name}", cycles, sizes, least)
 
 
 def _sizes(each: Instruction) -> Iterator[dict[str, int]]:
@@ -255,14 +295,14 @@ def _sizes(each: Instruction) -> Iterator[dict[str, int]]:
             yield from (sizes | {name: size} for size in between)
 
 
-def _cost(machine: Machine, told: str, cycles: Any, sizes: dict[str, int]) -> None:
+def _cost(machine: Machine, told: str, cycles: Any, sizes: dict[str, int], least: int) -> None:
     try:
         found: Any = cycles(sizes)
     except FAILURES as error:
         found = f"{type(error).__name__}: {error}"
     is_number = isinstance(cast(object, found), int | float | np.integer)
-    if not is_number or not 0 <= found < inf:
-        raise _wrong(machine, f"{told} of at least 0 at {sizes}", str(found))
+    if not is_number or not least <= found < inf:
+        raise _wrong(machine, f"{told} of at least {least} at {sizes}", str(found))
 
 
 def _tiles(machine: Machine) -> None:

@@ -17,7 +17,7 @@ from byocir.dialects.tir import BlockOp
 from byocir.dialects.tir.reductions import keeps_order
 from byocir.dialects.types import Bools, Floats, Ints, Shape
 from byocir.errors import ByocirError, Lines
-from byocir.machine.call_cycles import cycles_of_calls
+from byocir.machine.call_cycles import count_calls, cycles_of_calls
 from byocir.machine.description import Machine
 from byocir.machine.find_instruction import Asked, Misfit, body_differences, fits
 from byocir.machine.instructions import Fit, Instruction
@@ -324,12 +324,13 @@ def least_cycles(
     may_be: Callable[[Fit, Sequence[Ints]], Bools],
 ) -> dict[str, Floats]:
     """Counts, for blocks as large as these arrays say, the cycles of the plan that `plans_of` puts
-    first, by the unit that it keeps busy; infinitely many where there is no plan. Each block has
-    two points or more of each iterator. `may_be` marks where calls may have such sizes.
+    first, by the unit, and by the channel, that it keeps busy; infinitely many where there is no
+    plan. Each block has two points or more of each iterator. `may_be` marks where calls may have
+    such sizes.
     """
     shape = np.broadcast_shapes(*(each.shape for each in extents))
-    least, units = np.full(shape, inf), list[str]()
-    of = np.zeros(shape, np.int64)
+    least, of = np.full(shape, inf), np.zeros(shape, np.int64)
+    instructions, counts = list[Instruction](), list[Ints]()
     search = _Search(machine, block, asked)
     some = [2 if np.any(each > 1) else 1 for each in extents]
     for kept in search.choices(some):
@@ -341,12 +342,15 @@ def least_cycles(
             sizes, legal = _cut(fit, [n if i in kept else _ONE for i, n in enumerate(extents)])
             legal = legal & live & may_be(fit, sizes)
             cycles = np.where(legal, cycles_of_calls(fit, sizes, extents, legal), inf)
-            units.append(fit.instruction.unit.name)
-            of, least = np.where(cycles < least, len(units), of), np.minimum(cycles, least)
-    found = {name: [n + 1 for n, each in enumerate(units) if each == name] for name in units}
-    cycles_of = {name: np.where(np.isin(of, own), least, 0) for name, own in found.items()}
+            instructions.append(fit.instruction)
+            counts.append(count_calls(sizes, extents))
+            of, least = np.where(cycles < least, len(counts), of), np.minimum(cycles, least)
+    found = dict[str, Floats]()
+    for number, (instruction, count) in enumerate(zip(instructions, counts, strict=True), 1):
+        for name, cycles in instruction.shares(least, count).items():
+            found[name] = found.get(name, 0) + np.where(of == number, cycles, 0)
     undone = of == 0
-    return {**cycles_of, "": np.where(undone, inf, 0)} if undone.any() else cycles_of
+    return {**found, "": np.where(undone, inf, 0)} if undone.any() else found
 
 
 def _cut(fit: Fit, sizes: Sequence[Ints]) -> tuple[list[Ints], Bools]:

@@ -8,15 +8,27 @@ from functools import wraps
 from inspect import signature, stack
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
+import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from byocir.dialects.memos import Memo
-from byocir.dialects.types import Shape
+from byocir.dialects.types import Floats, Shape
 from byocir.errors import ByocirError
 from byocir.machine.block_keys import BlockKeys
 from byocir.machine.instructions import WORK, Call, Cycles, Encode, Instruction, Register, init_of
-from byocir.machine.parts import MAIN, InOrder, Interlocked, Limit, Memory, Order, Tokens, Unit
+from byocir.machine.parts import (
+    MAIN,
+    Channel,
+    InOrder,
+    Interlocked,
+    Limit,
+    Memory,
+    Order,
+    Tokens,
+    Transfer,
+    Unit,
+)
 from byocir.patterns import Composite, Pattern, block
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.composite import composite
@@ -59,12 +71,13 @@ def _line() -> str:
 
 @dataclass(eq=False)
 class Machine:
-    """Describes a machine: memories, units, instructions and what orders its units. Methods declare
-    them."""
+    """Describes a machine: memories, units, the channels that these share, instructions and what
+    orders its units. Methods declare them."""
 
     name: str
     units: list[Unit] = field(default_factory=list[Unit])
     memories: list[Memory] = field(default_factory=list[Memory])
+    channels: list[Channel] = field(default_factory=list[Channel])
     instructions: list[Instruction] = field(default_factory=list[Instruction])
     ordered: Order = field(default_factory=InOrder)
     issue: str | None = None
@@ -85,6 +98,12 @@ class Machine:
         """Declares a unit, in front of which up to `queue` instructions may wait."""
         self.units.append(Unit(name, queue))
         return self.units[-1]
+
+    @_declaring
+    def channel(self, name: str) -> Channel:
+        """Declares a channel, which instructions of several units share: see `Transfer`."""
+        self.channels.append(Channel(name))
+        return self.channels[-1]
 
     @_declaring
     def memory(
@@ -127,6 +146,7 @@ class Machine:
         *,
         cycles: Cycles,
         into: Memory | None = None,
+        transfer: Transfer | None = None,
         opcode: int | None = None,
         encode: Encode | None = None,
         registers: Callable[[Call], Mapping[Register, Any]] | None = None,
@@ -138,10 +158,11 @@ class Machine:
         """Decorates a function that gives the pattern of an instruction, or alternatives: declares
         it. Values of the pattern lie in the memory that they are made of (`near("a")`), other
         wildcards in main memory. `into` is the memory that it writes, by default the one that its
-        result starts from, else main memory. Limits are given by the names of iterators. `strided`
-        names the operands whose rows need not follow each other, as the instruction's code says how
-        far apart they are; the result is "out". `keeps` names an operand that stays in the unit, as
-        weights do in an array: a call that finds it there takes `kept_cycles`.
+        result starts from, else main memory. `transfer` says which channel it shares with others.
+        Limits are given by the names of iterators. `strided` names the operands whose rows need not
+        follow each other, as the instruction's code says how far apart they are; the result is
+        "out". `keeps` names an operand that stays in the unit, as weights do in an array: a call
+        that finds it there takes `kept_cycles`.
         """
 
         def build(function: Callable[[], Any]) -> Instruction:
@@ -149,7 +170,7 @@ class Machine:
                 told = f"expected a function that gives the pattern, found {function!r}"
                 raise ByocirError("B270", told, where=_line())
             pattern = composite(f"{self.name}.{function.__name__}")(function)
-            hooks = (opcode, encode, registers, strided, keeps, kept_cycles)
+            hooks = (transfer, opcode, encode, registers, strided, keeps, kept_cycles)
             return self._add(pattern, function, into, (unit, limits, cycles), hooks)
 
         return build
@@ -163,6 +184,7 @@ class Machine:
         *,
         unit: Unit,
         cycles: Cycles,
+        transfer: Transfer | None = None,
         opcode: int | None = None,
         encode: Encode | None = None,
         registers: Callable[[Call], Mapping[Register, Any]] | None = None,
@@ -170,8 +192,8 @@ class Machine:
         rows: Limit,
         lanes: Limit,
     ) -> Instruction:
-        """Declares an instruction that moves up to `rows` runs of `lanes` elements. `strided` as
-        for `instruction`; runs may be anywhere in main memory."""
+        """Declares an instruction that moves up to `rows` runs of `lanes` elements. `transfer` and
+        `strided` as for `instruction`; runs may be anywhere in main memory."""
 
         for each in cast("Sequence[object]", (source, into)):
             if not isinstance(each, Memory):
@@ -183,7 +205,7 @@ class Machine:
 
         pattern = composite(f"{self.name}.{name}")(moved)
         limits = {"rows": rows, "lanes": lanes}
-        hooks = (opcode, encode, registers, strided)
+        hooks = (transfer, opcode, encode, registers, strided)
         return self._add(pattern, moved, into, (unit, limits, cycles), hooks)
 
     def _add(
@@ -227,6 +249,14 @@ class Machine:
         readers = {each.unit for each in self.instructions if each.reads_main}
         pairs = {*self.ordered.pairs, *((unit, unit) for unit in self.units)}
         return all((one, other) in pairs for one in writers for other in readers)
+
+    def of_units(self, busy: Mapping[str, Floats]) -> Floats:
+        """Sums the cycles of units among those of units and channels: the cycles of a channel are
+        part of those of the units that use it.
+        """
+        channels = {channel.name for channel in self.channels}
+        found = (cycles for name, cycles in busy.items() if name not in channels)
+        return sum(found, start=np.zeros(()))
 
     def memory_of(self, scope: str) -> Memory | None:
         """Gives the memory that buffers of a scope lie in; None for another machine's."""

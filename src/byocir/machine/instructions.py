@@ -14,8 +14,9 @@ from xdsl.dialects import arith
 from xdsl.ir import Attribute
 
 from byocir.dialects.tir import BlockOp, IntrinsicOp
+from byocir.dialects.types import Floats, Ints
 from byocir.machine.operand_places import Place
-from byocir.machine.parts import MAIN, Limit, Memory, Operand, Sizes, Unit
+from byocir.machine.parts import MAIN, Limit, Memory, Operand, Sizes, Transfer, Unit
 from byocir.patterns import Composite, Pattern, ScalarPattern
 from byocir.patterns.blocks import BlockPattern
 
@@ -49,6 +50,8 @@ class Instruction:
     into: Memory
     limits: Mapping[str, Limit]
     cycles: Cycles
+    transfer: Transfer | None = None
+    """The channel that it shares with other instructions."""
     opcode: int | None = None
     encode: Encode | None = None
     """Makes the entry of the machine's code for one call of it. Calls of the same sizes and places
@@ -127,6 +130,14 @@ class Instruction:
         already.
         """
         return self.cost(sizes) if self.kept_cycles is None else float(self.kept_cycles(sizes))
+
+    def shares(self, cycles: Floats, calls: Ints) -> dict[str, Floats]:
+        """Tells how long so many calls, which take so many cycles, keep its unit and its channel,
+        by their names."""
+        found, transfer = {self.unit.name: cycles}, self.transfer
+        if transfer is not None:
+            found[transfer.channel.name] = cycles - transfer.lead * calls
+        return found
 
     def __repr__(self) -> str:
         return f"<instruction {self.name}>"

@@ -6,7 +6,7 @@ Cycles and limits are those of the description, reads and writes the rows that c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 
 from byocir.dialects.locations import place
 from byocir.errors import ByocirError
+from byocir.machine import parts
 from byocir.machine.calls import Calls, IssuedCalls
 from byocir.machine.description import Machine
 from byocir.machine.operand_places import Place
@@ -26,6 +27,7 @@ from byocir.machine_sim import (
     Program,
     Times,
     TokenQueue,
+    Transfer,
     Unit,
     Wait,
     hazards,
@@ -48,7 +50,8 @@ def model_of(machine: Machine) -> MachineModel:
     pairs = order.pairs if isinstance(order, Tokens) else ()
     capacity = order.capacity if isinstance(order, Tokens) else None
     tokens = [TokenQueue(f"{one.name} to {other.name}", capacity) for one, other in pairs]
-    return MachineModel(units, tokens, frozenset(memory.scope for memory in machine.guarded))
+    guarded = frozenset(memory.scope for memory in machine.guarded)
+    return MachineModel(units, tokens, guarded, [each.name for each in machine.channels])
 
 
 def numbers_of(
@@ -104,6 +107,7 @@ class _Numbers:
 
     def __init__(self, machine: Machine, scopes: Collection[str] | None) -> None:
         self._scopes, self._order = scopes, machine.ordered
+        self._channels = {each: number for number, each in enumerate(machine.channels)}
         self._units = {unit.name: number for number, unit in enumerate(machine.units)}
         pairs = machine.ordered.pairs if isinstance(machine.ordered, Tokens) else ()
         self._tokens = {(a.name, b.name): number for number, (a, b) in enumerate(pairs)}
@@ -114,15 +118,38 @@ class _Numbers:
         alone = isinstance(self._order, InOrder)
         units = [0 if alone else self._units[op.unit.name] for op in calls.ops]
         cycles, kept = (calls.of_each([op.course.cycles[i] for op in calls.ops]) for i in (0, 1))
+        spent = np.where(calls.is_kept, kept, cycles)
         waits, pops, pushes = self._ordered(calls)
         return Program(
             np.array(units, np.int64)[calls.op],
-            np.where(calls.is_kept, kept, cycles),
+            spent,
             self._accesses(calls),
             pops,
             pushes,
             waits,
+            transfers=self._transfers(calls, spent),
         )
+
+    def _transfers(self, calls: IssuedCalls, cycles: Index) -> Mapping[int, Transfer]:
+        """Lists what calls move over channels, by the number of the call; nothing where calls run
+        one after the other.
+        """
+        found: dict[int, Transfer] = {}
+        if isinstance(self._order, InOrder):
+            return found
+        made: dict[tuple[parts.Transfer, int], Transfer] = {}
+        for number, op in enumerate(calls.ops):
+            told = op.instruction.transfer
+            if told is None:
+                continue
+            turns = calls.turns_of(number)
+            for turn, spent in zip(turns.tolist(), cycles[turns].tolist(), strict=True):
+                key = told, spent
+                if key not in made:
+                    channel = self._channels[told.channel]
+                    made[key] = Transfer(channel, spent - told.lead, told.lead, told.rank)
+                found[turn] = made[key]
+        return found
 
     def _ordered(
         self, calls: IssuedCalls

@@ -27,6 +27,28 @@ class Unit:
 
 
 @dataclass(frozen=True)
+class Channel:
+    """Describes a way for data that several units share, such as the port to main memory. It serves
+    one instruction at a time.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Says that an instruction moves its data over a channel, and takes longer while others do. It
+    asks for the channel `lead` cycles after its start and keeps it for the rest of its own cycles.
+    Of the instructions that ask, the one of the lowest `rank` goes first, even before one that is
+    being served.
+    """
+
+    channel: Channel
+    lead: int = 0
+    rank: int = 0
+
+
+@dataclass(frozen=True)
 class Memory:
     """Describes a memory: `rows` rows, each an array of shape `row`, all of one element type.
 

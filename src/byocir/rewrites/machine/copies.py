@@ -45,11 +45,15 @@ class Copies:
         return identity(self.element, tuple(shape), self.source, self.into)
 
     def cycles(self, machine: Machine) -> dict[str, Floats]:
-        """Counts the cycles of each copy, by the unit that makes it in the fewest; infinitely many
-        where no instruction does it.
+        """Counts the cycles of each copy, by the unit that makes it in the fewest and the channel
+        that this takes; infinitely many where no instruction does it.
         """
         block = self.block([2] * len(self.shape))
         return least_cycles(machine, block, self.shape, "memories", self._in_order)
+
+    def total(self, machine: Machine) -> Floats:
+        """Counts the cycles of each copy on all units."""
+        return machine.of_units(self.cycles(machine))
 
     def _in_order(self, fit: Fit, sizes: Sequence[Ints]) -> Bools:
         """Marks the sizes for which all rows of a call follow each other, and each call begins with

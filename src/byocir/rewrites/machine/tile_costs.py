@@ -18,7 +18,7 @@ from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.reductions import keeps_order
 from byocir.dialects.types import Bools, Floats, Ints, Shape, element_type_of, shape_of
 from byocir.machine import MAIN, Memory
-from byocir.machine.call_cycles import cycles_of_calls
+from byocir.machine.call_cycles import count_calls, cycles_of_calls
 from byocir.machine.row_starts import steps_along_rows
 from byocir.rewrites.machine.copies import Copies
 from byocir.rewrites.machine.stages import Chain, Stage, Staged
@@ -31,6 +31,8 @@ Tiled = tuple[int, int]
 """An iterator that has tiles: its stage, and its position there."""
 Whole = frozenset[tuple[int, int]]
 """Operands, each as stage and position, that are staged for all sums at once."""
+_Busy = dict[str, Floats]
+"""The cycles of units, and of channels, by name."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class TileCosts:
         self.chain = chain
         self.sizes = sizes
         self.shape = shape_over(sizes.values())
-        self._known: dict[tuple[Staged | None, bool], dict[str, Floats]] = {}
+        self._known: dict[tuple[Staged | None, bool], _Busy] = {}
 
     def count(self, s: int, i: int) -> Ints:
         """Counts the tiles of an iterator."""
@@ -288,78 +290,80 @@ class TileCosts:
     def undone(self, whole: Whole) -> Copies | None:
         """Finds copies some of which no instruction does; None if there are none."""
         for copies in (each for key in self._moves(whole) for each in self._copies(*key)):
-            if np.any(np.isinf(sum(copies.cycles(self.chain.machine).values(), _NONE))):
+            if np.any(np.isinf(copies.total(self.chain.machine))):
                 return copies
         return None
 
-    def _cycles(self, each: Staged | None, is_whole: bool) -> dict[str, Floats]:
-        """Counts the cycles that it takes, by unit, to bring something once to where it is read, or
-        the result out.
+    def _cycles(self, each: Staged | None, is_whole: bool) -> _Busy:
+        """Counts the cycles that it takes, by unit and channel, to bring something once to where it
+        is read, or the result out.
         """
         if (each, is_whole) not in self._known:
-            found: dict[str, Floats] = {}
+            found = _Busy()
             for copies in self._copies(each, is_whole):
-                for unit, cycles in copies.cycles(self.chain.machine).items():
-                    found[unit] = found.get(unit, _NONE) + cycles
+                _add(found, copies.cycles(self.chain.machine))
             self._known[each, is_whole] = found
         return self._known[each, is_whole]
 
     @cached_property
-    def _work(self) -> list[Floats]:
-        """Counts the cycles of each stage's calls in one tile of its sums."""
-        return [
-            cycles_of_calls(
-                stage.plan.fit,
-                [np.minimum(*pair) for pair in zip(stage.plan.sizes, extents, strict=True)],
-                extents,
-                self.in_calls,
-            )
-            for stage, extents in zip(self.chain.stages, self.extents, strict=True)
-        ]
+    def _work(self) -> list[tuple[Floats, Ints]]:
+        """Counts the cycles of each stage's calls in one tile of its sums, and these calls."""
+        found = list[tuple[Floats, Ints]]()
+        for stage, extents in zip(self.chain.stages, self.extents, strict=True):
+            sizes = [np.minimum(*pair) for pair in zip(stage.plan.sizes, extents, strict=True)]
+            cycles = cycles_of_calls(stage.plan.fit, sizes, extents, self.in_calls)
+            found.append((cycles, count_calls(sizes, extents)))
+        return found
 
     def cycles(
         self, whole: Whole, orders: Sequence[Shape], chosen: tuple[Ints, ...]
     ) -> Iterator[Floats]:
         """Yields the cycles of chosen sizes, for each order of the loops over tiles. Where buffers
-        have room for two tiles, units work side by side: the last unit to end counts, with the
-        cycles of the others for the first tile and a share (`HINDRANCE`) of all that the others do,
-        but at least the stages one after the other, where each waits for the whole of the one
-        before. Else the cycles of all units add up.
+        have room for two tiles, units work side by side: the last unit, or channel that they share,
+        to end counts, with the cycles of the others for the first tile and a share (`HINDRANCE`) of
+        all that the others do, but at least the stages one after the other, where each waits for
+        the whole of the one before. Else the cycles of all units add up.
         """
-        once, fixed = dict[str, Floats](), dict[str, Floats]()
-
-        def add(into: dict[str, Floats], unit: str, cycles: Floats) -> None:
-            into[unit] = into.get(unit, _NONE) + cycles
-
-        alone, last = _NONE, len(self.chain.stages) - 1
-        for s, (stage, work) in enumerate(zip(self.chain.stages, self._work, strict=True)):
-            own, unit = at(work, chosen), stage.plan.instruction.unit.name
-            sums, tiles = at(self.sums(s), chosen), at(self.tiles, chosen)
-            add(once, unit, own)
-            add(fixed, unit, own * tiles * sums)
-            alone = alone + own * (tiles if s == last else sums)
-        moving: list[tuple[Staged, bool, dict[str, Floats]]] = []
-        for each, is_whole in self._moves(whole):
-            found = {u: at(n, chosen) for u, n in self._cycles(each, is_whole).items()}
-            for unit, cycles in found.items():
-                add(once, unit, cycles)
-                if each is None:
-                    add(fixed, unit, cycles * at(self.tiles, chosen))
-            if each is not None:
-                moving.append((each, is_whole, found))
-        doubled, first = at(self.has_room(whole, doubled=True), chosen), sum(once.values(), _NONE)
+        once, fixed, alone = self._working(chosen)
+        moving = [
+            (each, is_whole, {name: at(n, chosen) for name, n in found.items()})
+            for each, is_whole in self._moves(whole)
+            for found in [self._cycles(each, is_whole)]
+        ]
+        for _, _, found in moving:
+            _add(once, found)
+        doubled, of_units = self.has_room(whole, doubled=True), self.chain.machine.of_units
+        doubled, first = at(doubled, chosen), of_units(once)
         counts = {own: at(self.count(*own), chosen) for own in self.sizes}
         for order in orders:
             busy = dict(fixed)
             for each, is_whole, found in moving:
-                loops = self._loops(each, order, is_whole)
+                loops = () if each is None else self._loops(each, order, is_whole)
                 times = fills((counts[own], is_moved) for own, is_moved in loops)
-                for unit, cycles in found.items():
-                    add(busy, unit, cycles * times)
-            total, longest = sum(busy.values(), _NONE), reduce(np.maximum, busy.values())
-            ended = reduce(np.maximum, (n + first - once[unit] for unit, n in busy.items()))
+                _add(busy, found, at(self.tiles, chosen) if each is None else times)
+            total, longest = of_units(busy), reduce(np.maximum, busy.values())
+            ended = reduce(np.maximum, (n + first - once[name] for name, n in busy.items()))
             waits = (total - longest) * HINDRANCE
             yield np.where(doubled, np.maximum(ended + waits, alone), total)
+
+    def _working(self, chosen: tuple[Ints, ...]) -> tuple[_Busy, _Busy, Floats]:
+        """Counts the cycles of stages by unit and channel, for one tile and for all, and those that
+        they take one after the other.
+        """
+        once, fixed, alone = _Busy(), _Busy(), _NONE
+        tiles, last = at(self.tiles, chosen), len(self.chain.stages) - 1
+        for s, (stage, (work, calls)) in enumerate(zip(self.chain.stages, self._work, strict=True)):
+            own, sums = at(work, chosen), at(self.sums(s), chosen)
+            shares = stage.plan.instruction.shares(own, at(calls, chosen))
+            _add(once, shares)
+            _add(fixed, shares, tiles * sums)
+            alone = alone + own * (tiles if s == last else sums)
+        return once, fixed, alone
+
+
+def _add(busy: _Busy, found: _Busy, times: Floats | Ints | int = 1) -> None:
+    for name, cycles in found.items():
+        busy[name] = busy.get(name, _NONE) + cycles * times
 
 
 _ZERO: Ints = np.zeros((), np.int64)

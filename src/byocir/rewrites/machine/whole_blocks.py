@@ -148,5 +148,5 @@ def cycles_of_moving(machine: Machine, type_: Attribute, home: Memory, memory: M
     shape = [np.array(size, np.int64) for size in shape_of(type_)]
     steps = pairwise(machine.path(home, memory) or ())
     copies = [Copies(element_type_of(type_), shape, *step) for step in steps]
-    found = sum(float(n) for each in copies for n in each.cycles(machine).values())
+    found = sum(float(each.total(machine)) for each in copies)
     return found if isfinite(found) else 1.0
