@@ -24,7 +24,7 @@ from byocir.targets.vta_emit import files_of_steps
 
 LANES, MOST, DIAGONALS = 16, 1 << 14, 64
 FIRST_DIAGONAL = 1024 - DIAGONALS
-FILL, START, REQUEST, BUS, BURST = 7, 8, 24, 8, 7
+FILL, REQUEST, BUS, BURST = 7, 24, 8, 7
 
 vta = Machine("vta16")
 load, compute, store = (vta.unit(name, queue=512) for name in ("load", "compute", "store"))
@@ -57,14 +57,6 @@ to_inp = dict(unit=load, transfer=asked_first, encode=words.load("inp"), **vecto
 to_acc = dict(unit=compute, transfer=asked_last, encode=words.load("acc"), **vectors)
 vta.copy("load_inp", MAIN, inp, cycles=loads(1), **to_inp)
 vta.copy("load_acc", MAIN, acc, cycles=loads(4), **to_acc)
-
-
-@vta.instruction(
-    load, into=inp, cycles=lambda s: START + s["rows"], encode=words.clear("inp"), **vectors
-)  # fmt: skip
-def clear_inp() -> Pattern:
-    """Zeros, as they are around an image: a load that asks memory for nothing."""
-    return block("rows lanes", lambda _: 0)
 
 
 @vta.instruction(

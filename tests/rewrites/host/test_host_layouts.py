@@ -1,7 +1,5 @@
 """Layouts and packed weights around convolutions: what blocks compute stays the same."""
 
-from math import prod
-
 import pytest
 from conv_nets import ConvNet, conv_nets
 from hypothesis import given, settings
@@ -15,7 +13,6 @@ from byocir.compiler import host_pipeline
 from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.types import shape_of
 from byocir.evaluate.module import evaluate_function
 from byocir.rewrites.host.c_host import CHost
 from byocir.rewrites.host.contraction import is_contraction
@@ -156,19 +153,3 @@ def test_loops_lead_where_their_values_lead(last, of, result, yielded, exact):
     text = text.replace("FIRST", first).replace("SECOND", second)
     plain = FastMathFlagsAttr("none")
     assert [flags == plain for flags in flagged(text)] == exact
-
-
-@pytest.mark.hypothesis
-@settings(max_examples=8 * FEW, deadline=None)
-@given(conv_nets())
-def test_windows_read_zeros_around_arrays_that_have_channels_last(net):
-    module, x = net
-    run_on(module, "convert-graph-to-tir")
-    expected = evaluate_function(module, "main", [x])
-    run_on(module, "assign-layouts{frames=read least=1}")
-    same(evaluate_function(module, "main", [x]), expected)
-    convolved = [op.results[0] for op in module.walk() if isinstance(op, BlockOp) and op.reductions]
-    for use in [use for value in convolved for use in value.uses]:
-        op = use.operation
-        if isinstance(op, BlockOp) and op.moves:
-            assert prod(shape_of(op.outs[0].type)) == prod(shape_of(op.ins[0].type))

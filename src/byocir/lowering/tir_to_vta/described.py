@@ -34,7 +34,7 @@ from byocir.dialects.vta import AluKind, LoadMemory, ProgramOp, config_of
 from byocir.dialects.vta.assemble import Word, assembled_words, program_of
 from byocir.dialects.vta.transfer import MEMORIES
 from byocir.errors import ByocirError
-from byocir.lowering.tir_to_vta.copies import Dimension, Transfer, transfers, zeros
+from byocir.lowering.tir_to_vta.copies import Dimension, Transfer, transfers
 from byocir.lowering.tir_to_vta.described_transfers import joined
 from byocir.lowering.tir_to_vta.insert_tokens import tokens_of
 from byocir.lowering.tir_to_vta.micro_ops import Axis, MicroOpNest, Offsets, kernel_of, nests
@@ -79,12 +79,6 @@ def load(memory: str, first: int = 0) -> Encode:
     diagonals of blocks. Row 0 of the memory of weights is row `first` of VTA's.
     """
     return lambda call: Step(call, LoadMemory(memory), first)
-
-
-def clear(memory: str) -> Encode:
-    """Makes the hook of calls that set vectors of "inp" to 0: loads of what is around an array, and
-    of nothing in it."""
-    return lambda call: Step(call, LoadMemory(memory))
 
 
 def store(call: Call) -> Step:
@@ -141,8 +135,6 @@ class _Writer:
         places = list(call.places.values())
         if kind is LoadMemory.WGT:
             written = self._load_weights(call, step.first)
-        elif isinstance(kind, LoadMemory) and len(places) == 1:
-            written = self._clear(call, MEMORIES[kind])
         elif isinstance(kind, LoadMemory):
             written = self._move(call, Opcode.LOAD, MEMORIES[kind], *places)
         elif kind == "store":
@@ -164,15 +156,6 @@ class _Writer:
         made = [
             _transfer(opcode, memory, part, inside.address, at, outside.buffer, location)
             for part in parts
-        ]
-        self._words += made
-        return made
-
-    def _clear(self, call: Call, memory: Memory) -> list[Word]:
-        made = [
-            _transfer(Opcode.LOAD, memory, part, low, 0, None, call.op.location)
-            for low, high in call.result.rows()
-            for part in zeros(0, high - low)
         ]
         self._words += made
         return made
@@ -281,8 +264,6 @@ def _transfer(
         "x_size": part.columns,
         "x_stride": part.stride,
     }
-    if part.pads[0]:
-        fields["y_pad_0"] = part.pads[0]
     return Word(opcode, fields, location, array)
 
 

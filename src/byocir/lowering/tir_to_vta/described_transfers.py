@@ -106,8 +106,8 @@ class _MicroOps:
 
 
 def _size(word: Word) -> int:
-    """Counts the elements that are moved, or cleared, which follow each other in the scratchpad."""
-    return (word.fields["y_size"] + word.fields.get("y_pad_0", 0)) * word.fields["x_size"]
+    """Counts the elements that are moved, which follow each other in the scratchpad."""
+    return word.fields["y_size"] * word.fields["x_size"]
 
 
 def _grow(one: Word, word: Word) -> bool:
@@ -115,8 +115,6 @@ def _grow(one: Word, word: Word) -> bool:
     first, then = one.fields, word.fields
     rows, columns, more, wide = first["y_size"], first["x_size"], then["y_size"], then["x_size"]
     follows = then["sram_base"] == first["sram_base"] + rows * columns
-    if not rows or not more:  # one of them clears rows
-        return False
     if one.array is not word.array or one.memory is not word.memory or not follows:
         return False
     apart = then["dram_base"] - first["dram_base"]

@@ -50,7 +50,6 @@ from byocir.rewrites.machine.cut_blocks import (
     parts_of,
     undone,
 )
-from byocir.rewrites.machine.padded_loads import set_boxes_first
 from byocir.rewrites.schedule.access import BoxAccess, accesses_of, accesses_to
 from byocir.rewrites.schedule.blocks import reads_old
 from byocir.rewrites.schedule.write_out import PaddedBox
@@ -69,7 +68,6 @@ class SelectInstructionsPass(ModulePass):
 
 def select(machine: Machine, body: Block) -> None:
     """Replaces the blocks of a body without loops by instructions; raises ByocirError B271."""
-    set_boxes_first(machine, body)
     _Numbers(machine, body).settle()
     for op in list(body.ops):
         if isinstance(op, BlockOp):
