@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rewrite_nets import Net, assert_same_bits, evaluate, located, op_names, run_passes
 
 from byocir.dialects import graph as g
@@ -103,3 +105,29 @@ def test_what_computes_with_bytes_gets_unsigned_ones():
     signed = run_passes(module, SignedBytesPass())
     assert_same_bits(evaluate(signed, X), evaluate(module, X))
     assert op_names(signed).count("requantize") == 2
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["conv", "groups", (6, 3), (2, 6, 3), (6,)]),
+    st.sampled_from([np.int8, np.uint8, np.int16]),
+)
+def test_products_summed_as_integers_are_of_signed_bytes(seed, kind, dtype):
+    random = np.random.default_rng(seed)
+    shape = (1, 4, 5, 4) if isinstance(kind, str) else (2, 3, 6)
+    x = random.integers(0, 256, shape).astype(np.uint8)
+    weights = {"conv": (3, 4, 3, 2), "groups": (4, 1, 3, 2)}.get(kind, kind)
+    info, net = np.iinfo(dtype), Net(x)
+    w = net.constant(random.integers(info.min // 64, info.max // 64 + 2, weights), dtype)
+    if isinstance(kind, str):
+        window = {"strides": [2, 1], "pads": [1, 0, 2, 1], "dilations": [1, 1]}
+        group = 4 if kind == "groups" else 1
+        made = g.ConvOp.make(net.arguments[0], w, group=group, **window)
+    else:
+        made = g.MatmulOp.make(net.arguments[0], w)
+    module = net.returning(net.add(made))
+    signed = run_passes(module, SignedBytesPass())
+    (product,) = [op for op in signed.walk() if isinstance(op, g.ConvOp | g.MatmulOp)]
+    assert element_type_of(product.operands[0].type) == i8
+    assert located(signed) == located(module)
+    assert_same_bits(evaluate(signed, x), evaluate(module, x))

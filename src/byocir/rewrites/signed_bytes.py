@@ -3,8 +3,10 @@
 `signed-bytes` does: quantize ops to u8 quantise to i8 with a zero point that is 128 less, and
 dequantize ops read it so; between them max pools and what moves elements (shape ops, concat, slice,
 split, gather, pad, resize to the nearest, …) work on i8. Constants of u8 that are dequantised
-become constants of i8. At the borders, where u8 goes in or comes out, or where another op works on
-it, `graph.requantize` adds -128 or 128 and nothing else.
+become constants of i8. Products of u8 with constants that are summed as integers (ConvInteger,
+MatMulInteger) become those of i8, plus 128 times the sum of an output's weights. At the borders,
+where u8 goes in or comes out, or where another op works on it, `graph.requantize` adds -128 or 128
+and nothing else.
 
 `unsigned-bytes` does the opposite to what has the zero point -128, as what follows a relu has: it
 becomes u8 without a zero point. It leaves what is not quantised, moved and dequantised alone, and
@@ -32,11 +34,14 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.array import ArrayAttr, known_values
 from byocir.dialects.graph import (
+    AddOp,
     ConcatOp,
+    ConvOp,
     DequantizeOp,
     FixedAttr,
     GatherOp,
     GraphOp,
+    MatmulOp,
     MaxPoolOp,
     PadOp,
     QuantizeOp,
@@ -44,9 +49,13 @@ from byocir.dialects.graph import (
     ResizeOp,
     SplitOp,
 )
+from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.types import dtype_of, element_type_of, i8, ui8
+from byocir.patterns import Bound, constant, op, present, wildcard
 from byocir.rewrites.clean_up import DropUndone, added_by
 from byocir.rewrites.driver import NewOps, Pattern, rewrite_module
+from byocir.rewrites.integers import surrounded
+from byocir.rewrites.matching import rewrites
 from byocir.rewrites.movement_ops import MOVING_OPS, is_nearest
 
 OFFSET = 128
@@ -63,7 +72,8 @@ class SignedBytesPass(ModulePass):
     name = "signed-bytes"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite_module(op, _patterns(Change(ui8, i8, -OFFSET)))
+        patterns = _patterns(Change(ui8, i8, -OFFSET))
+        rewrite_module(op, [*patterns, conv_of_signed_bytes, product_of_signed_bytes])
 
 
 @dataclass(frozen=True)
@@ -153,6 +163,33 @@ class DequantizeFromOther(Pattern):
         )
         made = DequantizeOp.make(other, op.scale, zero, axis=op.axis, location=op.location)
         return [new.add(made).result]
+
+
+_UNSIGNED, _WEIGHT = wildcard("x", dtype=ui8), constant("w", where=present())
+
+
+@rewrites(op("graph.conv", _UNSIGNED, _WEIGHT) @ "conv")
+def conv_of_signed_bytes(x: Bound, w: Bound, conv: Bound, new: NewOps) -> SSAValue:
+    """A conv of u8 with constants is one of i8, with a bias."""
+    assert isinstance(conv.op, ConvOp)
+    pads, window = int_tuple(conv.op.pads), dict[str, Any](conv.op.properties)
+    image = changed_sign(x.value, i8, new)
+    if any(pads):
+        image = surrounded(image, pads, np.array(-OFFSET), new)
+        window["pads"] = [0] * len(pads)
+    weights = w.numbers.astype(np.int32).sum(axis=tuple(range(1, w.type.rank)))
+    bias = new.constant((OFFSET * weights).astype(np.int32))
+    return new.add(ConvOp.make(image, w.value, bias, **window)).result
+
+
+@rewrites(op("graph.matmul", _UNSIGNED, _WEIGHT))
+def product_of_signed_bytes(x: Bound, w: Bound, new: NewOps) -> SSAValue:
+    """A matmul of u8 with constants is one of i8, plus a number for each column."""
+    product = new.add(MatmulOp.make(changed_sign(x.value, i8, new), w.value)).result
+    row = max(w.type.rank - 2, 0)
+    keep = x.type.rank > 1 and w.type.rank > 2
+    columns = w.numbers.astype(np.int32).sum(axis=row, keepdims=keep)
+    return new.add(AddOp.make(product, new.constant((OFFSET * columns).astype(np.int32)))).result
 
 
 @dataclass(frozen=True)

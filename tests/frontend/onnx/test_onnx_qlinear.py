@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from onnx import helper
 from onnx_models import Arrays, check, make_model, one_node, run_byocir, run_ort
 from processor import on_vnni
+from xdsl.ir import Attribute
 
-from byocir.dialects.graph import DequantizeOp, QuantizeOp
+from byocir.dialects.graph import DequantizeOp, MatmulOp, QuantizeOp
+from byocir.dialects.types import element_type_of, i8, i16
 from byocir.frontend.onnx import export_onnx, import_onnx
 
 seeds = st.integers(0, 2**32 - 1)
@@ -264,3 +266,29 @@ def test_dynamic_quantize(seed: int, shape: tuple[int, ...], shift: float) -> No
     feeds = {"x": np.asarray(values, np.float32)}
     node = helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])
     check(make_model([node], feeds, outputs=["y", "s", "z"]), feeds)
+
+
+@pytest.mark.parametrize(("point", "element"), [(128, i8), (3, i16)])
+def test_known_zero_points_of_weights_are_taken_off(point: int, element: Attribute) -> None:
+    """Weights of nine bits become i16."""
+    w, x = np.array([[0, 255], [128, 1]], np.uint8), np.array([[1, 2], [3, 4]], np.uint8)
+    points = {"z": scalar(7, np.uint8), "wz": scalar(point, np.uint8)}
+    module = import_onnx(integer_model("MatMulInteger", {"x": x}, {"w": w}, points, False, {}))
+    (product,) = [op for op in module.walk() if isinstance(op, MatmulOp)]
+    assert element_type_of(product.rhs.type) == element
+    expected = (x.astype(int) - 7) @ (w.astype(int) - point)
+    np.testing.assert_array_equal(run_byocir(module, {"x": x})[0], expected)
+
+
+@pytest.mark.parametrize("points", [(0, 5), (200, 128)])
+def test_known_zero_points_of_kernels_are_taken_off(points: tuple[int, int]) -> None:
+    x, w = integers(0, np.uint8, 1, 2, 4, 4), integers(1, np.uint8, 3, 2, 2, 2)
+    given = dict(zip(("z", "wz"), (scalar(point, np.uint8) for point in points), strict=True))
+    module = import_onnx(
+        integer_model("ConvInteger", {"x": x}, {"w": w}, given, False, {"pads": [1, 0, 0, 1]})
+    )
+    shifted = x.astype(int) - points[0]
+    padded = np.pad(shifted, [(0, 0), (0, 0), (1, 0), (0, 1)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (2, 2), (2, 3))
+    expected = np.einsum("nchwrs,ocrs->nohw", windows, w.astype(int) - points[1])
+    np.testing.assert_array_equal(run_byocir(module, {"x": x})[0], expected)

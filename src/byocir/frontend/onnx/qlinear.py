@@ -234,7 +234,7 @@ def read_qlinear_concat(node: NodeReader) -> Value:
 
 
 def read_matmul_integer(node: NodeReader) -> Value:
-    a, b = node.operand(0), node.operand(1)
+    a, (b, column_points) = node.operand(0), _weight(node, 1, 3)
     lhs, rhs = shape_of(a.type), shape_of(b.type)
     matrices = min(len(lhs), len(rhs)) > 1
 
@@ -244,7 +244,7 @@ def read_matmul_integer(node: NodeReader) -> Value:
     def columns() -> SSAValue:
         return _summed(node, b, [max(len(rhs) - 2, 0)], matrices)
 
-    row_points, column_points = _zero_point(node, 2), _zero_point(node, 3)
+    row_points = _zero_point(node, 2)
     if row_points is not None and len(shape_of(row_points.type)) == 1 and matrices:
         row_points = node.emit(g.ReshapeOp, row_points, shape=[lhs[-2], 1])
     total, points = node.emit(g.MatmulOp, a, b), (row_points, column_points)
@@ -253,10 +253,10 @@ def read_matmul_integer(node: NodeReader) -> Value:
 
 def read_conv_integer(node: NodeReader) -> Value:
     """Reads a ConvInteger; its input is padded with its zero point."""
-    x, w, pads = node.operand(0), node.operand(1), list(p.conv_pads(node))
+    x, (w, output_points), pads = node.operand(0), _weight(node, 1, 3), list(p.conv_pads(node))
     spatial, group = len(pads) // 2, node.integer("group", 1)
     window = {"strides": p.strides(node), "dilations": p.dilations(node)}
-    points = _zero_point(node, 2), _zero_point(node, 3)
+    points = _zero_point(node, 2), output_points
     if points[0] is not None and any(pads):
         x, pads = _surrounded(node, x, pads, 2), [0] * len(pads)
     outputs, *kernel = shape_of(w.type)
@@ -306,6 +306,18 @@ def _zero_point(node: NodeReader, index: int) -> SSAValue | None:
     if shape == (1,):
         value = node.emit(g.ReshapeOp, value, shape=[])
     return node.emit(g.CastOp, value, to=i32)
+
+
+def _weight(node: NodeReader, index: int, zero: int) -> tuple[SSAValue, SSAValue | None]:
+    """Reads a factor and its zero point, which is taken off where both are constants: what remains
+    has 8 bits or, where it needs nine, 16.
+    """
+    factor, point = node.source(index), node.source(zero)
+    if not (isinstance(factor, Array) and isinstance(point, Array) and point.size == 1):
+        return node.operand(index), _zero_point(node, zero)
+    wide = factor.values().astype(np.int16) - point.values().astype(np.int16).reshape(())
+    narrow = wide.astype(np.int8)
+    return node.constant(narrow if np.array_equal(narrow, wide) else wide), None
 
 
 def _summed(node: NodeReader, value: SSAValue, axes: list[int], keep: bool) -> SSAValue:
