@@ -14,8 +14,8 @@ from onnx_models import Arrays, check, make_model, one_node, run_byocir, run_ort
 from processor import on_vnni
 from xdsl.ir import Attribute
 
-from byocir.dialects.graph import DequantizeOp, MatmulOp, QuantizeOp
-from byocir.dialects.types import element_type_of, i8, i16
+from byocir.dialects.graph import DequantizeOp, ForeignOp, MatmulOp, QuantizeOp
+from byocir.dialects.types import element_type_of, i8, i16, ui8
 from byocir.frontend.onnx import export_onnx, import_onnx
 
 seeds = st.integers(0, 2**32 - 1)
@@ -292,3 +292,46 @@ def test_known_zero_points_of_kernels_are_taken_off(points: tuple[int, int]) -> 
     windows = np.lib.stride_tricks.sliding_window_view(padded, (2, 2), (2, 3))
     expected = np.einsum("nchwrs,ocrs->nohw", windows, w.astype(int) - points[1])
     np.testing.assert_array_equal(run_byocir(module, {"x": x})[0], expected)
+
+
+@pytest.mark.parametrize("bits", ["int4", "uint4"])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_weights_of_four_bits_are_bytes(bits: str, per_channel: bool) -> None:
+    dtype, random = np.dtype(bits), np.random.default_rng(0)
+    low, high = (-8, 8) if bits == "int4" else (0, 16)
+    w = random.integers(low, high, (4, 3)).astype(dtype)
+    s = random.uniform(0.1, 1, (3,) if per_channel else ()).astype(np.float32)
+    z = np.full(s.shape, 3).astype(dtype)
+    dequantize = helper.make_node("DequantizeLinear", ["w", "s", "z"], ["d"], axis=1)
+    feeds = {"x": random.normal(size=(2, 4)).astype(np.float32)}
+    nodes = [dequantize, helper.make_node("MatMul", ["x", "d"], ["y"])]
+    model = make_model(nodes, feeds, {"w": w, "s": s, "z": z}, outputs=["y"])
+    (made,) = [op for op in import_onnx(model).walk() if isinstance(op, DequantizeOp)]
+    assert element_type_of(made.input.type) == (i8 if bits == "int4" else ui8)
+    check(model, feeds)
+
+
+@pytest.mark.parametrize("operator", ["MatMulIntegerToFloat", "DynamicQuantizeMatMul"])
+@pytest.mark.parametrize("computed", [False, True])
+@pytest.mark.parametrize("per_column", [False, True])
+def test_products_of_bytes_as_floats(operator: str, computed: bool, per_column: bool) -> None:
+    random = np.random.default_rng(1)
+    columns = (3,) if per_column else ()
+    weights = {
+        "w": random.integers(-60, 60, (8, 3)).astype(np.int8),
+        "ws": random.uniform(0.1, 1, columns).astype(np.float32),
+        "wz": np.zeros(columns, np.int8),
+        "b": random.normal(size=3).astype(np.float32),
+    }
+    feeds: Arrays = {"x": random.normal(size=(2, 4, 8)).astype(np.float32)}
+    names = ["x", "w", "ws", "wz", "b"]
+    if operator == "MatMulIntegerToFloat":
+        feeds, names = {"x": integers(2, np.uint8, 4, 8)}, ["x", "w", "xs", "ws", "xz", "wz", "b"]
+        grid = {"xs": scalar(0.1), "xz": scalar(9, np.uint8)}
+        (feeds if computed else weights).update(grid)
+    model = model_of(operator, names, feeds, weights, None)
+    model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    module = import_onnx(model)
+    assert not [op for op in module.walk() if isinstance(op, ForeignOp)]
+    (found,), (expected,) = run_byocir(module, feeds), run_ort(model, feeds)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

@@ -234,7 +234,52 @@ def read_qlinear_concat(node: NodeReader) -> Value:
 
 
 def read_matmul_integer(node: NodeReader) -> Value:
-    a, (b, column_points) = node.operand(0), _weight(node, 1, 3)
+    return _product(node, node.operand(0), _zero_point(node, 2), *_weight(node, 1, 3))
+
+
+def read_matmul_integer_to_float(node: NodeReader) -> Value:
+    """Reads a MatMulIntegerToFloat of A, B, their scales, their zero points and a bias. Where the
+    scales are known, it is a product of dequantised arrays."""
+    if all(isinstance(node.source(index), Array) for index in (2, 3)):
+        grids = [_grid(node, scale, scale + 2, _bytes_of(node, scale - 2)) for scale in (2, 3)]
+        axis = len(node.shape(1)) - 1 if shape_of(grids[1][0].type) else 1
+        a = node.emit(g.DequantizeOp, node.operand(0), *grids[0], axis=1)
+        b = node.emit(g.DequantizeOp, node.operand(1), *grids[1], axis=axis)
+        return _with_bias(node, node.emit(g.MatmulOp, a, b), 6)
+    total = _product(node, node.operand(0), _zero_point(node, 4), *_weight(node, 1, 5))
+    return _with_bias(node, _scaled(node, total, node.operand(2), node.operand(3)), 6)
+
+
+def read_dynamic_quantize_matmul(node: NodeReader) -> Value:
+    """Reads a DynamicQuantizeMatMul of floats, and of B with its scale, zero point and a bias."""
+    x, scale, zero = _quantized_dynamically(node)
+    point = node.emit(g.CastOp, zero, to=i32)
+    total = _product(node, x, point, *_weight(node, 1, 3))
+    return _with_bias(node, _scaled(node, total, scale, node.operand(2)), 4)
+
+
+def _bytes_of(node: NodeReader, index: int) -> np.dtype:
+    return dtype_of(element_type_of(node.operand(index).type))
+
+
+def _scaled(node: NodeReader, total: SSAValue, *scales: SSAValue) -> SSAValue:
+    return node.emit(
+        g.MulOp, node.emit(g.CastOp, total, to=f32), node.emit(g.MulOp, scales[0], scales[1])
+    )
+
+
+def _with_bias(node: NodeReader, value: SSAValue, index: int) -> SSAValue:
+    return value if node.source(index) is None else node.emit(g.AddOp, value, node.operand(index))
+
+
+def _product(
+    node: NodeReader,
+    a: SSAValue,
+    row_points: SSAValue | None,
+    b: SSAValue,
+    column_points: SSAValue | None,
+) -> SSAValue:
+    """Emits a product of bytes less their zero points, in 32 bits."""
     lhs, rhs = shape_of(a.type), shape_of(b.type)
     matrices = min(len(lhs), len(rhs)) > 1
 
@@ -244,7 +289,6 @@ def read_matmul_integer(node: NodeReader) -> Value:
     def columns() -> SSAValue:
         return _summed(node, b, [max(len(rhs) - 2, 0)], matrices)
 
-    row_points = _zero_point(node, 2)
     if row_points is not None and len(shape_of(row_points.type)) == 1 and matrices:
         row_points = node.emit(g.ReshapeOp, row_points, shape=[lhs[-2], 1])
     total, points = node.emit(g.MatmulOp, a, b), (row_points, column_points)
@@ -361,6 +405,11 @@ def _surrounded(node: NodeReader, x: SSAValue, pads: list[int], index: int) -> S
 
 def read_dynamic_quantize(node: NodeReader) -> list[Value]:
     """Reads a DynamicQuantizeLinear, whose grid of 8-bit numbers covers 0 and all values."""
+    return [*_quantized_dynamically(node)]
+
+
+def _quantized_dynamically(node: NodeReader) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """Emits bytes for input 0, their scale and their zero point."""
     x = node.operand(0)
     if element_type_of(x.type) != f32:
         raise Unsupported(f"expected a tensor of f32, found {x.type}")
@@ -382,4 +431,4 @@ def read_dynamic_quantize(node: NodeReader) -> list[Value]:
     }
     rounded = node.emit(g.RoundOp, node.emit(g.ClipOp, place, **bounds))
     zero = node.emit(g.CastOp, rounded, to=ui8)
-    return [node.emit(g.QuantizeOp, x, scale, zero, axis=1), scale, zero]
+    return node.emit(g.QuantizeOp, x, scale, zero, axis=1), scale, zero

@@ -37,6 +37,17 @@ def read_quantize(node: NodeReader) -> Value:
     return node.emit(g.QuantizeOp, node.operand(0), scale, zero_point, axis=axis)
 
 
+def dequantized_as_bytes(source: Value | None) -> Value | None:
+    """Gives known integers of 2 or 4 bits, which a node dequantises, as bytes of the same
+    numbers; other inputs stay as they are.
+    """
+    if not isinstance(source, Array):
+        return source
+    byte = {"int2": np.int8, "int4": np.int8, "uint2": np.uint8, "uint4": np.uint8}
+    to = byte.get(source.dtype.name)
+    return source if to is None else Array.of(source.values().astype(to))
+
+
 def read_dequantize(node: NodeReader) -> Value:
     source = node.source(0)
     if source is None:

@@ -38,6 +38,7 @@ from byocir.frontend.onnx.load import Loaded, unsupported
 from byocir.frontend.onnx.names import listed_nodes, used_names
 from byocir.frontend.onnx.older_opsets import adapt, joins, read_joined
 from byocir.frontend.onnx.opset import OPSET
+from byocir.frontend.onnx.quantisation import dequantized_as_bytes
 from byocir.frontend.onnx.reader import NodeReader, Value
 from byocir.frontend.onnx.table import Readers, reader_of
 from byocir.frontend.onnx.tensors import NoForm, Unsupported
@@ -223,6 +224,8 @@ class Scope:
         self, node: onnx.NodeProto, sources: Sequence[Value | None]
     ) -> tuple[Sequence[Value] | None, str]:
         """Reads a node as graph ops and gives its outputs; else None, and the reason."""
+        if node.op_type == "DequantizeLinear":
+            sources = [*map(dequantized_as_bytes, sources)]
         reason = why_not_static(value.type for value in sources if value is not None)
         if reason and reader_of(node, self.context.readers) is not None:
             return None, reason

@@ -288,6 +288,8 @@ _QUANTISATION = [
     Entry("QLinearConv", qlinear.read_qlinear_conv),
     Entry("QLinearMatMul", qlinear.read_qlinear_matmul),
     Entry("com.microsoft.QGemm", qlinear.read_qgemm),
+    Entry("com.microsoft.DynamicQuantizeMatMul", qlinear.read_dynamic_quantize_matmul),
+    Entry("com.microsoft.MatMulIntegerToFloat", qlinear.read_matmul_integer_to_float),
     Entry("com.microsoft.QLinearAdd", qlinear.between_two(g.AddOp)),
     Entry("com.microsoft.QLinearMul", qlinear.between_two(g.MulOp)),
     Entry("com.microsoft.QLinearConcat", qlinear.read_qlinear_concat),
