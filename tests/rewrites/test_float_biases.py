@@ -13,7 +13,7 @@ from nets.measured import LEVELS, offload, same_results, steps
 from pass_checks import run_on
 from rewrite_nets import Net, assert_same_bits, evaluate, located, op_names, run_passes
 
-from byocir.dialects.graph import AddOp, BatchNormOp, ConvOp, MatmulOp, ReluOp
+from byocir.dialects.graph import AddOp, BatchNormOp, ConvOp, ConvTransposeOp, MatmulOp, ReluOp
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.qdq_to_integer import QdqToIntegerPass
 
@@ -22,12 +22,12 @@ BIASES = ["float", "byte", "i32"]
 X_SCALE, W_SCALE = 0.05, np.array([0.01, 0.02, 0.007, 0.015])
 
 
-def bias(net: Net, random: np.random.Generator, kind: str):
+def bias(net: Net, random: np.random.Generator, kind: str, outputs: int = OUTPUTS):
     """A bias of about 1, as floats or on a grid that is not that of the sums."""
     if kind == "float":
-        return net.constant(random.normal(size=OUTPUTS), np.float32)
+        return net.constant(random.normal(size=outputs), np.float32)
     dtype = np.int8 if kind == "byte" else np.int32
-    integers = net.constant(random.integers(-90, 90, OUTPUTS), dtype)
+    integers = net.constant(random.integers(-90, 90, outputs), dtype)
     return net.dequantize(integers, 0.0123, 7 if kind == "byte" else 0, of=dtype)
 
 
@@ -70,6 +70,24 @@ def test_convolutions_are_within_a_step(seed, kind, norm, per_channel, zero):
     (found,), (expected,) = evaluate(fixed, x), evaluate(module, x)
     assert np.abs(found.astype(int) - expected.astype(int)).max() <= 1
     assert_same_bits(evaluate(run_on(fixed, "convert-graph-to-tir"), x), [found])
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(BIASES), st.sampled_from([1, 3]))
+def test_transposed_convolutions_are_within_a_step(seed, kind, group):
+    random = np.random.default_rng(seed)
+    x = random.integers(-128, 128, (1, INPUTS, 3, 4)).astype(np.int8)
+    net, outputs = Net(x), OUTPUTS if group == 1 else 1
+    w = random.integers(-127, 128, (INPUTS, outputs, 2, 2))
+    weight = net.dequantize(net.constant(w, np.int8), W_SCALE[:outputs], axis=1)
+    given = net.dequantize(net.arguments[0], X_SCALE, 5)
+    window = {"pads": [0] * 4, "strides": [2, 2], "dilations": [1, 1], "output_padding": [0, 0]}
+    added = bias(net, random, kind, outputs * group)
+    value = net.add(ConvTransposeOp.make(given, weight, added, group=group, **window))
+    module = net.returning(net.quantize(value, 0.25, -9))
+    fixed = run_passes(module, FixPointPass())
+    assert {"quantize", "dequantize"}.isdisjoint(op_names(fixed))
+    (found,), (expected,) = evaluate(fixed, x), evaluate(module, x)
+    assert np.abs(found.astype(int) - expected.astype(int)).max() <= 1
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(BIASES), st.booleans())

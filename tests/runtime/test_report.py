@@ -166,8 +166,9 @@ def test_a_node_that_stayed_in_float_says_why():
 
 ONE_OF_TWO = """<ir_version: 10, opset_import: ["" : 21]>
 net (int8[1, 4] x) => (int8[1, 4] y)
-<float s = {0.5}, float t = {0.25}, float u = {0.7}, int8 z = {3}, int8 o = {0}, int32 p = {0},
- int8[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}, int32[4] b = {1, 2, 3, 4}> {
+<float s = {0.5}, float t = {0.25}, float u = {0.7}, float v = {0.1}, int8 z = {3}, int8 o = {0},
+ int8[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}, int32[4] b = {1, 2, 3, 4},
+ int32 p = {0}> {
   xf = DequantizeLinear (x, s, z)
   wf = DequantizeLinear (w, t, o)
   h = MatMul (xf, wf)
@@ -177,11 +178,12 @@ net (int8[1, 4] x) => (int8[1, 4] y)
   bf = DequantizeLinear (b, u, p)
   r = MatMul (hf, vf)
   a = Add (r, bf)
-  y = QuantizeLinear (a, s, z)
+  y = QuantizeLinear (a, v, z)
 }"""
 
 
 def test_what_keeps_one_node_in_float_is_told_though_another_was_taken():
+    """A bias that would be rounded to a step of its sums, which are coarser than the result."""
     module = byocir.import_onnx(onnx.parser.parse_model(ONE_OF_TWO))
     report = byocir.partition(module, ["vta"])
     assert (report.places["MatMul_2"], report.places["MatMul_7"]) == ("vta", "host")

@@ -17,7 +17,7 @@ from byocir.dialects.array import known_values
 from byocir.dialects.graph import ClipOp, DequantizeOp, QuantizeOp, ReluOp
 from byocir.dialects.graph.fixed_point import INT32_MAX
 from byocir.dialects.intervals import integer_range
-from byocir.patterns import Bound, Match, constant, op, optional_operand, present
+from byocir.patterns import Bound, Match, constant, either, op, optional_operand, present
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.fold_batch_norm import Affine, batch_norm
 from byocir.rewrites.grid import LEAST_SCALE, grid_at, grid_of, is_plain, known_grid
@@ -34,7 +34,10 @@ from byocir.rewrites.qdq_to_integer import (
 _ANY_BIAS = constant("b", where=present()) | BIAS
 
 
-@rewrites(op("graph.conv", DATA, WEIGHT, _ANY_BIAS) @ "conv")
+_CONVS = (op(kind, DATA, WEIGHT, _ANY_BIAS) for kind in ("graph.conv", "graph.conv_transpose"))
+
+
+@rewrites(either(*_CONVS) @ "conv")
 def bias_of_conv_on_grid(
     m: Match, data: Bound, weight: Bound, conv: Bound, new: NewOps
 ) -> SSAValue:
