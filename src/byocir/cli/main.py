@@ -43,25 +43,27 @@ VERBS = {
 
 def main(args: Sequence[str] | None = None) -> int:
     """Runs the command line; gives the exit code."""
+    given = list(sys.argv[1:] if args is None else args)
 
     def verb() -> int:
-        options = build_parser().parse_args(args)
+        options = build_parser(given[:1]).parse_args(given)
         limit = nullcontext() if options.max_bytes is None else limit_memory(options.max_bytes)
         with limit, isolated_as_asked(options):
             return options.verb(options)
 
-    return guarded(verb, ["byocir", *(sys.argv[1:] if args is None else args)])
+    return guarded(verb, ["byocir", *given])
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Builds the command line of `byocir`."""
+def build_parser(first: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Builds the command line of `byocir`, or what is needed of it for words that begin so: behind
+    a verb no other verb is looked for."""
     parser = Parser(
         prog="byocir", description="Compile ONNX models for hardware that you bring yourself."
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=VerbParser)
-    for verb, help in VERBS.items():
-        verbs.add_parser(verb, help=help)
+    for verb in VERBS.keys() & first or VERBS:
+        verbs.add_parser(verb, help=VERBS[verb])
     return parser
 
 

@@ -18,6 +18,7 @@ import io
 import sys
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, ClassVar
 
@@ -27,6 +28,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.syntax_printer import SyntaxPrinter
 from xdsl.targets.mlir import MLIRTarget
+from xdsl.universe import Universe
 from xdsl.utils.diagnostic import Diagnostic
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError
 from xdsl.utils.lexer import Span
@@ -74,19 +76,15 @@ class ByocirOptMain(xDSLOptMain):
 
     def register_all_dialects(self) -> None:
         self.ctx = self.byocir_context = ByocirContext()
-        super().register_all_dialects()
-        for name, dialect in OWN_DIALECTS.items():
-            # An installed byocir is among the universes that were just registered.
-            if name not in self.ctx.registered_dialect_names:
-                self.ctx.register_dialect(name, dialect)
+        # An installed byocir is among the universes.
+        for name, dialect in (_universe().all_dialects | OWN_DIALECTS).items():
+            self.ctx.register_dialect(name, dialect)
 
     def register_all_passes(self) -> None:
-        super().register_all_passes()
-        self.available_passes |= all_passes()
+        self.available_passes |= _universe().all_passes | all_passes()
 
     def register_all_targets(self) -> None:
-        super().register_all_targets()
-        self.available_targets["mlir"] = lambda: _MlirTarget
+        self.available_targets |= _universe().all_targets | {"mlir": lambda: _MlirTarget}
 
     def register_all_frontends(self) -> None:
         super().register_all_frontends()
@@ -303,6 +301,12 @@ class ByocirOptMain(xDSLOptMain):
         if weights is not None:
             with _reported(weights):
                 save_arrays(self.large, weights)
+
+
+@cache
+def _universe() -> Universe:
+    """Gives what all installed packages bring. xDSL would look through them three times a run."""
+    return Universe.get_multiverse()
 
 
 @contextlib.contextmanager
