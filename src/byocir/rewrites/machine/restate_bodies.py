@@ -40,6 +40,7 @@ from byocir.rewrites.block_ends import (
     Ends,
     Operator,
     scalar_ends,
+    type_for,
 )
 from byocir.rewrites.machine.clamp_chains import ANY, CLAMPS, CONVERSIONS, clamped
 from byocir.rewrites.machine.round_to_even import (
@@ -242,8 +243,13 @@ class _Facts:
         found = self._values[root]
         if found is None or any(step.number.low.size > 1 for step in steps):
             return 0, (1 << bits) - 1
+        ends = np.array([found.min(), found.max()], object)
         for step in steps:
-            found = step.exact(found, step.number.low.reshape(()))
+            number = step.number.low.astype(object).reshape(())
+            ends = step.exact(ends, number)
+            reached = [*ends, number.item()]
+            kind = type_for(Interval(min(reached), max(reached)))
+            found = step.exact(found.astype(kind), number.astype(kind))
         rests = found % (1 << bits)
         return int(rests.min()), int(rests.max())
 
