@@ -51,7 +51,7 @@ class EachByItself(ModulePrinter):
 DRAWN = st.lists(st.tuples(st.integers(0, len(BODIES) - 1), st.booleans()), max_size=8)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15 if settings.default.max_examples < 100 else 500)
 @given(DRAWN, st.booleans())
 def test_bodies_print_as_if_each_were_printed_by_itself(drawn, debuginfo):
     module = parse_module(program(drawn))
@@ -59,7 +59,7 @@ def test_bodies_print_as_if_each_were_printed_by_itself(drawn, debuginfo):
     assert printed(ModulePrinter, module, debuginfo) == expected
 
 
-@settings(max_examples=20)
+@settings(max_examples=10 if settings.default.max_examples < 100 else 500)
 @given(DRAWN)
 def test_bodies_that_share_facts_are_the_same(drawn):
     module = parse_module(program(drawn))
@@ -113,7 +113,7 @@ def test_whatever_changes_a_body_changes_its_parts():
     assert parts_of(body) is None
 
 
-@settings(max_examples=20)
+@settings(max_examples=10 if settings.default.max_examples < 100 else 500)
 @given(st.lists(st.sampled_from([0, 1, 2, 3, 5]), max_size=4))
 def test_bodies_compute_the_same_if_only_names_and_locations_differ(drawn):
     module = parse_module(program([(body, False) for body in drawn]))

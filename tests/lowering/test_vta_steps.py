@@ -21,7 +21,7 @@ from byocir.vta_sim import VTAConfig
 
 
 @given(nets(), st.sampled_from(CONFIGS), st.booleans())
-@settings(max_examples=settings.default.max_examples // 2)
+@settings(max_examples=settings.default.max_examples // 4)
 def test_each_step_keeps_results(case: Case, config: VTAConfig, merges: bool) -> None:
     """Also where clean-up lets chains share their start: each still gets a buffer of its own."""
     module, expected = case.module, evaluate(case.module, case.inputs)

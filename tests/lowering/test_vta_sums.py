@@ -89,7 +89,7 @@ ROUNDINGS = st.sampled_from(["floor", "half_up", "half_even"])
 RANGES = st.sampled_from([I8, Interval(0, 127), Interval(-9, 30)])
 
 
-@settings(max_examples=30)
+@settings(max_examples=10 if settings.default.max_examples < 100 else 500)
 @given(
     st.tuples(*[st.sampled_from([1e-4, 0.03, 0.3, 0.5, 1.0, 1.7, 20.0]) | st.floats(1e-6, 30)] * 2),
     st.tuples(ZEROS, ZEROS, ZEROS),
@@ -107,7 +107,7 @@ def test_residual_sums_of_all_bytes_are_exact(
     steps_of(residual(scales, zeros, rounding, clamp, ranges, signs, as_bytes=as_bytes))
 
 
-@settings(max_examples=30)
+@settings(max_examples=10 if settings.default.max_examples < 100 else 500)
 @given(st.integers(1, 12), ZEROS, ZEROS, st.floats(1e-3, 20), ROUNDINGS, st.sampled_from([1, 2, 3]))
 def test_averages_are_exact(side, zero, result, ratio, rounding, scale):
     """A sum over a window, its zero points taken off, by a scale."""
@@ -171,7 +171,7 @@ def sum_behind_a_product(
     return net.module(net.composite("ConvAdd", [x, other], make))
 
 
-@settings(max_examples=40)
+@settings(max_examples=12 if settings.default.max_examples < 100 else 500)
 @given(
     st.tuples(st.integers(-40, 40), st.sampled_from([1, 1, 2, 5]), st.integers(1, 4), ROUNDINGS),
     st.tuples(st.sampled_from([1, 1, 2, 4, 77, -3]), st.sampled_from([1, 1, 2, 53, -1])),

@@ -88,7 +88,7 @@ def lowered(layers: Sequence[Layer], style: str = "random") -> ProgramOp:
     return program_of(module)
 
 
-@settings(max_examples=settings.default.max_examples // 2)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(networks(), STYLES, STYLES)
 def test_every_stage_gives_what_the_loops_give(
     layers: list[Layer], weights: str, inputs: str
@@ -107,7 +107,7 @@ def test_every_stage_gives_what_the_loops_give(
     np.testing.assert_array_equal(found, expected, "vta-encode")
 
 
-@settings(max_examples=settings.default.max_examples // 2)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(networks(), st.integers(0, 3))
 def test_any_interleaving_that_the_tokens_allow_gives_the_same(
     layers: list[Layer], seed: int

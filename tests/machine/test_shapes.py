@@ -87,7 +87,7 @@ def test_convolutions_of_one_dimension_are_taken_in_f32() -> None:
 
 
 def test_attention_over_tokens_that_fill_no_block_is_taken() -> None:
-    assert macs_on_the_host(encoder(1, 10, 32), "vta_machine") == 0
+    assert macs_on_the_host(encoder(1, 10, 16), "vta_machine") == 0
 
 
 def bottleneck(groups: int, zero: np.int8 | np.uint8) -> onnx.ModelProto:

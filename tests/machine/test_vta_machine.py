@@ -92,7 +92,6 @@ def test_a_convolution_leaves_requantised(per_channel: bool) -> None:
 ZEROS = np.int8(0), np.int8(-7), np.uint8(121)
 QUICK = [
     ("floor", ZEROS[1]),
-    ("half_up", ZEROS[2]),
     ("half_even", ZEROS[0]),
     ("half_even", ZEROS[2]),
 ]
@@ -160,10 +159,10 @@ def test_products_of_any_number_of_dimensions_are_taken() -> None:
 
 def test_products_of_two_computed_arrays_have_no_words() -> None:
     """VTA reads weights in blocks, as which the host does not pack what it computes."""
-    assert not has_words(expect_equal(byocir.import_onnx(encoder(1, 16, 32)), None))
+    assert not has_words(expect_equal(byocir.import_onnx(encoder(1, 16, 16, heads=1)), None))
 
 
-@settings(max_examples=4 if settings.default.max_examples < 100 else 500)
+@settings(max_examples=2 if settings.default.max_examples < 100 else 500)
 @given(
     st.sampled_from([1, 16, 20, 48]), st.sampled_from([10, 16, 32]),
     st.tuples(st.integers(1, 12), st.integers(1, 12)), st.integers(1, 4), st.integers(1, 3),
@@ -233,7 +232,7 @@ sides = st.tuples(
 )
 
 
-@settings(max_examples=3 if settings.default.max_examples < 100 else 500)
+@settings(max_examples=2 if settings.default.max_examples < 100 else 500)
 @given(
     st.sampled_from(["AveragePool", "MaxPool"]), st.sampled_from([1, 16, 20, 40]),
     st.integers(1, 20), st.tuples(sides, sides), st.booleans(), st.booleans(),
@@ -273,7 +272,7 @@ def test_a_depthwise_convolution_has_its_weights_on_diagonals(
     assert has_words(package) == (channels % 16 == 0)  # VTA loads whole vectors
 
 
-@settings(max_examples=4 if settings.default.max_examples < 100 else 500)
+@settings(max_examples=2 if settings.default.max_examples < 100 else 500)
 @given(
     st.sampled_from([16, 17, 20, 48]), st.integers(1, 20), st.integers(1, 5), st.integers(1, 3),
     st.integers(1, 2), st.lists(st.integers(0, 4), min_size=4, max_size=4), st.booleans(),
@@ -292,8 +291,13 @@ def test_depthwise_convolutions_of_all_windows_are_equal(
     assert package.report.macs["host"] == 0
 
 
-@pytest.mark.parametrize("per_channel", [False, True])
-@pytest.mark.parametrize("most", [False, True])
+@pytest.mark.parametrize(
+    ("most", "per_channel"),
+    [
+        *[(False, True), (True, False)],
+        *(pytest.param(both, both, marks=pytest.mark.slow) for both in (False, True)),
+    ],
+)
 def test_weights_of_nine_bits_are_multiplied_as_bytes(most: bool, per_channel: bool) -> None:
     """By convolutions with borders of zero points, steps and groups, and by products."""
     net = UnsignedNet((1, 16, 7, 7), most=most, per_channel=per_channel)
@@ -318,7 +322,7 @@ def test_a_depthwise_convolution_of_several_results_a_channel_is_taken_in_parts(
     assert any(told in each.reason for each in report.reasons[conv])
 
 
-@settings(max_examples=3 if settings.default.max_examples < 100 else 100)
+@settings(max_examples=2 if settings.default.max_examples < 100 else 100)
 @given(
     st.lists(st.sampled_from([16, 32]), min_size=2, max_size=3), st.integers(1, 5), st.booleans()
 )

@@ -154,15 +154,16 @@ def test_the_command_line(tmp_path, capsys):
 
 @pytest.mark.parametrize("target", ["json", "examples/vta_machine.py"])
 def test_a_target_without_a_device_is_refused_before_there_is_code(
-    target, tmp_path, monkeypatch, capsys
+    target, small, tmp_path, monkeypatch, capsys
 ):
     """A model of which it takes nothing needs none."""
-    model, floats = DIGITS, DIGITS.replace("int8", "f32")
-    words = ["export", "--shape", "image=1,1,8,8", "-o", str(tmp_path / "p"), "--target", target]
+    words = ["export", "-o", str(tmp_path / "p"), "--target", target]
     if target != "json":
+        floats = str(tmp_path / "floats.onnx")
+        onnx.save(model_of([helper.make_node("Tanh", ["x"], ["y"])], {"x": (2, 3)}, ["y"]), floats)
         assert main([*words, floats]) == 0
     monkeypatch.setattr("byocir.cli.steps.generate", None)
-    assert main([*words, model]) == 1
+    assert main([*words, small]) == 1
     assert "error[B351]: expected a target with a device" in capsys.readouterr().err
 
 

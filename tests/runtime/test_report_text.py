@@ -359,6 +359,11 @@ def test_as_many_nodes_are_named_as_a_note_has_room_for():
     assert found.notes == [f"100.0 % of the multiply-accumulates {told}"]
 
 
+def one_convolution(zero: np.int8 | np.uint8) -> onnx.ModelProto:
+    net = Net((1, 16, 4, 4), zero=zero)
+    return net.of(net.conv(net.value, (16, 16)), (1, 16, 4, 4))
+
+
 @pytest.mark.parametrize("left_out", ["signed_bytes", "channels_last", "fixed_point"])
 def test_a_note_says_what_a_class_could_ask_for(left_out):
     example = import_file(DIGITS.parent / "vta_machine.py", "B217")
@@ -366,7 +371,7 @@ def test_a_note_says_what_a_class_could_ask_for(left_out):
 
     def note(**changed: object) -> list[str]:
         target: type[byocir.Target] = type("Changed", (example.Vta16,), changed)
-        model = byocir.import_onnx(DIGITS / "digits_u8.onnx", shapes={"image": (1, 1, 8, 8)})
+        model = byocir.import_onnx(one_convolution(np.uint8(121)))
         notes = byocir.partition(model, [target()], levels=("tensor",)).notes
         return [note for note in notes if "its class can ask for" in note]
 
@@ -380,16 +385,19 @@ def test_a_note_says_what_a_class_could_ask_for(left_out):
 def test_a_machine_of_floats_is_not_told_to_ask_for_integers():
     example = import_file(DIGITS.parent / "float_npu.py", "B217")
 
-    def notes(name: str) -> list[str]:
-        model = byocir.import_onnx(DIGITS / f"{name}.onnx", shapes={"image": (1, 1, 8, 8)})
-        return byocir.partition(model, [example.FloatNpu()], levels=("tensor",)).notes
+    def notes(model: onnx.ModelProto) -> list[str]:
+        module = byocir.import_onnx(model)
+        return byocir.partition(module, [example.FloatNpu()], levels=("tensor",)).notes
 
-    for name in ("digits_u8", "digits_int8"):
-        found = notes(name)
+    for zero in (np.uint8(121), np.int8(0)):
+        found = notes(one_convolution(zero))
         assert not any("its class can ask for" in note for note in found), found
         told = "fnpu has memories for floats alone, and the model is quantised: "
         assert told + "give it the model before quantisation" in found
-    assert not any("memories for floats" in note for note in notes("digits_f32"))
+    text = """<ir_version: 9, opset_import: ["" : 17]>
+        net (float[1,4,4,4] x, float[4,4,1,1] w) => (float[1,4,4,4] y) { y = Conv(x, w) }"""
+    floats = notes(onnx.parser.parse_model(text))
+    assert not any("memories for floats" in note for note in floats)
 
 
 def test_a_note_says_what_splits_convolutions_in_groups():

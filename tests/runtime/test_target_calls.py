@@ -323,12 +323,12 @@ def test_a_package_keeps_its_options(tmp_path: Path):
     ],
 )
 def test_a_mistake_of_byocirs_own_targets_is_one_message(
-    broken: str, hook: str, monkeypatch: pytest.MonkeyPatch
+    broken: str, hook: str, small: str, monkeypatch: pytest.MonkeyPatch
 ):
-    feeds = {"image": np.zeros((1, 1, 8, 8), np.float32)}
+    feeds = {"x": np.zeros((1, 16, 8, 8), np.float32)}
     monkeypatch.setattr(broken, None)
     with pytest.raises(OwnMistake) as caught:
-        byocir.compile(DIGITS, shapes={"image": (1, 1, 8, 8)}).run(feeds)
+        byocir.compile(small).run(feeds)
     error = caught.value
     assert error.code == "B232"
     assert error.message.startswith(f"target 'vta' failed in {hook} with TypeError: 'NoneType'")
@@ -423,13 +423,13 @@ def test_options_that_no_module_can_carry(value: Any):
 
 
 @pytest.mark.parametrize("host", ["reference", "c"])
-def test_threads_take_turns(host: str):
-    package = byocir.compile(DIGITS, shapes={"image": (1, 1, 8, 8)}, host=host)
+def test_threads_take_turns(host: str, small: str):
+    package = byocir.compile(small, host=host)
     rng = np.random.default_rng(0)
-    feeds = [{"image": rng.random((1, 1, 8, 8), np.float32)} for _ in range(40)]
-    expected = [package.run(feed)["logits"] for feed in feeds]
+    feeds = [{"x": rng.random((1, 16, 8, 8), np.float32)} for _ in range(40)]
+    expected = [[*package.run(feed).values()] for feed in feeds]
     with ThreadPoolExecutor(4) as threads:
-        found = [outputs["logits"] for outputs in threads.map(package.run, feeds)]
+        found = [[*outputs.values()] for outputs in threads.map(package.run, feeds)]
     np.testing.assert_array_equal(found, expected)
 
 

@@ -55,13 +55,13 @@ def test_the_digits_models_compute_what_they_did(name: str) -> None:
 
 
 @given(model=qdq_models.models())
-@settings(max_examples=settings.default.max_examples // 6)
+@settings(max_examples=settings.default.max_examples // 10)
 def test_random_quantised_layers(model: onnx.ModelProto) -> None:
     check_both_forms(model)
 
 
 @given(model=mixed_models.mixed_models())
-@settings(max_examples=settings.default.max_examples // 6)
+@settings(max_examples=settings.default.max_examples // 10)
 def test_random_mixed_nets(model: onnx.ModelProto) -> None:
     check_both_forms(model)
 

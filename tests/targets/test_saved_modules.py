@@ -21,6 +21,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
 from byocir.rewrites.pipeline import run_passes
 from byocir.targets.json import Json
+from byocir.vendor import registry
 
 ROOT = Path(__file__).parents[2]
 TOY = ROOT / "examples" / "toy_npu.py"
@@ -79,19 +80,22 @@ def test_a_saved_module_compiles_later_to_the_same_package(
         assert np.array_equal(loaded.run(feeds)[name], expected_array)
 
 
-def test_without_its_target_it_is_one_message(tmp_path: Path):
+def test_without_its_target_it_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     module = byocir.import_onnx(DIGITS / "digits_f32.onnx", shapes=SHAPES)
     byocir.partition(module, str(TOY))
-    run = cli(tmp_path, "compile", str(save(module, tmp_path)))
-    assert (run.returncode, run.stdout) == (1, "")
-    assert "error[B210]: unknown target 'npu'" in run.stderr
-    assert "the module names it" in run.stderr
-    assert "choose from" not in run.stderr
-    assert "given with --target npu.py:Npu" in run.stderr
     byocir.compile(module).save(tmp_path / "p.bpkg")
-    run = cli(tmp_path, "run", str(tmp_path / "p.bpkg"))
-    assert (run.returncode, run.stdout) == (1, "")
-    assert "given with --target npu.py:Npu" in run.stderr
+    with registry.forgetting(afresh=True):  # as in a new process
+        assert main(["compile", str(save(module, tmp_path))]) == 1
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert "error[B210]: unknown target 'npu'" in told.err
+        assert "the module names it" in told.err
+        assert "choose from" not in told.err
+        assert "given with --target npu.py:Npu" in told.err
+        assert main(["run", str(tmp_path / "p.bpkg")]) == 1
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert "given with --target npu.py:Npu" in told.err
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ def check(example: Example) -> None:
             assert np.array_equal(found[name], expected)
 
 
-@settings(max_examples=1000 if IS_FUZZ else 10)
+@settings(max_examples=1000 if IS_FUZZ else 5)
 @given(st.sampled_from(PATTERNS).flatmap(matching))
 def test_what_is_taken_is_not_refused(example: Example):
     check(example)

@@ -27,7 +27,7 @@ def fixed(model: onnx.ModelProto, rounding: str):
     levels=st.sampled_from([("graph",), ("tensor",)]),
     rounding=st.sampled_from(["floor", "half_up", "half_even"]),
 )
-@settings(max_examples=2 * settings.default.max_examples // 5)
+@settings(max_examples=settings.default.max_examples // 5)
 def test_vta_computes_what_the_evaluator_computes(
     model: onnx.ModelProto, levels: tuple[str, ...], rounding: str
 ):

@@ -105,11 +105,10 @@ def test_a_case_with_infinities_is_tried_again_without_a_warning(tmp_path, capsy
 
 
 def test_the_same_seed_gives_the_same_score(capsys):
-    scores = [conform(str(TOY), rounds=1, seed=seed).to_dict() for seed in (3, 3, 4)]
-    assert scores[0] == scores[1]
-    assert scores[0]["wrong"] == 0
+    score = conform(str(TOY), rounds=1, seed=3).to_dict()
+    assert score["wrong"] == 0
     assert main(["conform", str(TOY), "--rounds", "1", "--seed", "3", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == scores[0]
+    assert json.loads(capsys.readouterr().out) == score
 
 
 def test_progress_is_told_in_lines_where_no_terminal_shows_it(capsys, monkeypatch):

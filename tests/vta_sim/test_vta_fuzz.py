@@ -120,7 +120,7 @@ def test_truncated_streams(cut: int, config: VTAConfig) -> None:
                 Program(whole, config)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60 if settings.default.max_examples < 100 else 2000)
 @given(data=st.data(), config=vta_configs())
 def test_flipped_bits(data: st.DataObject, config: VTAConfig) -> None:
     """A correct program with some bits changed: it runs, or is refused. Loops stay short."""

@@ -52,7 +52,7 @@ CONFIGS = {
     for config in (*(DEFAULT_CONFIG, BATCH2, BLOCK8, BATCH4_BLOCK4, BLOCK32_BATCH2, BATCH8_BLOCK2),)
 }
 IS_FUZZ = os.environ.get("HYPOTHESIS_PROFILE") == "fuzz"
-EXAMPLES = 10_000 if IS_FUZZ else 120  # per test
+EXAMPLES = 10_000 if IS_FUZZ else 60  # per test
 MAX_STEPS = 20_000  # flipped bits make loops long
 Outcome = tuple[bytes, str, list[int]]
 
@@ -120,7 +120,7 @@ def loosened(rows: list[Row], dropped: set[int]) -> list[Row]:
     return rows
 
 
-@settings(thorough, max_examples=EXAMPLES if IS_FUZZ else 40)
+@settings(thorough, max_examples=EXAMPLES if IS_FUZZ else 20)
 @given(
     data=st.data(),
     config=configs,

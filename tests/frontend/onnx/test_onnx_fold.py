@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from hypothesis import settings
 from onnx_fuzz.cases import Case, model_of
 from onnx_fuzz.draft import Draft, Unfit
 from onnx_fuzz.draws import Draws
@@ -61,8 +62,10 @@ FLOATS = [(operator, "iubf") for operator in sorted(OF_FLOATS)]
 
 @pytest.mark.parametrize(("operator", "kinds"), INTEGERS + FLOATS)
 def test_folding_gives_what_running_does(operator: str, kinds: str) -> None:
-    count = 0
+    count, enough = 0, 5 if settings.default.max_examples < 100 else 60
     for case, node in drawn(operator, kinds):
+        if count == enough:
+            break
         sources = [Array.of(case.values[name].data) if name else None for name in node.input]
         folded = fold_shape_arithmetic(node, sources, case.opset)
         if folded is None:

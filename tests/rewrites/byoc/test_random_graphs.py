@@ -87,7 +87,7 @@ TARGETS = {
 
 
 @pytest.mark.parametrize("targets", TARGETS.values(), ids=TARGETS)
-@settings(max_examples=settings.default.max_examples // 3)
+@settings(max_examples=settings.default.max_examples // 6)
 @given(programs())
 def test_the_hand_off_keeps_values_and_its_promises(targets, graph):
     """All properties of one run, as most of the time goes into running."""

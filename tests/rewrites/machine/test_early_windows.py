@@ -85,7 +85,7 @@ def windows_of(
       }}""")
 
 
-@settings(max_examples=15 if settings.default.max_examples < 100 else 1000)
+@settings(max_examples=6 if settings.default.max_examples < 100 else 1000)
 @given(
     st.lists(steps, max_size=5), st.booleans(), st.sampled_from(["j", "j", "i"]),
     st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(0, 2)),

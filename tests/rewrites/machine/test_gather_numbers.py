@@ -96,7 +96,7 @@ FACTORS = st.integers(-127, 127) | st.sampled_from([1, 2**20, 5102067])
 NUMBERS = st.integers(-300, 300) | st.integers(-(2**24), 2**24)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10 if settings.default.max_examples < 100 else 1000)
 @given(
     st.tuples(st.tuples(FACTORS, NUMBERS), st.tuples(FACTORS, NUMBERS)),
     st.integers(1, 20000),

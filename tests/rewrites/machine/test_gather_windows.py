@@ -77,7 +77,7 @@ def convolutions(draw: st.DrawFn) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-@settings(max_examples=max(settings.default.max_examples // 5, 1))
+@settings(max_examples=max(settings.default.max_examples // 10, 1))
 @given(st.data())
 def test_gathered_windows_give_the_same(target: byocir.Target, data: st.DataObject) -> None:
     multiple = data.draw(st.sampled_from([1, 4, 16]))

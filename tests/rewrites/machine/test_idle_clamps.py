@@ -63,7 +63,7 @@ def dropped(block: BlockOp) -> int:
     return before - clamps_in(block)
 
 
-@settings(max_examples=40 if settings.default.max_examples < 100 else 3000)
+@settings(max_examples=15 if settings.default.max_examples < 100 else 3000)
 @given(st.data())
 def test_sums_without_idle_clamps_are_the_same(data: st.DataObject) -> None:
     def draw(low: int, high: int) -> int:

@@ -65,7 +65,7 @@ def steps(draw: st.DrawFn) -> list[Step]:
     return found
 
 
-@settings(max_examples=3 if settings.default.max_examples < 100 else 500)
+@settings(max_examples=2 if settings.default.max_examples < 100 else 500)
 @given(st.integers(1, 5), st.integers(1, 20), steps())
 def test_nets_compute_right_whatever_stays(side, channels, steps) -> None:
     event(f"{compiled_right(side, channels, *steps).report.regions[0].kept > 0}")

@@ -132,7 +132,7 @@ def loads_after(module: ModuleOp, made: type[byocir.Target]) -> int:
 tiles = st.builds(Tile, st.sampled_from([0, 8, 8, 16, 3]), st.integers(0, 5).map(lambda n: not n))
 
 
-@settings(max_examples=15 if settings.default.max_examples < 100 else 500)
+@settings(max_examples=6 if settings.default.max_examples < 100 else 500)
 @given(st.lists(tiles, min_size=1, max_size=5), st.sampled_from([24, 27]), st.booleans())
 def test_programs_compute_the_same(given: list[Tile], size: int, is_small: bool) -> None:
     found = loads_after(module_of(given, size), target(6 if is_small else 64, "core"))

@@ -108,7 +108,7 @@ def parted(module: ModuleOp) -> bool:
     return counts[0] > before
 
 
-@settings(max_examples=15 if settings.default.max_examples < 100 else 500)
+@settings(max_examples=6 if settings.default.max_examples < 100 else 500)
 @given(st.sampled_from([16, 14, 1]), st.lists(st.sampled_from(STEPS), max_size=5), st.data())
 def test_programs_compute_right_in_parts(rows: int, steps: list[str], data: st.DataObject) -> None:
     program = Program(rows, data.draw(st.sampled_from([8, 24])))

@@ -23,7 +23,7 @@ sides = st.tuples(
 one, and how far the first reaches over the border."""
 
 
-@settings(max_examples=12 if settings.default.max_examples < 100 else 1000)
+@settings(max_examples=6 if settings.default.max_examples < 100 else 1000)
 @given(st.lists(sides, min_size=2, max_size=3), st.sampled_from([*STARTS]), st.integers(-99, 99))
 def test_windows_give_the_same_in_parts(drawn, name: str, start: int) -> None:
     register("alu", alu_engine.Engine)

@@ -109,7 +109,7 @@ def disordered(drawn: Drawn, function: FuncOp, module: ModuleOp, seed: int) -> N
         call.op.set_order(counts)
 
 
-@settings(max_examples=6 if settings.default.max_examples < 100 else 500)
+@settings(max_examples=4 if settings.default.max_examples < 100 else 500)
 @given(machines(), sizes, sizes, sizes, st.booleans())
 def test_a_described_machine_computes_right_or_says_why_not(drawn, m, n, k, relu) -> None:
     relu = relu and drawn.choices["stores relu"]
@@ -125,7 +125,7 @@ sides = st.tuples(
 images = st.tuples(st.integers(5, 9), st.integers(5, 12), st.sampled_from([1, 4, 8, 16, 20]))
 
 
-@settings(max_examples=8 if settings.default.max_examples < 100 else 500)
+@settings(max_examples=4 if settings.default.max_examples < 100 else 500)
 @given(machines(), images, st.tuples(sides, sides), st.booleans())
 def test_pools_of_bytes_are_taken_in_wider_numbers(drawn, image, window, summed) -> None:
     given = {**drawn.choices, "pools": True, "fifos": (), "even copies": ()}

@@ -145,7 +145,7 @@ def restates(text: str, shape: tuple[int, ...], element: str) -> int:
     return len(ways)
 
 
-@settings(max_examples=60 if settings.default.max_examples < 100 else 2000)
+@settings(max_examples=20 if settings.default.max_examples < 100 else 2000)
 @given(st.data())
 def test_each_way_to_clamp_computes_what_the_body_does(data: st.DataObject) -> None:
     body = Body(data)
@@ -168,7 +168,7 @@ def requantised(numbers: list[int], factors: list[int]) -> str:
     return program(body, "i8", f"4x{len(numbers)}", [numbers, factors])
 
 
-@settings(max_examples=25)
+@settings(max_examples=10 if settings.default.max_examples < 100 else 1000)
 @given(st.data())
 def test_each_way_to_clamp_requantises(data: st.DataObject) -> None:
     numbers = data.draw(st.lists(st.integers(-100000, 100000), min_size=16, max_size=16))
@@ -176,7 +176,7 @@ def test_each_way_to_clamp_requantises(data: st.DataObject) -> None:
     event(f"{restates(requantised(numbers, factors), (4, 16), 'i8')} ways")
 
 
-@settings(max_examples=25)
+@settings(max_examples=10 if settings.default.max_examples < 100 else 1000)
 @given(st.data())
 def test_numbers_around_products_are_added_at_once(data: st.DataObject) -> None:
     """They are added before a product where its factors divide them, else also behind it."""

@@ -111,7 +111,7 @@ def bodies(draw: st.DrawFn) -> tuple[str, str]:
     return ops.text(ops.clamp(value, *sorted(ends))), inputs
 
 
-@settings(max_examples=15 if settings.default.max_examples < 100 else 1000)
+@settings(max_examples=6 if settings.default.max_examples < 100 else 1000)
 @given(bodies())
 def test_chains_of_operations_compute_what_the_body_did(drawn: tuple[str, str]) -> None:
     try:
@@ -136,7 +136,7 @@ def products_in(module: ModuleOp) -> int:
     return sum(isinstance(op, BlockOp) and len(op.reductions) == 1 for op in module.walk())
 
 
-@settings(max_examples=10 if settings.default.max_examples < 100 else 500)
+@settings(max_examples=6 if settings.default.max_examples < 100 else 500)
 @given(st.data())
 def test_numbers_that_products_add_are_the_same(data: st.DataObject) -> None:
     rows, lanes = data.draw(st.sampled_from([1, 3, 16, 40])), data.draw(st.sampled_from([8, 24]))

@@ -58,7 +58,7 @@ def test_each_primitive_keeps_results(ask, program: Program, data) -> None:
     check(program, expected)
 
 
-@settings(max_examples=max(settings.default.max_examples, 120))
+@settings(max_examples=2 * settings.default.max_examples)
 @given(buffer_programs(), st.lists(st.sampled_from(REQUESTS), min_size=1, max_size=6), st.data())
 def test_compositions_keep_results(program: Program, asked, data) -> None:
     expected = program.run()
