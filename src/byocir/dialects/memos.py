@@ -5,7 +5,7 @@ the process, and each net brings questions of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -25,8 +25,9 @@ class Memo(Generic[Key, Value]):
 
     def of(self, key: Key, find: Callable[[], Value]) -> Value:
         """Gives the value of a key, which `find` finds if it is not known."""
-        if key in self._lately:
-            return self._lately[key]
+        known = self._lately.get(key, self)  # hashing a long key takes longer than anything else
+        if known is not self:
+            return cast("Value", known)
         value = self._before[key] if key in self._before else find()
         if len(self._lately) >= self._most:
             self._before, self._lately = self._lately, {}

@@ -129,10 +129,11 @@ class Calls:
 
     def call(self, number: int, *, is_kept: bool = False) -> Call:
         """Gives one of the calls, the first of which is number 0."""
-        kind, own = self.course.kinds[number], self.course.own[number]
-        pairs = zip(kind.fit.operands, own, strict=True)
-        reached = {name: self.boxes[at] for name, at in pairs}
-        return Call(self.op, kind, reached, number == 0, number == self.count - 1, is_kept)
+        course, boxes = self.course, self.boxes
+        kind, own = course.kinds[number], course.own[number]
+        reached = dict(zip(kind.fit.operands, [boxes[at] for at in own], strict=True))
+        is_last = number == len(course.kinds) - 1
+        return Call(self.op, kind, reached, number == 0, is_last, is_kept)
 
     @property
     def course(self) -> Course:

@@ -89,18 +89,23 @@ class Encoder:
         if encode is None:
             return _Encoded([None] * op.count, np.zeros(op.count, np.int64))
         entries, configured = list[Any](), list[int]()
+        what = f"encode of {op.instruction.name}"
         for number, is_kept in enumerate(kept.tolist()):
             call = op.call(number, is_kept=is_kept)
-            configured.append(self._number(op.instruction, _registers(call)))
-            entries.append(_ask(f"encode of {op.instruction.name}", encode, call))
+            configured.append(self._configured(op.instruction, call))
+            entries.append(_ask(what, encode, call))
         return _Encoded(entries, np.array(configured, np.int64))
 
-    def _number(self, instruction: Instruction, configuration: Configuration) -> int:
-        """Numbers a configuration: often it is that of the last call of the instruction."""
-        last, known = self._last.get(instruction), self._configurations
-        if last is None or known[last] != configuration:
+    def _configured(self, instruction: Instruction, call: Call) -> int:
+        """Numbers the configuration that a call needs: often it is that of the last call of the
+        instruction.
+        """
+        hook, last, known = instruction.registers, self._last.get(instruction), self._configurations
+        what = f"registers of {instruction.name}"
+        found = {} if hook is None else _ask(what, hook, call)
+        if last is None or type(found) is not dict or found != known[last]:
             last = self._last[instruction] = len(known)
-            known.append(dict(configuration))
+            known.append(dict(_checked(what, found, hook)))
         return last
 
 
@@ -123,16 +128,11 @@ def _ask(what: str, hook: Callable[[Given], Answer], given: Given) -> Answer:
         raise failed("B270", what, hook, error) from error
 
 
-def _registers(call: Call) -> Configuration:
-    """Gives the contents of the registers that a call needs."""
-    hook = call.instruction.registers
-    if hook is None:
-        return {}
-    what = f"registers of {call.instruction.name}"
-    found = cast(object, _ask(what, hook, call))
+def _checked(what: str, found: object, hook: Callable[[Call], object] | None) -> Configuration:
+    """Gives the contents of registers, as a hook told them. Raises ByocirError B270 for others."""
     if isinstance(found, Mapping):
         named = cast("Mapping[object, object]", found)
         if all(isinstance(each, Register) for each in named):
             return cast("Configuration", named)
     told = f"expected {what} to give a value for each Register, found {found!r}"
-    raise ByocirError("B270", told, where=place_of(hook))
+    raise ByocirError("B270", told, where="" if hook is None else place_of(hook))

@@ -56,7 +56,7 @@ class Place:
         row = owner.attributes.get(ROW) if isinstance(owner, AllocOp) else None
         return row.value.data if isinstance(row, IntegerAttr) else 0
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """Counts the bytes of one element."""
         return dtype_of(element_type_of(self.buffer.type)).itemsize
@@ -72,9 +72,7 @@ class Place:
         raise ByocirError("B271", "expected a constant, found another array", where=where)
 
     def over(self, box: Box, steps: Mapping[str, Shape]) -> Place:
-        """Gives the place of another box of the same buffer, sharing what is known of the buffer's
-        layout.
-        """
+        """Gives the place of another box of the buffer, sharing what is known of the buffer."""
         made = object.__new__(Place)
         vars(made).update(self._shared, box=box, steps=steps)
         return made
@@ -82,7 +80,7 @@ class Place:
     @cached_property
     def _shared(self) -> Mapping[str, Any]:
         known = {"memory": self.memory, "buffer": self.buffer, "array": self.array}
-        return {**known, "_layout": self._layout}
+        return {**known, "_layout": self._layout, "bytes": self.bytes}
 
     @property
     def shape(self) -> Shape:

@@ -26,6 +26,7 @@ from xdsl.ir import (
     SSAValue,
 )
 from xdsl.ir.affine import AffineMap
+from xdsl.ir.core import SSAValues
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -86,7 +87,8 @@ class _Segment:
     def __get__(self, op: Operation, kind: object = None) -> list[SSAValue]:
         sizes: Any = op.properties[AttrSizedOperandSegments.attribute_name]
         part = _slices(sizes.data.data)[self._index]
-        found: Any = op._operands[part]  # pyright: ignore[reportPrivateUsage]
+        # as `op._operands[part]` does, which asks first if that is a number
+        found: Any = SSAValues(tuple.__getitem__(op._operands, part))  # pyright: ignore
         return found
 
     def __set__(self, op: Operation, value: object) -> None:

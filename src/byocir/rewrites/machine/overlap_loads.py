@@ -197,8 +197,12 @@ class _Order:
 
     def _add(self, loads: Sequence[_Load], work: Calls | None) -> None:
         for load in loads:
-            load.calls.op.beside = UnitAttr() if work else None
+            load.calls.op.beside = _BESIDE if work else None
             self._found.append(load.calls)
+
+
+_BESIDE = UnitAttr()
+"""The attribute, which ops share."""
 
 
 def _put(machine: Machine, body: Block, order: Sequence[Calls]) -> None:

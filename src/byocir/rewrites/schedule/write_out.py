@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IndexType, IntegerAttr
@@ -265,7 +266,7 @@ class PaddedBox:
             template.iterators,
             [values[i] for i in template.read if i < count],
             [values[i] for i in template.read if i >= count],
-            template.maps(forms, starts),
+            template.maps(starts),
             clone_region(template.body),
             location=self.op.location,
         )
@@ -293,46 +294,56 @@ class PaddedBox:
         return region
 
 
+_Terms = tuple[tuple[int, int], ...]
+
+
 @dataclass(frozen=True)
 class _Template:
     """Holds what blocks have in common that differ only in their arrays and in where their boxes
-    begin: the operands that they read, iterators, and the body. `places` are the new positions of
-    the iterators that are left.
+    begin: the operands that they read, iterators, the body and, for each operand, the terms of its
+    indices.
     """
 
     read: Sequence[int]
     iterators: ArrayAttr[IteratorAttr]
-    places: Mapping[int, int]
     body: Region
-    known: dict[tuple[Shape, ...], ArrayAttr[AffineMapAttr]]
+    terms: tuple[tuple[_Terms, ...], ...]
 
     @staticmethod
     def of(box: PaddedBox) -> _Template:
         kept, op = box.kept, box.op
-        iterators = [op.iterators.data[i].resized(box.sides[i][1] - box.sides[i][0]) for i in kept]
+        sizes = tuple([high - low for low, high in box.sides])
+        iterators = tuple([(op.iterators.data[i], sizes[i]) for i in kept])
         read = [i for i in range(len(box.forms)) if i not in box.outside]
         places = {i: n for n, i in enumerate(kept)}
+        terms = tuple(
+            tuple(tuple((places[i], c) for i, c in f.terms if i in places) for f in box.forms[at])
+            for at in read
+        )
         body = box.body() if box.outside else op.body
-        return _Template(read, ArrayAttr(iterators), places, body, {})
+        return _Template(read, _resized(iterators), body, terms)
 
-    def maps(
-        self, forms: Sequence[Sequence[Linear[int]]], starts: tuple[Shape, ...]
-    ) -> ArrayAttr[AffineMapAttr]:
+    def maps(self, starts: tuple[Shape, ...]) -> ArrayAttr[AffineMapAttr]:
         """Gives the index maps of boxes that begin at these indices."""
-        found = self.known.get(starts)
-        if found is None:
-            exprs = (
-                tuple(self._index(*each) for each in zip(forms[i], own, strict=True))
-                for i, own in zip(self.read, starts, strict=True)
-            )
-            made = [AffineMap(len(self.places), 0, each) for each in exprs]
-            found = self.known[starts] = maps_attribute(made)
-        return found
+        return _maps(len(self.iterators.data), self.terms, starts)
 
-    def _index(self, form: Linear[int], start: int) -> AffineExpr:
-        places = self.places
-        terms = tuple((places[i], step) for i, step in form.terms if i in places)
-        return expression(Linear(terms, start))
+
+# Programs have thousands of blocks, and few that differ in their iterators and indices: they share
+# attributes, so that these are told apart by identity.
+
+
+@lru_cache(maxsize=1024)
+def _resized(iterators: tuple[tuple[IteratorAttr, int], ...]) -> ArrayAttr[IteratorAttr]:
+    return ArrayAttr([each.resized(extent) for each, extent in iterators])
+
+
+@lru_cache(maxsize=1 << 14)
+def _maps(
+    iterators: int, terms: tuple[tuple[_Terms, ...], ...], starts: tuple[Shape, ...]
+) -> ArrayAttr[AffineMapAttr]:
+    pairs = (zip(*each, strict=True) for each in zip(terms, starts, strict=True))
+    exprs = (tuple(expression(Linear(t, start)) for t, start in own) for own in pairs)
+    return maps_attribute([AffineMap(iterators, 0, own) for own in exprs])
 
 
 def _linear(expr: AffineExpr, op: BlockOp) -> Linear[int]:
