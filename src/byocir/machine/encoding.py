@@ -102,7 +102,7 @@ class Encoder:
         """
         hook, last, known = instruction.registers, self._last.get(instruction), self._configurations
         what = f"registers of {instruction.name}"
-        found = {} if hook is None else _ask(what, hook, call)
+        found: object = {} if hook is None else _ask(what, hook, call)
         if last is None or type(found) is not dict or found != known[last]:
             last = self._last[instruction] = len(known)
             known.append(dict(_checked(what, found, hook)))
