@@ -103,10 +103,11 @@ class Encoder:
         hook, last, known = instruction.registers, self._last.get(instruction), self._configurations
         what = f"registers of {instruction.name}"
         found: object = {} if hook is None else _ask(what, hook, call)
-        if last is None or type(found) is not dict or found != known[last]:
-            last = self._last[instruction] = len(known)
-            known.append(dict(_checked(what, found, hook)))
-        return last
+        if last is not None and isinstance(found, dict) and found == known[last]:
+            return last
+        number = self._last[instruction] = len(known)
+        known.append(dict(_checked(what, found, hook)))
+        return number
 
 
 def _told_apart(op: Calls) -> Hashable:
