@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from nets.measured import LEVELS, offload, same_results, steps
 from pass_checks import run_on
 from rewrite_nets import Net, assert_same_bits, evaluate, located, op_names, run_passes
+from xdsl.dialects.builtin import ModuleOp
 
+from byocir.dialects.byoc import TrailOp
 from byocir.dialects.graph import AddOp, BatchNormOp, ConvOp, ConvTransposeOp, MatmulOp, ReluOp
 from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.qdq_to_integer import QdqToIntegerPass
@@ -139,6 +141,21 @@ def test_a_weight_with_another_sign_stays_a_byte(least):
     fixed = run_passes(module, QdqToIntegerPass(), FixPointPass())
     assert ("batch_norm" in op_names(fixed)) == (least == -128)
     assert evaluate(fixed, x)[0].tolist() == evaluate(module, x)[0].tolist()
+
+
+def told(module: ModuleOp) -> list[str]:
+    """The rewrites that the trail says left something in float."""
+    trails = [op for op in module.walk() if isinstance(op, TrailOp)]
+    return [each.plain.pattern for trail in trails for each in trail.decisions]
+
+
+def test_why_a_layer_stayed_in_float_is_told_no_more_once_it_became_integers():
+    net = Net(np.zeros((1, INPUTS, 5, 4), np.int8))
+    value = conv(net, np.random.default_rng(0), "float", False, 0)
+    module = net.returning(net.quantize(value, 0.25))
+    before = run_passes(module, QdqToIntegerPass())
+    assert told(before) == ["qdq-to-integer.quantized_conv"]
+    assert told(run_passes(before, FixPointPass())) == []
 
 
 AS_TRAINED = """<ir_version: 10, opset_import: ["" : 21]>

@@ -7,7 +7,7 @@ Records are made from the very attempts that decided.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -66,6 +66,13 @@ def append(module: ModuleOp, decisions: Sequence[DecisionAttr]) -> None:
         if decision not in known and (decision.taken or _place(decision) not in declined)
     ]
     trail.decisions = ArrayAttr([*trail.decisions, *fresh])
+
+
+def forget(module: ModuleOp, is_past: Callable[[Decision], bool]) -> None:
+    """Drops the records that are true no more, since what they tell of was rewritten."""
+    trail = _trail(module)
+    kept = [decision for decision in trail.decisions if not is_past(decision.plain)]
+    trail.decisions = ArrayAttr(kept)
 
 
 def withdraw(module: ModuleOp, reasons: Mapping[CompositeOp, str]) -> None:

@@ -71,7 +71,7 @@ from byocir.rewrites.float_biases import TO_GRID
 from byocir.rewrites.grid import integer_range
 from byocir.rewrites.integers import scaled
 from byocir.rewrites.leaky_relus import leaky_relu_to_sum
-from byocir.rewrites.left_in_float import tell_left_in_float
+from byocir.rewrites.left_in_float import forget_what_became_integers, tell_left_in_float
 from byocir.rewrites.products_of_elements import product_of_elements, quotient_by_constant
 from byocir.rewrites.residual_sums import in_fixed_point, residual_add_to_integer
 from byocir.rewrites.softmax_tables import softmax_to_table
@@ -134,6 +134,7 @@ class FixPointPass(ModulePass):
         tell_left_in_float(op, self.name, [*TO_INTEGERS, residual_add])
         if self.sums:
             rewrite_module(op, sums_as_floats.REWRITES)
+        forget_what_became_integers(op)
 
 
 def _behind(rounding: T) -> T | Rounding:

@@ -15,9 +15,18 @@ from xdsl.ir import Operation
 from byocir.dialects.array import constant_array
 from byocir.dialects.graph import AddOp, ClipOp, DequantizeOp, QuantizeOp, ReluOp
 from byocir.dialects.locations import names
-from byocir.patterns import Attempt, Match, composite, either, path, wildcard
+from byocir.patterns import (
+    Attempt,
+    Match,
+    composite,
+    constant,
+    either,
+    optional_operand,
+    path,
+    wildcard,
+)
 from byocir.patterns import op as op_pattern
-from byocir.patterns.trail import append, nearest_misses, record
+from byocir.patterns.trail import append, forget, nearest_misses, record
 from byocir.rewrites.grid import anything, quantize
 from byocir.rewrites.matching import MatchedRewrite
 from byocir.rewrites.movement_ops import MOVING_OPS
@@ -30,10 +39,13 @@ alone tells nothing."""
 @composite("product")
 def product():
     """A product of quantised values whose sums become floats."""
-    moved = path(quantize(wildcard(), "quantize", anything), *(kind.name for kind in MOVING_OPS))
+    quantized = quantize(wildcard(), "quantize", anything)
+    # On the way the sign of bytes may change (`signed-bytes`).
+    moved = path(quantized, "graph.requantize", *(kind.name for kind in MOVING_OPS))
     surrounded = op_pattern("graph.where", wildcard(), op_pattern("graph.pad", moved), wildcard())
+    image = moved | path(surrounded, "graph.requantize")
     return either(
-        op_pattern("graph.conv", moved | surrounded, wildcard()),
+        op_pattern("graph.conv", image, wildcard(), optional_operand(constant())),
         op_pattern("graph.matmul", moved, wildcard()),
         op_pattern("graph.matmul", wildcard(), moved),
     )
@@ -70,6 +82,13 @@ def tell_left_in_float(
     _tell(module, pass_name, found)
 
 
+def forget_what_became_integers(module: ModuleOp) -> None:
+    """Drops what was recorded of ops that were left in float once, and are on integers now."""
+    left = [op for op in module.walk() if _is_told(op)]
+    named = {name for op in left for name in names(op.location)}
+    forget(module, lambda told: not told.target and named.isdisjoint(told.nodes[:1]))
+
+
 def tell_scales_are_computed(module: ModuleOp, pass_name: str) -> None:
     """Records products of integers whose scale only a run tells, as dynamic quantisers write
     them."""
@@ -96,6 +115,11 @@ def _is_plain(attempt: Attempt) -> bool:
 def _is_inner(op: Operation) -> bool:
     on_grid = any(isinstance(value.owner, DequantizeOp) for value in op.operands)
     return on_grid and not isinstance(op, _BETWEEN)
+
+
+def _is_told(op: Operation) -> bool:
+    """Tells whether an op is of those that records are about."""
+    return isinstance(op, QuantizeOp) or _is_inner(op) or any(_of_computed_scale(op))
 
 
 def _of_computed_scale(op: Operation) -> Iterator[Attempt]:
