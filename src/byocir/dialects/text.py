@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from typing import Any
@@ -103,8 +102,8 @@ class ModulePrinter(Printer):
             out = StringIO()
             Printer(stream=out, printing_location=is_location).print_attribute(attribute)
             self._texts[id(attribute)] = attribute, out.getvalue()
-        with self.in_location() if is_location else nullcontext():
-            self.print_string(self._texts[id(attribute)][1])
+        text = self._texts[id(attribute)][1]
+        self.print_string(f"loc({text})" if is_location and not self.printing_location else text)
 
     def print_bytes_literal(self, bytestring: bytes) -> None:
         """Prints bytes in one go, where xDSL prints byte by byte."""

@@ -72,6 +72,7 @@ def nests(
     )
 
 
+@lru_cache(maxsize=4096)
 def kernel_of(nest: MicroOpNest, bases: Offsets, config: VTAConfig) -> NDArray[np.uint32]:
     """Encodes the micro-ops of a nest whose operands are at these addresses."""
     dst, src, wgt = (nest.micro_ops + np.array(bases)).T
