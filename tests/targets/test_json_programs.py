@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -33,6 +34,10 @@ TARGETS = (
 )
 
 
+FEW = 8
+"""So many cases of an operator are tried."""
+
+
 def text(target: str) -> str:
     """Names with a dot are quoted on the command line."""
     return target.replace("vta.conv,vta.add", '"vta.conv","vta.add"')
@@ -53,13 +58,16 @@ def test_partitioned_nets_compute_what_the_evaluator_computes(model: onnx.ModelP
 
 
 def operators() -> Iterator[tuple[str, ModuleOp, dict[str, np.ndarray]]]:
-    """For each operator the first of onnx's own cases that can be imported, and its inputs."""
+    """For each operator the first of onnx's own cases that can be imported, and its inputs. Those
+    are no graph ops of which the first few are not."""
     seen: set[str] = set()
+    tried: Counter[str] = Counter()
     for case in node_cases():
         model, values = case.model, case.data_sets[0][0]
         kind, has_lists = model.graph.node[0].op_type, any(isinstance(v, list) for v in values)
-        if kind in seen or len(model.graph.node) > 1 or has_lists:
+        if kind in seen or tried[kind] == FEW or len(model.graph.node) > 1 or has_lists:
             continue
+        tried[kind] += 1
         arrays = [as_array(value) for value in values]
         for count in (len(arrays), 1):
             try:

@@ -74,10 +74,16 @@ def test_larger_convolutions_cost_more_as_in_the_simulator():
         assert all(real / 4 < told < real for told, real in pairs)  # what is left out only adds
 
 
-@pytest.mark.parametrize("rounding", ["floor", "half_up", "half_even"])
 @pytest.mark.parametrize(
-    ("channels", "kernel", "group"),
-    [((16, 32), 3, 1), ((3, 16), 3, 1), ((16, 20), 1, 1), ((32, 32), 3, 32), ((32, 64), 3, 4)],
+    ("channels", "kernel", "group", "rounding"),
+    [
+        ((16, 32), 3, 1, "floor"),
+        ((16, 32), 3, 1, "half_up"),
+        ((3, 16), 3, 1, "half_even"),
+        ((16, 20), 1, 1, "half_up"),
+        ((32, 32), 3, 32, "half_even"),
+        ((32, 64), 3, 4, "floor"),
+    ],
 )
 def test_blocks_cost_what_the_operators_cost_that_they_are(
     channels: tuple[int, int], kernel: int, group: int, rounding: str

@@ -17,7 +17,7 @@ few = settings(max_examples=settings.default.max_examples // 3)
 @pytest.mark.hypothesis
 @each_family
 def test_passes_keep_every_bit(cases):
-    @settings(max_examples=settings.default.max_examples // 4)
+    @settings(max_examples=settings.default.max_examples // 8)
     @given(cases())
     def check(case):
         module = run_on(case.module(), "convert-graph-to-tir")
