@@ -182,7 +182,7 @@ def scaled(y: Pattern, name: str, body: Callable[[Scalar], Scalar], to: Attribut
 
 def requantised(y: Pattern, name: str = "sums") -> Pattern:
     """Sums with a bias, rectified, as bytes, rectified. They are rounded down, half up, with what
-    a zero point adds, or half to even."""
+    a zero point adds, or half to even; those that a factor leaves whole get a zero point alone."""
     bias = constant(f"{name}_bias", dtype=i32)["~i"]
     y = optional(y, lambda v: block("*i", v["*i"], bias, lambda _, x, b: x + b))
     y = optional(y, lambda v: each(v, lambda x: x.max(0)))
@@ -192,20 +192,34 @@ def requantised(y: Pattern, name: str = "sums") -> Pattern:
         lambda x: (x + half) >> shift,
         lambda x: round_even(x, half, shift),
         lambda x: round_even(x, half, shift) + zero,
+        lambda x: x + zero,
     )
     y = reduce(or_, (scaled(y, f"{name}_factor", way, i8) for way in ways))
     return optional(y, lambda v: each(v, lambda x: x.max(0)))
 
 
 def term(y: Pattern, name: str) -> Pattern:
-    """A term of a residual sum: bytes times a factor, plus what rounds the sum, or as they are."""
-    rounded = scaled(y, name, lambda x: x + number(f"{name}_half"), i32)
-    return rounded | scaled(y, name, lambda x: x, i32) | each(y, lambda x: x.to(i32))
+    """Bytes as they are or times a factor, and then plus what a zero point adds, or rounds."""
+    zero = number(f"{name}_added")
+    bare = scaled(y, name, lambda x: x, i32) | scaled(y, name, lambda x: x + zero, i32)
+    return bare | each(y, lambda x: x.to(i32)) | each(y, lambda x: x.to(i32) + zero)
 
 
-def added(x: Pattern, y: Pattern) -> Pattern:
-    terms = term(x, "x_factor")["*i"], term(y, "y_factor")["*i"]
-    return requantised(block("*i", *terms, lambda _, x, y: x + y), "total")
+def joined(y: Pattern) -> Pattern:
+    """A sum or product of terms: bytes and others, or bytes and constants."""
+    others = term(byte("other"), "y_factor")["*i"], constant("constants", dtype=i32)["~i"]
+    ways = (lambda _, x, y: x + y), (lambda _, x, y: x * y)
+    x = term(y, "x_factor")["*i"]
+    return reduce(or_, (block("*i", x, other, way) for other in others for way in ways))
+
+
+def leaky(y: Pattern) -> Pattern:
+    """A term times a factor, and what of it is less than 0 times another one."""
+    x = term(y, "x_factor")
+    below, of = each(x, lambda x: x.min(0)), (lambda _, x, f: x * f)
+    factors = (constant(name, dtype=i32)["~i"] for name in ("whole", "below"))
+    products = (block("*i", y["*i"], f, of)["*i"] for y, f in zip((x, below), factors, strict=True))
+    return block("*i", *products, lambda _, x, y: x + y)
 
 
 def byte(name: str) -> Pattern:
@@ -225,10 +239,10 @@ def conv() -> Pattern:
     return requantised(block("n h w o | r s c", window, weights, multiply_add))
 
 
-@composite("vta16.conv_add")
-def conv_add() -> Pattern:
-    """A convolution, channels last, and a residual sum of its result."""
-    return added(conv.patterns[0], byte("other"))
+@composite("vta16.conv_join")
+def conv_join() -> Pattern:
+    """A convolution, channels last, and a residual sum, or a product, of its result."""
+    return requantised(joined(conv.patterns[0]), "total")
 
 
 @composite("vta16.depthwise")
@@ -248,10 +262,11 @@ def matmul() -> Pattern:
     return requantised(reduce(or_, products))
 
 
-@composite("vta16.add")
-def add() -> Pattern:
-    """A sum of bytes."""
-    return added(byte("x"), byte("other"))
+@composite("vta16.elementwise")
+def elementwise() -> Pattern:
+    """A sum or product of bytes, a leaky relu, or bytes by themselves, requantised."""
+    x = byte("x")
+    return requantised(joined(x) | leaky(x) | term(x, "x_factor"), "total")
 
 
 def greatest(y: Pattern) -> Pattern:
@@ -280,7 +295,7 @@ def average_pool() -> Pattern:
 
 class Vta16(byocir.Target):
     name, machine = "vta16", vta
-    patterns = (conv_pool, conv_add, conv, depthwise, matmul, add, max_pool, average_pool)
+    patterns = (conv_pool, conv_join, conv, depthwise, matmul, elementwise, max_pool, average_pool)
     channels_last = signed_bytes = True
     channel_multiple = split_groups = LANES
     fixed_point = "floor"

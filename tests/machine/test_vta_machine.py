@@ -130,9 +130,38 @@ def test_a_residual_sum_stays_in_the_accumulators() -> None:
     model = net.of(net.add(second, first, relu=True), (1, 16, 6, 6))
     package = expect_equal(byocir.import_onnx(model), 2)
     found = [each for region in package.report.regions for each in region.composites]
-    assert [each.pattern for each in found] == ["vta16.conv", "vta16.conv_add"]
+    assert [each.pattern for each in found] == ["vta16.conv", "vta16.conv_join"]
     assert "gemm_diagonal" in found[1].schedule
     assert has_words(package)
+
+
+def computed(kind: str, zero: int) -> ModuleOp:
+    """A convolution, and what is computed of each of its bytes, alone or with others."""
+    net = Net((1, 16, 6, 6), per_channel=False, zero=np.int8(zero))
+    name, _, other = kind.partition(" ")
+    image, first = net.value, net.conv(net.value, (16, 16), relu=False)
+    if other == "of both":
+        value = net.node(name, [first, net.requantize(net.node("Relu", [first]), net.scale)])
+    elif other == "of constants":
+        value = net.node(name, [first, net.weights((1, 16, 1, 1), per_channel=False, axis=0)[0]])
+    else:
+        value = net.node(name, [first, image] if other else [first])
+    return byocir.import_onnx(net.of(net.requantize(value, net.scale), (1, 16, 6, 6)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "zero", "taken"),
+    [
+        ("LeakyRelu", 0, 2),
+        ("LeakyRelu", -7, 2),
+        ("Mul of images", -7, 1),
+        ("Mul of constants", 0, 1),
+        ("Add of constants", -7, 1),
+        ("Add of both", -7, 3),
+    ],
+)
+def test_what_is_computed_of_each_byte_is_taken(kind: str, zero: int, taken: int) -> None:
+    assert has_words(expect_equal(computed(kind, zero), taken))
 
 
 @pytest.mark.parametrize("relu", [True, False])

@@ -137,6 +137,22 @@ def test_compute_at_keeps_dependences(lines: list[str], found: str) -> None:
     assert found in error.message
 
 
+def test_a_buffer_that_changes_once_another_was_made_of_it_moves_along() -> None:
+    u = "%u = tir.alloc : memref<8xi32>"
+    copied = block("copied", "i: 8", "%t[i] : memref<8xi32>", "%u[i] : memref<8xi32>", DOUBLE)
+    doubled = block("doubled", "i: 8", "", "%t[i] : memref<8xi32>", "%r = arith.addi %o, %o : i32")
+    both = "%t[i] : memref<8xi32>, %u[i] : memref<8xi32>"
+    added = block("use", "i: 8", both, "%b[i] : memref<8xi32>", "%r = arith.subi %x, %y : i32")
+    arguments = ARGUMENTS.replace("%y", "%b")
+    for name in ("copied", "doubled"):
+        s = function(arguments, ALLOC, u, MAKE, copied, doubled, added)
+        expected = run(s)
+        (i,) = s.tile(s.block("use"), i=2)
+        s.compute_at(s.block(name), i)
+        assert all(s.loops(each) == [i] for each in s.blocks())
+        np.testing.assert_array_equal(run(s), expected)
+
+
 def test_compute_at_wants_a_later_loop_in_order() -> None:
     s = function(ARGUMENTS, ALLOC, MAKE, USE)
     (i,) = s.tile(s.block("use"), i=2)

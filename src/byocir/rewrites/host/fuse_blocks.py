@@ -1,8 +1,9 @@
 """fuse-blocks: fuses producers into the blocks that read them, and scalar constants into bodies.
 
-Does: where a block without reductions computes a value that one other block reads, once for each
-of its points, that one computes it itself and the value is never stored, up to so many arrays that
-it reads and ops of its body. Inputs that are constants of one element become constants of the body.
+Does: where a block without reductions computes a value that one other block reads, once for each of
+its points or several times there, that one computes it itself and the value is never stored, up to
+so many arrays that it reads and ops of its body. Inputs that are constants of one element become
+constants of the body.
 
 Requires: blocks in value form. Looks at functions without `byoc.target`.
 
@@ -59,8 +60,25 @@ def fuse_into(op: BlockOp) -> BlockOp:
     """Fuses into a block all its producers, and theirs, which were fused before."""
     current = op
     while (position := _fusible(current)) is not None:
-        current = fuse_producer(current, position)
+        value, current = current.ins[position], reading_once(current)
+        current = fuse_producer(current, current.ins.index(value))
     return current
+
+
+def reading_once(op: BlockOp) -> BlockOp:
+    """Makes a block read once what it reads at several positions, at one index."""
+    reads = [*zip(op.ins, op.in_maps, op.pad_values, strict=True)]
+    kept = [i for i, read in enumerate(reads) if i in op.whole or read not in reads[:i]]
+    if len(kept) == len(reads):
+        return op
+    arguments = list(op.body.block.args)
+    for i in (i for i in range(len(reads)) if i not in kept):
+        replace_uses(arguments[i], arguments[reads.index(reads[i])])
+        op.body.block.erase_arg(arguments[i])
+    ins, maps, pads = zip(*(reads[i] for i in kept), strict=True)
+    made = op.like(ins=ins, maps=[*maps, *op.out_maps], pads=pads, body=_detached(op, op.location))
+    replace_op(op, made)
+    return made
 
 
 def with_numbers(op: BlockOp) -> BlockOp:
@@ -83,7 +101,10 @@ def _can_fuse(op: BlockOp, position: int) -> bool:
     producer = value.owner
     if not isinstance(producer, BlockOp) or producer.parent is not op.parent:
         return False
-    if not value.has_one_use() or op.pad_values[position] is not None or position in op.whole:
+    reads = [i for i, read in enumerate(op.ins) if read is value]
+    if any(op.pad_values[i] is not None or i in op.whole for i in reads):
+        return False
+    if len({op.in_maps[i] for i in reads}) > 1 or len([*value.uses]) > len(reads):
         return False
     if len(op.ins) + len(producer.ins) - 1 > MOST_INPUTS or not is_map(producer):
         return False

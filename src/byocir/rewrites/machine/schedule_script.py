@@ -40,7 +40,7 @@ class Script:
             self.calls.append(f"{last.name} = cache_write({given[-1]})")
         loops = self._tiled()
         for s, stage in reversed([*enumerate(chain.stages[:-1])]):
-            if loops and s not in chain.starts:
+            if loops and s not in chain.starts | chain.along:
                 self.calls.append(f"compute_at({stage.name}, {loops[-1]})")
         inner = [[*loops, *self._summed(s)] for s in range(len(chain.stages))]
         for s, stage in enumerate(chain.stages):

@@ -34,7 +34,12 @@ from byocir.dialects.types import shape_of, width_of
 from byocir.dialects.uses import erase, replace_op
 from byocir.machine import MAIN, Machine
 from byocir.rewrites.block_ends import NOTHING, Known, scalar_ends
-from byocir.rewrites.host.fuse_blocks import is_map, number_input, with_numbers
+from byocir.rewrites.host.fuse_blocks import (
+    is_map,
+    number_input,
+    reading_once,
+    with_numbers,
+)
 from byocir.rewrites.machine import searched_composites
 from byocir.rewrites.machine.cover_bodies import Cover
 from byocir.rewrites.machine.gather_numbers import gather_numbers
@@ -142,7 +147,7 @@ class _Ways:
         self._forms = Block([op.clone()])
         first = self._forms.first_op
         assert isinstance(first, BlockOp)
-        self._first = _without_ones(with_numbers(first))
+        self._first = _without_ones(reading_once(with_numbers(first)))
         gathered = self._first.clone()
         self._forms.add_op(gathered)
         ends = gather_numbers(gathered, given)

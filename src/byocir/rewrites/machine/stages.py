@@ -227,6 +227,20 @@ class Chain:
         return {stage.made[-1] for stage in self.stages if stage.made[-1] is not None}
 
     @cached_property
+    def along(self) -> set[int]:
+        """Lists the ends of buffers that move into loops along with a later one: where one buffer
+        is made of another, and that changes behind it, the two cannot be moved one by one.
+        """
+        follows = {stage.made[-1]: s for s, stage in enumerate(self.stages)}
+        ends, found = dict[int, int](), set[int]()
+        for s in reversed(range(len(self.stages))):
+            ends[s] = ends[follows[s]] if s in self.starts else s
+        for s, at in ((s, at) for s, stage in enumerate(self.stages) for at in stage.made[:-1]):
+            if at in self.starts and ends[at] != ends[s]:
+                found.add(min(ends[at], ends[s]))
+        return found
+
+    @cached_property
     def handed(self) -> set[tuple[int, int]]:
         """Lists the operands, each as stage and position, that other stages make."""
         made = ((s, stage.made[:-1]) for s, stage in enumerate(self.stages))

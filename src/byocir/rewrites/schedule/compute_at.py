@@ -10,7 +10,8 @@ tir.for %i = 0 to 4 serial {             tir.block [i: 8] at(%i * 8) outs(%t[i])
 
 All ops that make the buffer move, each over the box that one iteration reads; where boxes of
 iterations overlap, elements are computed again. Buffers that need each other in turn move together:
-sums, and a copy of them from which something is computed that is added to the sums.
+sums, and a copy of them from which something is computed that is added to the sums. So do two of
+which one is made of the other, which then changes.
 """
 
 from __future__ import annotations
@@ -74,14 +75,19 @@ def _breaks(expected: str, found: str, block: BlockOp) -> ByocirError:
 
 
 def _in_turn(buffer: SSAValue, ops: Sequence[Operation]) -> list[SSAValue]:
-    """Lists a buffer, and those that are made of it while it is made of them in turn."""
+    """Lists a buffer, and those that are made of it while it is made of them in turn. What changes
+    when another buffer was made of it counts as made of that: neither can move without the other.
+    """
     sources: dict[SSAValue, set[SSAValue]] = {}
+    made: dict[SSAValue, set[SSAValue]] = {}
     for op in ops:
         accesses = list(accesses_of(op))
         read = {access.buffer for access in accesses if access.reads}
-        for access in accesses:
-            if access.writes:
-                sources.setdefault(access.buffer, set()).update(read)
+        for written in (access.buffer for access in accesses if access.writes):
+            sources.setdefault(written, set()).update(read, made.pop(written, ()))
+            for each in read - {written}:
+                if isinstance(each.owner, AllocOp) and isinstance(written.owner, AllocOp):
+                    made.setdefault(each, set()).add(written)
     return [buffer, *(b for b in sources if b is not buffer and _leads(buffer, b, sources))]
 
 

@@ -16,3 +16,20 @@ func.func @main(%x: tensor<2x4xf32>) -> tensor<4x2xf32> {
 // CHECK-NEXT:   %[[M:.*]] = arith.mulf %[[X]], %[[C]] : f32
 // CHECK:        arith.maximumf %[[M]]
 // CHECK-NOT:  tir.block
+
+// Of an array that is read twice at a point, numbers are computed once.
+
+// CHECK-LABEL: func.func @twice
+func.func @twice(%y: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = graph.neg %y : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = graph.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = graph.mul %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  func.return %2 : tensor<4xf32>
+}
+
+// CHECK:      tir.block [i0: 4] ins(%y[i0] : tensor<4xf32>) outs(%{{.*}}[i0] : tensor<4xf32>) {
+// CHECK-NEXT: ^bb0(%[[Y:.*]]: f32, %{{.*}}: f32):
+// CHECK:        %[[N:.*]] = arith.{{.*}} %[[Y]]
+// CHECK:        arith.maximumf %[[N]]
+// CHECK:        arith.mulf %[[N]], %
+// CHECK-NOT:  tir.block
