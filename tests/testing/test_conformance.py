@@ -639,7 +639,7 @@ def test_a_saved_case_that_is_not_there_is_named(capsys: pytest.CaptureFixture[s
 def test_programs_for_machines_that_want_multiples_of_channels_have_them() -> None:
     """Sizes are such a multiple, or small, in every other draw."""
     target = str(EXAMPLES / "vta_machine.py")
-    score = conform(target, patterns=["vta16.matmul"], rounds=3, seed=2)
+    score = conform(target, patterns=["vta16.matmul"], rounds=3, seed=1)
     assert score.taken["vta16.matmul"] > 0
     assert score.wrong == 0
     assert WIDE.with_multiples(1) is WIDE
