@@ -223,7 +223,10 @@ def resize(draw):
         wanted = [int(n * scale) for n, scale in zip(shape, scales, strict=True)]
         properties["scales"] = numbers(scales)
     elements = [f32, f64, f16, i8, ui8, i32]
-    x = array(draw, draw(st.sampled_from(elements)), shape)
+    element = draw(st.sampled_from(elements))
+    if element == ui8:  # holds no number below 0
+        properties["extrapolation_value"] = abs(properties["extrapolation_value"])
+    x = array(draw, element, shape)
     return Case(g.ResizeOp, [x], sizes=wanted, **properties)
 
 
