@@ -179,17 +179,26 @@ def conv_of_signed_bytes(x: Bound, w: Bound, conv: Bound, new: NewOps) -> SSAVal
         window["pads"] = [0] * len(pads)
     weights = w.numbers.astype(np.int32).sum(axis=tuple(range(1, w.type.rank)))
     bias = new.constant((OFFSET * weights).astype(np.int32))
-    return new.add(ConvOp.make(image, w.value, bias, **window)).result
+    return new.add(ConvOp.make(image, _signed_weight(w, new), bias, **window)).result
 
 
 @rewrites(op("graph.matmul", _UNSIGNED, _WEIGHT))
 def product_of_signed_bytes(x: Bound, w: Bound, new: NewOps) -> SSAValue:
     """A matmul of u8 with constants is one of i8, plus a number for each column."""
-    product = new.add(MatmulOp.make(changed_sign(x.value, i8, new), w.value)).result
+    factors = changed_sign(x.value, i8, new), _signed_weight(w, new)
+    product = new.add(MatmulOp.make(*factors)).result
     row = max(w.type.rank - 2, 0)
     keep = x.type.rank > 1 and w.type.rank > 2
     columns = w.numbers.astype(np.int32).sum(axis=row, keepdims=keep)
     return new.add(AddOp.make(product, new.constant((OFFSET * columns).astype(np.int32)))).result
+
+
+def _signed_weight(w: Bound, new: NewOps) -> SSAValue:
+    """Gives weights of u8 as i8 if they fit, else as i16."""
+    if w.type.element != ui8:
+        return w.value
+    narrow = w.numbers.max(initial=0) <= np.iinfo(np.int8).max
+    return new.constant(w.numbers.astype(np.int8 if narrow else np.int16))
 
 
 @dataclass(frozen=True)

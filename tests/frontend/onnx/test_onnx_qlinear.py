@@ -15,7 +15,7 @@ from processor import on_vnni
 from xdsl.ir import Attribute
 
 from byocir.dialects.graph import DequantizeOp, ForeignOp, MatmulOp, QuantizeOp
-from byocir.dialects.types import element_type_of, i8, i16, ui8
+from byocir.dialects.types import element_type_of, i8, ui8
 from byocir.frontend.onnx import export_onnx, import_onnx
 
 seeds = st.integers(0, 2**32 - 1)
@@ -268,9 +268,9 @@ def test_dynamic_quantize(seed: int, shape: tuple[int, ...], shift: float) -> No
     check(make_model([node], feeds, outputs=["y", "s", "z"]), feeds)
 
 
-@pytest.mark.parametrize(("point", "element"), [(128, i8), (3, i16)])
+@pytest.mark.parametrize(("point", "element"), [(128, i8), (3, ui8)])
 def test_known_zero_points_of_weights_are_taken_off(point: int, element: Attribute) -> None:
-    """Weights of nine bits become i16."""
+    """Where bytes remain: others would need nine bits."""
     w, x = np.array([[0, 255], [128, 1]], np.uint8), np.array([[1, 2], [3, 4]], np.uint8)
     points = {"z": scalar(7, np.uint8), "wz": scalar(point, np.uint8)}
     module = import_onnx(integer_model("MatMulInteger", {"x": x}, {"w": w}, points, False, {}))
@@ -335,3 +335,24 @@ def test_products_of_bytes_as_floats(operator: str, computed: bool, per_column: 
     assert not [op for op in module.walk() if isinstance(op, ForeignOp)]
     (found,), (expected,) = run_byocir(module, feeds), run_ort(model, feeds)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("bits", "inputs"), [(4, 48), (4, 40), (8, 48)])
+@pytest.mark.parametrize("pointed", [False, True])
+def test_products_with_blocks_of_packed_weights(bits: int, inputs: int, pointed: bool) -> None:
+    """Where blocks of 16 hold more than the inputs, the last block has some of no meaning."""
+    random, outputs, blocks = np.random.default_rng(bits), 3, 3
+    weights = {
+        "w": random.integers(0, 256, (outputs, blocks, 16 * bits // 8)).astype(np.uint8),
+        "s": random.uniform(0.1, 1, outputs * blocks).astype(np.float32),
+    }
+    if pointed:
+        size = outputs * -(-blocks * bits // 8)
+        weights["z"] = random.integers(0, 256, size).astype(np.uint8)
+    feeds: Arrays = {"x": random.normal(size=(2, inputs)).astype(np.float32)}
+    sizes = {"K": inputs, "N": outputs, "bits": bits, "block_size": 16}
+    model = model_of("MatMulNBits", ["x", *weights], feeds, weights, None, **sizes)
+    module = import_onnx(model)
+    assert not [op for op in module.walk() if isinstance(op, ForeignOp)]
+    (found,), (expected,) = run_byocir(module, feeds), run_ort(model, feeds)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

@@ -258,6 +258,37 @@ def read_dynamic_quantize_matmul(node: NodeReader) -> Value:
     return _with_bias(node, _scaled(node, total, scale, node.operand(2)), 4)
 
 
+def read_matmul_nbits(node: NodeReader) -> Value:
+    """Reads a MatMulNBits, whose weights are rows of packed integers, in blocks of one scale each;
+    they are bytes that are dequantised.
+    """
+    node.ignore("accuracy_level")
+    inputs, outputs = node.integer("K", 0), node.integer("N", 0)
+    bits, size = node.integer("bits", 4), node.integer("block_size", 0)
+    packed, scales, points = (node.known(index) for index in (1, 2, 3))
+    if bits not in (4, 8) or packed is None or scales is None or node.source(4) is not None:
+        raise Unsupported(f"expected constants of 4 or 8 bits in order, found {bits} bits")
+    if points is not None and points.dtype != np.uint8:
+        raise Unsupported(f"expected packed zero points, found {points.dtype}")
+    blocks = -(-inputs // size)
+    rows = _unpacked(packed.reshape(outputs * blocks, -1), bits)
+    zero = np.full(outputs * blocks, 1 << (bits - 1), np.uint8)
+    if points is not None:
+        zero = _unpacked(points.reshape(outputs, -1), bits)[:, :blocks].reshape(-1)
+    grid = node.constant(scales.reshape(-1)), node.constant(zero)
+    weight = node.emit(g.DequantizeOp, node.constant(rows), *grid, axis=0)
+    weight = node.emit(g.ReshapeOp, weight, shape=[outputs, blocks * size])
+    taken = {"starts": [0, 0], "sizes": [outputs, inputs], "steps": [1, 1]}
+    weight = node.emit(g.SliceOp, weight, **taken) if blocks * size > inputs else weight
+    columns = node.emit(g.TransposeOp, weight, perm=[1, 0])
+    return _with_bias(node, node.emit(g.MatmulOp, node.operand(0), columns), 5)
+
+
+def _unpacked(array: np.ndarray, bits: int) -> np.ndarray:
+    """Gives the integers of rows of bytes, each a byte or two of 4 bits, the lower one first."""
+    return array if bits == 8 else np.stack([array & 15, array >> 4], -1).reshape(len(array), -1)
+
+
 def _bytes_of(node: NodeReader, index: int) -> np.dtype:
     return dtype_of(element_type_of(node.operand(index).type))
 
@@ -353,15 +384,15 @@ def _zero_point(node: NodeReader, index: int) -> SSAValue | None:
 
 
 def _weight(node: NodeReader, index: int, zero: int) -> tuple[SSAValue, SSAValue | None]:
-    """Reads a factor and its zero point, which is taken off where both are constants: what remains
-    has 8 bits or, where it needs nine, 16.
+    """Reads a factor and its zero point, which is taken off where both are constants and what
+    remains is a signed byte.
     """
     factor, point = node.source(index), node.source(zero)
-    if not (isinstance(factor, Array) and isinstance(point, Array) and point.size == 1):
-        return node.operand(index), _zero_point(node, zero)
-    wide = factor.values().astype(np.int16) - point.values().astype(np.int16).reshape(())
-    narrow = wide.astype(np.int8)
-    return node.constant(narrow if np.array_equal(narrow, wide) else wide), None
+    if isinstance(factor, Array) and isinstance(point, Array) and point.size == 1:
+        shifted = factor.values().astype(np.int16) - point.values().astype(np.int16).reshape(())
+        if np.array_equal(shifted.astype(np.int8), shifted):
+            return node.constant(shifted.astype(np.int8)), None
+    return node.operand(index), _zero_point(node, zero)
 
 
 def _summed(node: NodeReader, value: SSAValue, axes: list[int], keep: bool) -> SSAValue:

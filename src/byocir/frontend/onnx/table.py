@@ -290,6 +290,7 @@ _QUANTISATION = [
     Entry("com.microsoft.QGemm", qlinear.read_qgemm),
     Entry("com.microsoft.DynamicQuantizeMatMul", qlinear.read_dynamic_quantize_matmul),
     Entry("com.microsoft.MatMulIntegerToFloat", qlinear.read_matmul_integer_to_float),
+    Entry("com.microsoft.MatMulNBits", qlinear.read_matmul_nbits),
     Entry("com.microsoft.QLinearAdd", qlinear.between_two(g.AddOp)),
     Entry("com.microsoft.QLinearMul", qlinear.between_two(g.MulOp)),
     Entry("com.microsoft.QLinearConcat", qlinear.read_qlinear_concat),
