@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product, starmap
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -47,27 +48,47 @@ def cycles_of_calls(
     for many blocks at once: each iterator has an array of extents, and one of sizes. Where an
     operand stays in the unit, calls that use the same part of it come one after the other.
     """
-    keeps = bool(fit.instruction.keeps)
-    cost = fit.instruction.cost_kept if keeps else fit.instruction.cost
     pieces = [list(_pieces(*pair)) for pair in zip(extents, sizes, strict=True)]
-    total = _summed(fit, pieces, cost, where)
-    if keeps:
-        inner = {i for i in range(len(pieces)) if i not in fit.turns}
-        first = [[(side[0][0], _ONE)] if i in inner else side for i, side in enumerate(pieces)]
-        total = total + _summed(fit, first, fit.instruction.cost, where)
-        total = total - _summed(fit, first, cost, where)
-    return total
+
+    def ask(cost: _Cost, sizes: Sequence[Any], count: Any) -> Floats:
+        given = [np.asarray(size, np.int64) for size in sizes]
+        names = fit.iterators
+        return asked(lambda *n: cost(dict(zip(names, n, strict=True))), given, where & (count > 0))
+
+    return _total(fit, pieces, ask)
+
+
+def cycles_of_block(fit: Fit, sizes: Sequence[int], extents: Sequence[int]) -> float:
+    """Counts the cycles of all calls that do one block, as `cycles_of_calls` does for many."""
+    pairs = [(min(size, extent), extent) for size, extent in zip(sizes, extents, strict=True)]
+    pieces = [[(n, end // n), *([(end % n, 1)] if end % n else [])] for n, end in pairs]
+    names = fit.iterators
+    return _total(fit, pieces, lambda cost, sizes, _: cost(dict(zip(names, sizes, strict=True))))
 
 
 def count_calls(sizes: Sequence[Ints], extents: Sequence[Ints]) -> Ints:
     """Counts the calls that do a block over these extents in pieces of these sizes."""
     pairs = zip(extents, sizes, strict=True)
-    return prod((-(-extent // size) for extent, size in pairs), start=_ONE)
+    return prod((-(-extent // size) for extent, size in pairs), start=np.ones((), np.int64))
 
 
-_ONE = np.ones((), np.int64)
-_Piece = tuple[Ints, Ints]
-"""The size of a piece of an iterator, and how often it comes."""
+_Piece = tuple[Any, Any]
+"""The size of a piece of an iterator, and how often it comes: numbers, or arrays for many
+blocks."""
+_Cost = Callable[[Sizes], float]
+_Ask = Callable[[_Cost, Sequence[Any], Any], Any]
+"""Asks for the cost of calls of these sizes, of which there are so many."""
+
+
+def _total(fit: Fit, pieces: Sequence[Sequence[_Piece]], ask: _Ask) -> Any:
+    """Counts the cycles of all calls of these pieces."""
+    if not fit.instruction.keeps:
+        return _summed(fit, pieces, fit.instruction.cost, ask)
+    cost = fit.instruction.cost_kept
+    inner = {i for i in range(len(pieces)) if i not in fit.turns}
+    first = [[(side[0][0], 1)] if i in inner else side for i, side in enumerate(pieces)]
+    total = _summed(fit, pieces, cost, ask) + _summed(fit, first, fit.instruction.cost, ask)
+    return total - _summed(fit, first, cost, ask)
 
 
 def _pieces(extent: Ints, size: Ints) -> Iterator[_Piece]:
@@ -78,20 +99,14 @@ def _pieces(extent: Ints, size: Ints) -> Iterator[_Piece]:
         yield rest, np.asarray(rest > 0, np.int64)
 
 
-def _summed(
-    fit: Fit, pieces: Sequence[Sequence[_Piece]], cost: Callable[[Sizes], float], where: Bools
-) -> Floats:
+def _summed(fit: Fit, pieces: Sequence[Sequence[_Piece]], cost: _Cost, ask: _Ask) -> Any:
     """Sums the cycles of the calls for all combinations of these pieces."""
     named = sorted({i for positions in fit.iterators.values() for i in positions})
-    total: Floats = np.zeros(())
-
-    def cost_of(*sizes: int) -> float:
-        return cost(dict(zip(fit.iterators, sizes, strict=True)))
-
+    total: Any = 0.0
     for chosen in product(*(pieces[i] for i in named)):
         size_of = {i: size for i, (size, _) in zip(named, chosen, strict=True)}
-        sizes = [prod((size_of[i] for i in at), start=_ONE) for at in fit.iterators.values()]
-        count = prod((times for _, times in chosen), start=_ONE)
-        total = total + count * asked(cost_of, sizes, where & (count > 0))
+        sizes = [prod(size_of[i] for i in at) for at in fit.iterators.values()]
+        count = prod(times for _, times in chosen)
+        total = total + count * ask(cost, sizes, count)
     times = [sum(n for _, n in side) for i, side in enumerate(pieces) if i not in named]
-    return total * prod(times, start=_ONE)
+    return total * prod(times)

@@ -18,7 +18,7 @@ from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, IntrinsicOp, scope
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape
 from byocir.errors import ByocirError
-from byocir.machine.cut_plans import cost_of
+from byocir.machine.call_cycles import cycles_of_block
 from byocir.machine.description import Machine
 from byocir.machine.find_instruction import kind_of
 from byocir.machine.instructions import Call, Fit, Instruction, Kind
@@ -200,7 +200,7 @@ class Alike:
 
     @cached_property
     def cycles(self) -> float:
-        return cost_of(self.kind.fit, self.cut, self.extents)
+        return cycles_of_block(self.kind.fit, self.cut, self.extents)
 
     @cached_property
     def count(self) -> int:

@@ -17,7 +17,7 @@ from byocir.dialects.tir import BlockOp
 from byocir.dialects.tir.reductions import keeps_order
 from byocir.dialects.types import Bools, Floats, Ints, Shape
 from byocir.errors import ByocirError, Lines
-from byocir.machine.call_cycles import count_calls, cycles_of_calls
+from byocir.machine.call_cycles import count_calls, cycles_of_block, cycles_of_calls
 from byocir.machine.description import Machine
 from byocir.machine.find_instruction import Asked, Misfit, body_differences, fits
 from byocir.machine.instructions import Fit, Instruction
@@ -274,7 +274,7 @@ def _planned(
             return None
         for i, size in found.items():
             cut[i], done[i] = size, -(-extents[i] // limit.step) * limit.step
-    return Plan(fit, tuple(cut), cost_of(fit, cut, done))
+    return Plan(fit, tuple(cut), cycles_of_block(fit, cut, done))
 
 
 def _cut_lines(limit: Limit, sizes: Sequence[int]) -> list[int] | None:
@@ -302,18 +302,7 @@ def _most(limit: Limit, extent: int, overlaps: bool) -> int:
     return min(extent - extent % limit.step, limit.most - limit.most % limit.step)
 
 
-def cost_of(fit: Fit, sizes: Sequence[int], extents: Sequence[int]) -> float:
-    """Counts the cycles of all calls that do a block over these extents in pieces of these
-    sizes.
-    """
-    return cycles_of_calls(fit, _arrays(sizes), _arrays(extents), _ALL).item()
-
-
 _ALL, _ONE = np.ones((), np.bool_), np.ones((), np.int64)
-
-
-def _arrays(numbers: Sequence[int]) -> list[Ints]:
-    return [np.array(n, np.int64) for n in numbers]
 
 
 def least_cycles(
