@@ -119,6 +119,23 @@ def test_a_described_machine_computes_right_or_says_why_not(drawn, m, n, k, relu
         disordered(drawn, function, product_module(m, n, k, relu=relu), m + n + k)
 
 
+TWO_STORES = {"size": 8, "lanes": 8, "near rows": 512, "sums rows": 128, "copy rows": 8}
+"""Two calls store a tile."""
+
+
+@pytest.mark.parametrize("order", ["counted", "tokens", "interlocked"])
+def test_stores_take_turns_with_the_work_behind_them(order: str) -> None:
+    """They are more calls than the queue in front of their unit holds, which would hold that work
+    back until most of them had begun."""
+    given = {"units": ("core", "store"), "order": order, **TWO_STORES}
+    drawn = machine_by(lambda options: options[0], given)
+    function = brought_down(drawn, product_module(40, 32, 8, relu=False))
+    assert function is not None
+    calls = calls_in(drawn.machine, function.body.block)
+    assert any(op.is_beside for op in calls.ops if op.result.memory.is_main)
+    disordered(drawn, function, product_module(40, 32, 8, relu=False), 40)
+
+
 sides = st.tuples(
     st.integers(1, 3), st.integers(1, 3), st.integers(1, 2), st.integers(0, 2), st.integers(0, 2)
 )

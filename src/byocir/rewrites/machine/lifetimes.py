@@ -28,7 +28,7 @@ class _Used:
 
 class Lives:
     """Lists buffers by memory, in the order of their use, each alive from the first call that uses
-    it to the last; a call that runs beside another op uses its buffers until that is done.
+    it to the last. What an op uses is alive from the first call that runs beside it.
     """
 
     def __init__(self, calls: Sequence[Calls], loads: Collection[Calls] | None = None) -> None:
@@ -39,25 +39,24 @@ class Lives:
         """The last call of each step."""
         self._steps: list[int] = []
         """The step of each call."""
-        beside: list[Calls] = []
+        first = 0
         for step in steps_of(calls, loads_of(calls) if loads is None else loads):
-            for call in [*step.loads, *step.work]:
-                for each in [call] if call.is_beside else [*beside, call]:
-                    self._use(each, len(self._steps))
-                beside = [*beside, call] if call.is_beside else []
+            for at, call in enumerate([*step.loads, *step.work], len(self._steps)):
+                self._use(call, at if call.is_beside else first, at)
+                first = first if call.is_beside else at + 1
                 self._steps.append(len(self._ends))
             self._ends.append(len(self._steps) - 1)
         self.of: dict[Memory, dict[AllocOp, Life]] = {}
         for each in self._used.values():
             self.of.setdefault(each.memory, {})[each.buffer] = each.life()
 
-    def _use(self, call: Calls, at: int) -> None:
+    def _use(self, call: Calls, first: int, last: int) -> None:
         for buffer, memory in call.buffers:
             used = self._used.get(id(buffer))
             if used is None:
-                self._used[id(buffer)] = _Used(buffer, memory, at, at)
+                self._used[id(buffer)] = _Used(buffer, memory, first, last)
             else:
-                used.last = at
+                used.first, used.last = min(used.first, first), last
 
     def longer(self, life: Life, slack: int) -> Life:
         """Makes a life end so many steps later: until then, what comes next can be made beside

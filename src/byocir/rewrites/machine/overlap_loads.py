@@ -2,14 +2,16 @@
 
 Does: moves the loads of each step so many steps forward as their memories have room for, so that
 they run while units work on what came before. Their calls are issued by turns with those of that
-work: neither fills the queues in front of the other. A load that takes long beside the work of a
+work: neither fills the queues in front of the other. So are stores of more calls than their queue
+holds, and the work behind them. A load that takes long beside the work of a
 step, and may stand beside that of several, is parted, so that what is needed sooner comes between.
 What a unit that computes loads itself stays where it is, as part of the work.
 
 Requires: functions whose ops are instructions, as `select-instructions` leaves them.
 
 Guarantees: the same results, bit for bit. A load stays behind what writes its source, the order of
-loads into one buffer or one FIFO is kept, and that of all other calls. The function can be
+loads into one buffer or one FIFO is kept, and that of all other calls but stores and work that does
+not depend on them. The function can be
 allocated if it could be before.
 """
 
@@ -69,8 +71,8 @@ def overlap(machine: Machine, body: Block) -> None:
         for memory in [each for each in full if depths.get(each)] or depths:
             depths[memory] = max(depths[memory] - 1, 0)
     for step in steps:
-        for load in step.loads:
-            load.op.beside = None
+        for call in (*step.loads, *step.work):
+            call.op.beside = None
 
 
 def _steps_in(machine: Machine, body: Block) -> tuple[set[Calls], list[Step]]:
@@ -160,6 +162,7 @@ class _Order:
                 self._bring(number, work, more=work is longest)
                 self._found.append(work)
                 self._worked += work.cycles
+        _let_stores_take_turns(self._found)
         return self._found
 
     def _until(self, step: int) -> list[tuple[int, _Load]]:
@@ -203,6 +206,34 @@ class _Order:
 
 _BESIDE = UnitAttr()
 """The attribute, which ops share."""
+
+
+def _let_stores_take_turns(calls: Sequence[Calls]) -> None:
+    """Marks stores of more calls than their queue holds to take turns with the work behind them: it
+    would not be issued before most of them had begun. That work may depend neither on them nor on
+    the loads that take turns with them.
+    """
+    stores = {call: _fills_queue(call) for call in calls if call.result.memory.is_main}
+    for store in stores:
+        store.op.beside = None
+    behind: Calls | None = None
+    for at in reversed(range(len(calls))):
+        call = calls[at]
+        if behind is not None and stores.get(call) and call.unit != behind.unit:
+            before = (calls[i] for i in reversed(range(at)))
+            group = [call, *takewhile(lambda each: each.is_beside, before)]
+            if not any(depend(each, behind) for each in group):
+                call.op.beside = _BESIDE
+        if not call.is_beside:
+            behind = call
+
+
+def _fills_queue(store: Calls) -> bool:
+    """Tells if a store fills the queue of its unit. One that makes room in a FIFO does not count:
+    the work behind it may need the room.
+    """
+    frees = any(memory.fifo for _, memory in store.buffers)
+    return store.count > store.unit.queue and not frees
 
 
 def _put(machine: Machine, body: Block, order: Sequence[Calls]) -> None:
