@@ -3,7 +3,7 @@ which `vta-legalise` computes it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TypeGuard
 
 import numpy as np
@@ -11,9 +11,10 @@ from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from byocir.dialects.array import Array, known_values
-from byocir.dialects.graph import FixedAttr, RequantizeOp
+from byocir.dialects.graph import RequantizeOp
 from byocir.dialects.graph.quant import rescaled
 from byocir.dialects.intervals import Interval, integer_range
+from byocir.dialects.memos import Memo
 from byocir.dialects.tir import (
     BlockOp,
     ConstantOp,
@@ -34,12 +35,24 @@ from byocir.rewrites.machine.restate_bodies import why_not_restated
 
 def requantise_fits(op: RequantizeOp) -> bool:
     """Tells if 32 bits are enough to multiply the integers of a requantise in fixed point by known
-    numbers, to round, shift and add a zero point, and to saturate.
+    numbers, to round, shift and add a zero point, and to saturate. Several patterns ask that of
+    each.
     """
-    multipliers, result = known_values(op.scales[0]), element_type_of(op.result.type)
-    assert isinstance(op.rounding, FixedAttr)
+    multipliers = known_values(op.scales[0])
     assert multipliers is not None
-    factors = ConstantOp.of(Array.of(np.unique(multipliers)))
+    numbers = np.unique(multipliers)
+    types = element_type_of(op.input.type), element_type_of(op.result.type)
+    key = (numbers.dtype.str, numbers.tobytes(), *types, op.to, op.rounding, op.zero_point)
+    return _FITS.of(key, lambda: _computed_in_i32(op, numbers))
+
+
+_FITS = Memo[Hashable, bool](1024)
+
+
+def _computed_in_i32(op: RequantizeOp, numbers: np.ndarray) -> bool:
+    """Makes a block of a requantise by numbers, and tells if 32 bits are enough for it."""
+    result = element_type_of(op.result.type)
+    factors = ConstantOp.of(Array.of(numbers))
     channels, types = shape_of(factors.result.type), [element_type_of(op.input.type), i32, result]
     outside = Block([factors], arg_types=[tensor(types[0], channels)])
     empty = EmptyOp.of(tensor(result, channels))
