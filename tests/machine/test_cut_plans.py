@@ -60,3 +60,14 @@ def test_plans_do_not_depend_on_reasons(
 
 def _seen(plan: Plan) -> tuple[object, ...]:
     return plan.instruction, plan.fit.iterators, plan.fit.operands, plan.sizes, plan.cycles
+
+
+def test_the_instruction_that_comes_nearest_is_told_first() -> None:
+    """Only the number of lanes keeps the second one from a subtraction."""
+    outside = Block(arg_types=[tensor(i32, [3])] * 2)
+    made = each_element(outside.args[1], lambda y, x: x - y, outside.args[0])
+    outside.add_op(made)
+    told = list[str]()
+    assert plans_of(lanes_of(exactly(8)), made, made.extents, "pattern", told) == []
+    assert told[0] == "vectors.subtracted: expected lanes exactly 8, found 3"
+    assert any(each.startswith("vectors.added: expected body") for each in told[1:])

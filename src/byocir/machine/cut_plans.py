@@ -13,13 +13,14 @@ from math import gcd, inf
 import numpy as np
 from xdsl.ir import Attribute
 
+from byocir.dialects.decisions import Gap
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.tir.reductions import keeps_order
 from byocir.dialects.types import Bools, Floats, Ints, Shape
 from byocir.errors import ByocirError, Lines
 from byocir.machine.call_cycles import count_calls, cycles_of_block, cycles_of_calls
 from byocir.machine.description import Machine
-from byocir.machine.find_instruction import Asked, Misfit, body_differences, fits
+from byocir.machine.find_instruction import Asked, Misfit, Refusal, body_differences, fits, nearness
 from byocir.machine.instructions import Fit, Instruction
 from byocir.machine.lines import Chain, chains_of
 from byocir.machine.parts import Limit
@@ -93,7 +94,9 @@ class _Search:
         return self.machine.instructions if self.only is None else [self.only]
 
     def plans(self, extents: Shape) -> tuple[list[Plan], list[str]]:
-        """Gives the plans over these extents, the cheapest first, and why there are no others."""
+        """Gives the plans over these extents, the cheapest first, and why there are no others, the
+        nearest first.
+        """
         machine, asked = self.machine, self.asked
         chains = () if asked == "pattern" else chains_of(machine, self.block, extents)
         own = self.start, self.only, self.explains
@@ -101,21 +104,20 @@ class _Search:
         return machine.answer(question, lambda: self._plans(extents, chains))
 
     def _plans(self, extents: Shape, chains: Sequence[Chain]) -> tuple[list[Plan], list[str]]:
-        reasons, choices = list[str](), [*self.choices(extents)]
-        found = [*self._planned(((kept, ()) for kept in choices), extents, reasons)]
+        refusals, choices = list[Refusal](), [*self.choices(extents)]
+        found = [*self._planned(((kept, ()) for kept in choices), extents, refusals)]
         if chains and not any(plan.sizes == extents for plan in found):
-            found += self._planned(_chained(choices, chains), extents, reasons)
-        return sorted(found, key=lambda plan: plan.cycles), reasons
+            found += self._planned(_chained(choices, chains), extents, refusals)
+        told = [reason for reason, _ in sorted(refusals, key=nearness)]
+        return sorted(found, key=lambda plan: plan.cycles), told
 
     def _planned(
         self,
         choices: Iterable[tuple[frozenset[int], Sequence[Chain]]],
         extents: Shape,
-        reasons: list[str],
+        refusals: list[Refusal],
     ) -> Iterator[Plan]:
-        """Yields plans whose calls run over chosen iterators; adds reasons why there are no
-        others.
-        """
+        """Yields plans whose calls run over chosen iterators; adds why there are no others."""
         overlapping = frozenset(self.block.parallels if self.asked == "pattern" else ())
         for kept, chains in choices:
             sizes = tuple(n if i in kept else 1 for i, n in enumerate(extents))
@@ -123,16 +125,17 @@ class _Search:
                 continue
             for fit in self.tried(sizes, chains):
                 if isinstance(fit, Misfit):
-                    reasons.extend([f"{fit.instruction.name}: {fit.reason}"] if fit.reason else [])
+                    told = f"{fit.instruction.name}: {fit.reason}"
+                    refusals += [(told, fit.gap)] if fit.reason else []
                     continue
-                plan = _planned(fit, sizes, extents, reasons, overlapping)
+                plan = _planned(fit, sizes, extents, refusals, overlapping)
                 if plan is None or not self._sums_alike(plan.sizes, extents):
                     continue
                 # tiles may be as small as a call is
                 called = sizes if self.asked == "pattern" else plan.sizes
                 inside = calls_inside_rows(fit, self.block, called, extents)
                 if inside:
-                    reasons.append(f"{fit.instruction.name}: {inside}")
+                    refusals.append((f"{fit.instruction.name}: {inside}", Gap.NONE))
                 else:
                     yield plan
 
@@ -246,7 +249,7 @@ def _planned(
     fit: Fit,
     sizes: Sequence[int],
     extents: Sequence[int],
-    reasons: list[str],
+    refusals: list[Refusal],
     overlapping: frozenset[int],
 ) -> Plan | None:
     """Finds the plan with the largest sizes, at most these, that limits allow; None if there is
@@ -270,7 +273,8 @@ def _planned(
         if wrong:
             # If a size is not whole, a larger one may do.
             if all(sizes[i] == extents[i] for i in positions):
-                reasons.append(f"{fit.instruction.name}: expected {name} {limit}, found {wrong[0]}")
+                told = f"{fit.instruction.name}: expected {name} {limit}, found {wrong[0]}"
+                refusals.append((told, Gap.NONE))
             return None
         for i, size in found.items():
             cut[i], done[i] = size, -(-extents[i] // limit.step) * limit.step

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from xdsl.ir import Attribute, Block
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from byocir.dialects.decisions import Gap
 from byocir.dialects.new_ops import clone_region
 from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind, buffer, scope_of
 from byocir.dialects.tir.affine import expression, linear
@@ -31,7 +32,7 @@ from byocir.machine.parts import MAIN, Memory, Operand
 from byocir.machine.row_starts import calls_inside_rows
 from byocir.patterns import Match
 from byocir.patterns.blocks import BlockPattern
-from byocir.patterns.differences import body_differs
+from byocir.patterns.differences import body_differs, body_gap
 from byocir.patterns.match import BoundBlock, Progress
 from byocir.patterns.same_blocks import Alike, Rewalked
 from byocir.patterns.scalars import match_body
@@ -39,12 +40,22 @@ from byocir.patterns.scalars import match_body
 
 @dataclass(frozen=True)
 class Misfit:
-    """Says why an instruction does not do a block; an empty reason means that it takes other
-    operands.
+    """Says why an instruction does not do a block, and what keeps its pattern from matching it; an
+    empty reason means that it takes other operands.
     """
 
     instruction: Instruction
     reason: str
+    gap: Gap
+
+
+Refusal = tuple[str, Gap]
+"""The reason why something does not do a block, and what keeps its pattern from matching it."""
+
+
+def nearness(refusal: Refusal) -> int:
+    """Gives a key by which refusals sort from the nearest to the farthest."""
+    return list(Gap).index(refusal[1])
 
 
 Asked = Literal["pattern", "memories", "all"]
@@ -77,7 +88,7 @@ def fits(
 
 def body_differences(
     machine: Machine, block: BlockOp, body: int | None = None
-) -> Mapping[BlockPattern, str]:
+) -> Mapping[BlockPattern, Refusal]:
     """Tells which forms of instructions have as many inputs as a block but another body, each with
     where the bodies differ. `body` is the number of the block's body, if it is known.
     """
@@ -85,11 +96,11 @@ def body_differences(
     return machine.answer(key, lambda: _body_differences(machine, block))
 
 
-def _body_differences(machine: Machine, block: BlockOp) -> Mapping[BlockPattern, str]:
+def _body_differences(machine: Machine, block: BlockOp) -> Mapping[BlockPattern, Refusal]:
     orders = list(permutations(range(len(block.ins))))
     forms = [form for each in machine.instructions for form in each.forms]
     return {
-        form: body_differs(block, form.body)
+        form: (body_differs(block, form.body), body_gap(block, form.body))
         for form in forms
         if len(form.reads) == len(block.ins)
         and not any(True for order in orders for _ in match_body(block, order, form.body))
@@ -100,14 +111,14 @@ def _fit(
     instruction: Instruction,
     seen: _Seen,
     asked: Asked,
-    body_differences: Mapping[BlockPattern, str],
+    body_differences: Mapping[BlockPattern, Refusal],
 ) -> Fit | Misfit:
-    reason = ""
+    refusals = list[Refusal]()
     for form in instruction.forms:
         if isinstance(form.init, Operand) and seen.start is not None:
             continue
         if form in body_differences:
-            reason = reason or body_differences[form]
+            refusals.append(body_differences[form])
             continue
         for ranks in _ranks(instruction, form, len(seen.block.ins)):
             tried = seen.tried(instruction, ranks)
@@ -120,9 +131,10 @@ def _fit(
                     told = _illegal(fit, match, seen.extents)
                 if not told:
                     return fit
-                reason = reason or told
-            reason = reason or (tried.progress.reason if tried else "")
-    return Misfit(instruction, reason)
+                refusals.append((told, Gap.NONE))
+            refusals += [(tried.progress.reason, tried.progress.gap)] if tried else []
+    told = [refusal for refusal in refusals if refusal[0]]
+    return Misfit(instruction, *min(told, key=nearness, default=("", Gap.KIND)))
 
 
 @dataclass(frozen=True, eq=False)
