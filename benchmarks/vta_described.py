@@ -10,7 +10,7 @@ depthwise convolutions of MobileNetV2, and convolutions with pools behind them. 
 by `--divisor`. Both are simulated by the same costs, but for fetching instructions.
 
 In the column `words` the described programs are timed as `vta`'s are: the words that they become,
-with fetches, loads of micro-ops and one channel for all reads.
+with fetches and loads of micro-ops, which take turns with other reads.
 """
 
 from __future__ import annotations

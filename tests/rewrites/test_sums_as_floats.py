@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +13,7 @@ from rewrite_nets import Net, evaluate, located, op_names, run_passes
 from xdsl.dialects.builtin import ModuleOp
 
 from byocir.dialects.graph import AddOp, ConvOp, MatmulOp
+from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.types import element_type_of, i32
 from byocir.rewrites.fix_point import FixPointPass
 
@@ -66,3 +69,14 @@ def test_floats_stay_where_no_sums_are_stored_or_zero_points_not_known(kind):
         factors = [net.dequantize(each, 0.05, 3) for each in net.arguments]
         module, pass_ = net.returning(net.add(MatmulOp.make(*factors))), FixPointPass(sums=True)
     assert op_names(run_passes(module, pass_)) == op_names(module)
+
+
+def test_floats_stay_where_the_numbers_of_a_bias_were_not_supplied():
+    """As in modules that hold shapes alone."""
+    text = print_module(layer(Layer(0), np.zeros((1, 3, 5, 4), np.int8), 0, "float"))
+    bias = next(
+        line for line in text.splitlines() if "constant" in line and "tensor<4xf32>" in line
+    )
+    absent = re.sub(r"\[[^]]*\]", f'"{"0" * 32}"', bias)
+    module = parse_module(text.replace(bias, absent))
+    assert op_names(run_passes(module, FixPointPass(sums=True))) == op_names(module)

@@ -14,8 +14,8 @@ Requires: normalize-qdq has run, else shape ops and max_pool between dequantize 
 what is behind them. What does not fit keeps its float form: zero points of an input whose weight is
 no constant, weights that do not fit in 8 bits without their zero point, scales that are no
 constants, per-channel inputs, a bias in float, or whose scale is not the product of the other two
-within 1e-6 (see fix-point),
-sums that might not fit in i32, a value that something besides quantize ops uses.
+within 1e-6 (see fix-point), sums that might not fit in i32, a value that something besides quantize
+ops uses.
 
 Guarantees: no value is more than one step off. The float form rounds each product and each partial
 sum to f32, the integer form only the final sum, so a value whose exact result is a tie, half-way

@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from byocir.dialects.graph import AddOp, ConvOp, DequantizeOp, MatmulOp
-from byocir.patterns import Bound, Match, constant, op, optional_operand
+from byocir.patterns import Bound, Match, constant, op, optional_operand, present
 from byocir.rewrites.driver import NewOps
 from byocir.rewrites.integers import folded_bias, integer_weight, one_scale, padded
 from byocir.rewrites.matching import rewrites
@@ -30,7 +30,8 @@ from byocir.rewrites.qdq_to_integer import (
     zero_points_are_folded,
 )
 
-_CONV = op("graph.conv", DATA, WEIGHT, optional_operand(BIAS | constant("added"))) @ "conv"
+_FLOATS = constant("added", where=present())
+_CONV = op("graph.conv", DATA, WEIGHT, optional_operand(BIAS | _FLOATS)) @ "conv"
 
 
 @rewrites(_CONV)

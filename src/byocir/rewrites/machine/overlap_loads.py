@@ -2,17 +2,16 @@
 
 Does: moves the loads of each step so many steps forward as their memories have room for, so that
 they run while units work on what came before. Their calls are issued by turns with those of that
-work: neither fills the queues in front of the other. So are stores of more calls than their queue
-holds, and the work behind them. A load that takes long beside the work of a
-step, and may stand beside that of several, is parted, so that what is needed sooner comes between.
-What a unit that computes loads itself stays where it is, as part of the work.
+work: neither fills the queues in front of the other. Where loads move, so are stores of more calls
+than their queue holds, and the work behind them. A load that takes long beside the work of a step,
+and may stand beside that of several, is parted, so that what is needed sooner comes between. What a
+unit that computes loads itself stays where it is, as part of the work.
 
 Requires: functions whose ops are instructions, as `select-instructions` leaves them.
 
 Guarantees: the same results, bit for bit. A load stays behind what writes its source, the order of
 loads into one buffer or one FIFO is kept, and that of all other calls but stores and work that does
-not depend on them. The function can be
-allocated if it could be before.
+not depend on them. The function can be allocated if it could be before.
 """
 
 from __future__ import annotations
