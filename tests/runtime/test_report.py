@@ -41,6 +41,15 @@ def test_a_report_reads_back(report: Report):
     assert Report.from_dict(json.loads(report.to_json())).to_json() == report.to_json()
 
 
+@pytest.mark.parametrize("gap", ["other", 3, None])
+def test_a_report_of_words_that_nobody_knows_is_refused(float_report: Report, gap: object):
+    data = json.loads(float_report.to_json())
+    data["decisions"][0]["gap"] = gap
+    expected = "expected one of none, dimensions, part, kind as report.decisions.gap, found"
+    with pytest.raises(ValueError, match=expected):
+        Report.from_dict(data)
+
+
 def test_every_node_has_one_place(report: Report):
     assert set(report.placement) == {node.name for node in report.nodes}
     assert sum(report.macs.values()) == sum(node.macs for node in report.nodes)

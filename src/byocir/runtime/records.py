@@ -43,7 +43,7 @@ def _reader(kind: Any, where: str) -> _Reader:
     if is_dataclass(kind) or hasattr(kind, "_fields"):
         return _record_reader(cast("type[Any]", kind), where)
     if issubclass(kind, StrEnum):
-        return lambda value: kind(value)
+        return _word_reader(kind, where)
     return _plain_reader(kind, where)
 
 
@@ -76,6 +76,14 @@ def _record_reader(kind: type[Any], where: str) -> _Reader:
             return kind(**made)
         except TypeError as error:  # a field is missing
             raise ValueError(f"expected a record as {where}, found: {error}") from error
+
+    return read
+
+
+def _word_reader(kind: type[StrEnum], where: str) -> _Reader:
+    def read(value: Any) -> Any:
+        _expect(value in [*kind], f"one of {', '.join(kind)}", value, where)
+        return kind(value)
 
     return read
 
