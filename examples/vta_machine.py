@@ -1,5 +1,6 @@
 """VTA, described: products of vectors of 16 with blocks of 16 by 16, and an ALU that does one
-operation at a time on accumulators, in place.
+operation at a time on accumulators, in place. `--target vta_machine.py:Vta16{config=FILE}` takes
+other sizes from a `vta_config.json`.
 
 The built-in target `vta` goes its own way down to the same machine; this one is all that the
 machine-independent passes need to know of it. Costs are those of the published Chisel design, as
@@ -7,8 +8,10 @@ machine-independent passes need to know of it. Costs are those of the published 
 has the words that VTA runs.
 """
 
-from collections.abc import Callable, Mapping
-from functools import reduce
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property, reduce
+from math import prod
 from operator import or_
 
 from xdsl.ir import Attribute
@@ -16,151 +19,144 @@ from xdsl.ir import Attribute
 import byocir
 from byocir.dialects.tir.bodies import round_even
 from byocir.dialects.types import i8, i16, i32, i64, width_of
+from byocir.dialects.vta_config import configured, with_config_read
 from byocir.lowering.tir_to_vta import described as words
 from byocir.machine import MAIN, Machine, Tokens, Transfer, exactly, multiples_of, up_to
 from byocir.patterns import Match, Pattern, block, composite, constant, number, optional, wildcard
 from byocir.patterns import ScalarPattern as Scalar
 from byocir.targets.vta_emit import files_of_steps
+from byocir.vta_sim import Memory, VTAConfig
 
-LANES, MOST, DIAGONALS = 16, 1 << 14, 64
-FIRST_DIAGONAL = 1024 - DIAGONALS
-FILL, REQUEST, BUS, BURST = 7, 24, 8, 7
-
-vta = Machine("vta16")
-load, compute, store = (vta.unit(name, queue=512) for name in ("load", "compute", "store"))
-inp = vta.memory("inp", i8, row=(LANES,), rows=2048)
-wgt = vta.memory("wgt", i8, row=(LANES, LANES), rows=FIRST_DIAGONAL)
-diagonals = vta.memory("diagonals", i8, row=(LANES,), rows=DIAGONALS)
-acc = vta.memory("acc", i32, row=(LANES,), rows=2048)
-read = vta.channel("read")
-asked_first, asked_last = Transfer(read, lead=REQUEST), Transfer(read, lead=REQUEST, rank=1)
-vta.order(Tokens(((load, compute), (compute, load), (compute, store), (store, compute)), 255))
-vta.assemble = files_of_steps
-
-Sizes = Mapping[str, int]
-lanes, vectors = multiples_of(LANES, MOST), dict(rows=up_to(MOST), lanes=exactly(LANES))
-boxes = dict(i=up_to(MOST), j=up_to(MOST))
+MOST, FILL, REQUEST, BUS, BURST = up_to(1 << 14), 7, 24, 8, 7
+WINDOW = "n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"
 
 
-def steps(s: Sizes) -> int:
-    """The vectors, or blocks of weights, that an instruction goes through."""
-    blocks = -(-s.get("n", LANES) // LANES) * -(-s.get("k", LANES) // LANES)
-    inner = s.get("r", 1) * s.get("s", 1) * -(-s.get("lanes", LANES) // LANES)
-    return s.get("i", 1) * s.get("j", 1) * blocks * inner
-
-
-def loads(bytes: int):
-    return lambda s: REQUEST + s["rows"] * -(-bytes * s["lanes"] // BUS)
-
-
-to_inp = dict(unit=load, transfer=asked_first, encode=words.load("inp"), **vectors)
-to_acc = dict(unit=compute, transfer=asked_last, encode=words.load("acc"), **vectors)
-vta.copy("load_inp", MAIN, inp, cycles=loads(1), **to_inp)
-vta.copy("load_acc", MAIN, acc, cycles=loads(4), **to_acc)
-
-
-@vta.instruction(
-    load, into=wgt, rows=up_to(MOST), k=lanes, n=lanes, encode=words.load("wgt"),
-    transfer=asked_first,
-    cycles=lambda s: REQUEST + s["rows"] * s["k"] * s["n"] // BUS,
-)  # fmt: skip
-def load_wgt() -> Pattern:
-    """Blocks of weights, which the host has packed in the order in which they are loaded."""
-    return block("rows k n", wildcard("x", dtype=i8)["rows k n"], lambda _, x: x)
-
-
-@vta.instruction(
-    load, into=diagonals, rows=up_to(DIAGONALS), lanes=exactly(LANES),
-    encode=words.load("wgt", FIRST_DIAGONAL), transfer=asked_first,
-    cycles=lambda s: REQUEST + s["rows"] * LANES * LANES // BUS,
-)  # fmt: skip
-def load_diagonals() -> Pattern:
-    """Blocks of weights that are 0 but on their diagonal, as which the host packs vectors."""
-    return block("rows lanes", wildcard("x", dtype=i8)["rows lanes"], lambda _, x: x)
-
-
-@vta.instruction(
-    compute, into=acc, cycles=loads(1), encode=words.load("acc8"), transfer=asked_last, **vectors
-)  # fmt: skip
-def load_acc8() -> Pattern:
-    return block("rows lanes", wildcard("x", dtype=i8)["rows lanes"], lambda _, x: x.to(i32))
-
-
-@vta.instruction(
-    store, cycles=lambda s: s["rows"] * (3 + BURST), encode=words.store, **vectors
-)  # fmt: skip
-def store_out() -> Pattern:
-    return block("rows lanes", acc("x")["rows lanes"], lambda _, x: x.to(i8))
+def byte(name: str) -> Pattern:
+    return wildcard(name, dtype=i8)
 
 
 def multiply_add(total: Scalar, x: Scalar, w: Scalar) -> Scalar:
     return total + x.to(i32) * w.to(i32)
 
 
-@vta.instruction(
-    compute, into=acc, **boxes, n=lanes, k=lanes, r=up_to(64), s=up_to(64), encode=words.gemm(),
-    strided=("a", "w", "out"), cycles=lambda s: FILL + steps(s),
-)  # fmt: skip
-def gemm() -> Pattern:
-    """Products of blocks of weights with vectors of their own, or with one vector for all."""
-    own, of_windows = inp("a")["(i*sh + r*dh) (j*sw + s*dw) k"], wgt("w")["r s k n"]
-    each = block("i j n | r s k", own, of_windows, multiply_add, init=acc("c"))
-    one, weights = inp("a")["k"], wgt("w")["k n"]
-    return each | block("i j n | k", one, weights, multiply_add, init=acc("c"))
+class Vta(Machine):
+    """The memories, units and instructions of the VTA of a configuration."""
 
+    def __init__(self, config: VTAConfig) -> None:
+        super().__init__("vta16", assemble=files_of_steps)
+        side, blocks = config.block_in, config.depth(Memory.WGT)
+        few = min(64, blocks // 4)
+        self.inp = self.memory("inp", i8, row=(side,), rows=config.depth(Memory.INP))
+        self.wgt = self.memory("wgt", i8, row=(side, side), rows=blocks - few)
+        self.diagonals = self.memory("diagonals", i8, row=(side,), rows=few)
+        self.acc = self.memory("acc", i32, row=(side,), rows=config.depth(Memory.ACC))
+        load, compute, store = (self.unit(name, queue=512) for name in ("load", "compute", "store"))
+        pairs = (load, compute), (compute, load), (compute, store), (store, compute)
+        self.order(Tokens(pairs, 255))
+        self.side, self.lane, self.lanes = side, exactly(side), multiples_of(side, 1 << 14)
+        self._moves(load, compute, store, widens=config.acc_8bit)
+        self.box = dict(unit=compute, into=self.acc, i=MOST, j=MOST)
+        self._products()
+        for name in ("add", "mul", "max", "min") if config.alu_mul else ("add", "max", "min"):
+            self._alu(name)
+        self._alu("shr", 0, 31)
 
-@vta.instruction(
-    compute, into=acc, **boxes, lanes=exactly(LANES), r=up_to(64), s=up_to(64),
-    encode=words.gemm(FIRST_DIAGONAL),
-    strided=("x", "w", "out"), cycles=lambda s: FILL + steps(s),
-)  # fmt: skip
-def gemm_diagonal() -> Pattern:
-    """Products with blocks of weights that are 0 but on their diagonals: each lane times a number,
-    the same for all vectors or one for each point of a window."""
-    one, factors = inp("x")["i j lanes"], diagonals("w")["lanes"]
-    own, of_windows = inp("x")["(i*sh + r*dh) (j*sw + s*dw) lanes"], diagonals("w")["r s lanes"]
-    each = block("i j lanes", one, factors, multiply_add, init=acc("c"))
-    return each | block("i j lanes | r s", own, of_windows, multiply_add, init=acc("c"))
+    def _moves(self, load, compute, store, widens: bool) -> None:
+        """Loads, of blocks of weights as the host has packed them, and stores."""
+        side, read, vectors = self.side, self.channel("read"), dict(rows=MOST, lanes=self.lane)
+        first, last = (Transfer(read, lead=REQUEST, rank=rank) for rank in (0, 1))
+        early, late = dict(unit=load, transfer=first), dict(unit=compute, transfer=last)
 
+        def loads(memory: str, bytes: int = 1, first: int = 0):
+            cycles = dict(cycles=lambda s: REQUEST + prod(s.values()) * bytes // BUS)
+            return dict(encode=words.load(memory, first), **cycles)
 
-@vta.instruction(
-    compute, into=acc, **boxes, lanes=lanes, strided=("out",), cycles=lambda s: FILL + steps(s),
-    encode=words.reset,
-)  # fmt: skip
-def reset() -> Pattern:
-    return block("i j lanes", lambda _: 0)
+        self.copy("load_inp", MAIN, self.inp, **early, **vectors, **loads("inp"))
+        self.copy("load_acc", MAIN, self.acc, **late, **vectors, **loads("acc", 4))
+        blocks = dict(into=self.wgt, rows=MOST, k=self.lanes, n=self.lanes)
 
+        @self.instruction(**early, **blocks, **loads("wgt"))
+        def load_wgt() -> Pattern:
+            return block("rows k n", byte("x")["rows k n"], lambda _, x: x)
 
-def alu(name: str, least: int = -(1 << 15), most: int = (1 << 15) - 1) -> None:
-    """An operation with a number, and one with vectors of its own or one vector for all."""
-    box = dict(into=acc, **boxes, lanes=lanes, encode=words.alu(name))
+        blocks = dict(into=self.diagonals, rows=up_to(self.diagonals.rows), lanes=self.lane)
 
-    def with_number() -> Pattern:
-        return block("i j lanes", lambda x: x.binary(name, number("imm")), init=acc("x"))
+        @self.instruction(**early, **blocks, **loads("wgt", side, self.wgt.rows))
+        def load_diagonals() -> Pattern:
+            """Blocks that are 0 but on their diagonals, as which the host packs vectors."""
+            return block("rows lanes", byte("x")["rows lanes"], lambda _, x: x)
 
-    def with_vectors() -> Pattern:
-        own, one = (
-            block("i j lanes", acc("y")[index], lambda x, y: x.binary(name, y), init=acc("x"))
-            for index in ("(i*ih) (j*jw) lanes", "lanes")
-        )
-        return own | one
+        if widens:
 
-    with_number.__name__, with_vectors.__name__ = f"{name}_number", f"{name}_vectors"
-    cycles = dict(cycles=lambda s: FILL + steps(s), strided=("out",))
-    made = vta.instruction(compute, **box, **cycles)(with_number)
+            @self.instruction(into=self.acc, **late, **vectors, **loads("acc8"))
+            def load_acc8() -> Pattern:
+                return block("rows lanes", byte("x")["rows lanes"], lambda _, x: x.to(i32))
 
-    @made.rule
-    def immediates_have_16_bits(m: Match) -> tuple[bool, int]:
-        """The number fits the instruction."""
-        return least <= m["imm"] <= most, m["imm"]
+        cycles = dict(cycles=lambda s: s["rows"] * (1 + side // BUS + BURST))
 
-    cycles = dict(cycles=lambda s: FILL + 2 * steps(s), strided=("y", "out"))
-    vta.instruction(compute, **box, **cycles)(with_vectors)
+        @self.instruction(store, encode=words.store, **vectors, **cycles)
+        def store_out() -> Pattern:
+            return block("rows lanes", self.acc("x")["rows lanes"], lambda _, x: x.to(i8))
 
+    def _cycles(self, each: int = 1):
+        """Says how long each vector, or block of weights, takes that an instruction meets."""
+        by = dict.fromkeys(("n", "k", "lanes"), self.side)
 
-for name in ("add", "mul", "max", "min"):
-    alu(name)
-alu("shr", 0, 31)
+        def cycles(s):
+            return FILL + each * prod(-(-size // by.get(name, 1)) for name, size in s.items())
+
+        return dict(cycles=cycles)
+
+    def _products(self) -> None:
+        """Products of blocks of weights with vectors of their own, or with one vector for all."""
+        inp, wgt, diagonals, acc = self.inp, self.wgt, self.diagonals, self.acc
+        box, windows = dict(**self.box, **self._cycles()), dict(r=up_to(64), s=up_to(64))
+        told = dict(encode=words.gemm(), strided=("a", "w", "out"))
+
+        @self.instruction(**box, **windows, n=self.lanes, k=self.lanes, **told)
+        def gemm() -> Pattern:
+            own, of_windows = inp("a")["(i*sh + r*dh) (j*sw + s*dw) k"], wgt("w")["r s k n"]
+            each = block("i j n | r s k", own, of_windows, multiply_add, init=acc("c"))
+            one, weights = inp("a")["k"], wgt("w")["k n"]
+            return each | block("i j n | k", one, weights, multiply_add, init=acc("c"))
+
+        told = dict(encode=words.gemm(wgt.rows), strided=("x", "w", "out"))
+
+        @self.instruction(**box, **windows, lanes=self.lane, **told)
+        def gemm_diagonal() -> Pattern:
+            """Products with blocks that are 0 but on their diagonals: each lane times a number, the
+            same for all vectors or one for each point of a window."""
+            one, factors = inp("x")["i j lanes"], diagonals("w")["lanes"]
+            each = block("i j lanes", one, factors, multiply_add, init=acc("c"))
+            own = inp("x")["(i*sh + r*dh) (j*sw + s*dw) lanes"]
+            of_windows = diagonals("w")["r s lanes"]
+            return each | block("i j lanes | r s", own, of_windows, multiply_add, init=acc("c"))
+
+        @self.instruction(**box, lanes=self.lanes, encode=words.reset, strided=("out",))
+        def reset() -> Pattern:
+            return block("i j lanes", lambda _: 0)
+
+    def _alu(self, name: str, least: int = -(1 << 15), most: int = (1 << 15) - 1) -> None:
+        """An operation with a number, and one with vectors of its own or one vector for all."""
+        acc, told = self.acc, dict(**self.box, lanes=self.lanes, encode=words.alu(name))
+
+        def with_number() -> Pattern:
+            return block("i j lanes", lambda x: x.binary(name, number("imm")), init=acc("x"))
+
+        def with_vectors() -> Pattern:
+            ys = (acc("y")[index] for index in ("(i*ih) (j*jw) lanes", "lanes"))
+            of = (block("i j lanes", y, lambda x, y: x.binary(name, y), init=acc("x")) for y in ys)
+            return reduce(or_, of)
+
+        with_number.__name__, with_vectors.__name__ = f"{name}_number", f"{name}_vectors"
+        made = self.instruction(**told, **self._cycles(), strided=("out",))(with_number)
+
+        @made.rule
+        def immediates_have_16_bits(m: Match) -> tuple[bool, int]:
+            """The number fits the instruction."""
+            return least <= m["imm"] <= most, m["imm"]
+
+        self.instruction(**told, **self._cycles(2), strided=("y", "out"))(with_vectors)
 
 
 # What it takes: products and convolutions with all that leads back to bytes, residual sums, pools.
@@ -222,10 +218,6 @@ def leaky(y: Pattern) -> Pattern:
     return block("*i", *products, lambda _, x, y: x + y)
 
 
-def byte(name: str) -> Pattern:
-    return wildcard(name, dtype=i8)
-
-
 def known(name: str) -> Pattern:
     """Weights of bytes, or of bytes less a zero point, each a sum of bytes."""
     return constant(name, dtype=i8) | constant(name, dtype=i16)
@@ -234,8 +226,7 @@ def known(name: str) -> Pattern:
 @composite("vta16.conv")
 def conv() -> Pattern:
     """A convolution of bytes, channels last, requantised."""
-    window = byte("x")["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
-    weights = known("weights")["r s c o"]
+    window, weights = byte("x")[WINDOW].padded(0), known("weights")["r s c o"]
     return requantised(block("n h w o | r s c", window, weights, multiply_add))
 
 
@@ -248,8 +239,7 @@ def conv_join() -> Pattern:
 @composite("vta16.depthwise")
 def depthwise() -> Pattern:
     """A convolution of bytes, channels last, each of which is summed by itself, requantised."""
-    window = byte("x")["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
-    weights = known("weights")["r s c"]
+    window, weights = byte("x")[WINDOW].padded(0), known("weights")["r s c"]
     return requantised(block("n h w c | r s", window, weights, multiply_add))
 
 
@@ -289,13 +279,21 @@ def max_pool() -> Pattern:
 @composite("vta16.average_pool")
 def average_pool() -> Pattern:
     """Sums of bytes in windows of an image, channels last, requantised."""
-    window = byte("x")["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
+    window = byte("x")[WINDOW].padded(0)
     return requantised(block("n h w c | r s", window, lambda y, x: y + x.to(i32)))
 
 
+@dataclass(frozen=True)
 class Vta16(byocir.Target):
-    name, machine = "vta16", vta
+    name = "vta16"
     patterns = (conv_pool, conv_join, conv, depthwise, matmul, elementwise, max_pool, average_pool)
     channels_last = signed_bytes = True
-    channel_multiple = split_groups = LANES
     fixed_point = "floor"
+    config: str = ""
+
+    read_files = staticmethod(with_config_read)
+    machine = cached_property(lambda self: machine_of(configured(self.config)))
+    channel_multiple = split_groups = property(lambda self: self.machine.side)
+
+
+machine_of = cache(Vta)

@@ -27,10 +27,10 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "vta_machine.py"
 @pytest.fixture(scope="module")
 def program() -> tuple[FuncOp, Sequence[Step]]:
     """A convolution of 3x3, and what its calls are."""
-    target = import_file(EXAMPLE, "B217").Vta16
+    target = import_file(EXAMPLE, "B217").Vta16()
     net = Net((1, 16, 4, 4), per_channel=True)
     module = byocir.import_onnx(net.of(net.conv(net.value, (16, 32)), (1, 32, 4, 4)))
-    package = byocir.compile(module, targets=[target()], levels=("tensor",))
+    package = byocir.compile(module, targets=[target], levels=("tensor",))
     (function,) = functions_of(package.blobs["vta16"]).values()
     return function, Encoder(target.machine).code(calls_in(target.machine, function.body.block))
 

@@ -36,10 +36,12 @@ from byocir.vendor.user_code import import_file
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "vta_machine.py")
 
 
-def expect_equal(module: ModuleOp, taken: int | None, rounding: str = "floor") -> byocir.Package:
-    """Compiles for the described VTA, runs it with its checks, on its own simulator and, where the
-    program has words, bit by bit on VTA's, and compares. It takes so many composites, or any number
-    of them."""
+def expect_equal(
+    module: ModuleOp, taken: int | None, rounding: str = "floor", config: str = ""
+) -> byocir.Package:
+    """Compiles for the described VTA, the default or one with this configuration, runs it with its
+    checks, on its own simulator and, where the program has words, bit by bit on VTA's, and
+    compares. It takes so many composites, or any number of them."""
 
     class OnBoth(import_file(Path(EXAMPLE), "B217").Vta16):
         fixed_point = rounding
@@ -56,7 +58,7 @@ def expect_equal(module: ModuleOp, taken: int | None, rounding: str = "floor") -
 
             return run
 
-    target = OnBoth()
+    target = OnBoth(config=config)
     meanings: list[ModuleOp] = []
 
     def keep(pass_: ModulePass, module: ModuleOp, seconds: float) -> None:
@@ -389,10 +391,10 @@ def test_loads_of_the_next_tile_run_beside_what_the_compute_unit_loads_itself() 
 
 def test_a_copy_costs_a_call_for_each_run_of_rows() -> None:
     """Rows of one call follow each other in a scratchpad: 112 by 4 vectors are 112 calls."""
-    described = import_file(Path(EXAMPLE), "B217")
+    machine = import_file(Path(EXAMPLE), "B217").Vta16().machine
     shapes = [np.array([112, 112]), np.array([4, 1]), np.array([16, 16])]
-    copies = Copies(i8, shapes, MAIN, described.inp)
-    cycles = {name: found.tolist() for name, found in copies.cycles(described.vta).items()}
+    copies = Copies(i8, shapes, MAIN, machine.inp)
+    cycles = {name: found.tolist() for name, found in copies.cycles(machine).items()}
     moved = {"read": [112 * 2 * 4, 2 * 112]}
     assert cycles == {"load": [112 * (24 + 2 * 4), 24 + 2 * 112], **moved}
 

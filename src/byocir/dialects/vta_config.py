@@ -9,6 +9,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Operation
+from xdsl.utils.arg_spec import ArgSpec
 
 from byocir.arguments import shown
 from byocir.dialects.byoc import TARGET, TargetAttr
@@ -84,6 +85,16 @@ def config_in(path: str) -> VTAConfig:
         raise _no_vta(f"expected {error.expected}, found {error.found}", error.where) from None
     _check_widths(config, path)
     return config
+
+
+def with_config_read(spec: ArgSpec) -> ArgSpec:
+    """Replaces a `vta_config.json` that the option `config` names by the name of its configuration,
+    for `Target.read_files`. Raises ByocirError B338.
+    """
+    given = spec.parameters.get("config", ())
+    if len(given) != 1 or not isinstance(given[0], str) or is_configured(given[0]):
+        return spec
+    return ArgSpec(spec.name, {**spec.parameters, "config": (config_in(given[0]).name,)})
 
 
 def _named(name: str) -> VTAConfig:

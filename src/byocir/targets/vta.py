@@ -13,7 +13,7 @@ from xdsl.utils.arg_spec import ArgSpec
 from byocir.arguments import shown
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.graph.fixed_point import Rounding
-from byocir.dialects.vta_config import VTA, config_in, configured, is_configured
+from byocir.dialects.vta_config import VTA, configured, with_config_read
 from byocir.errors import ByocirError
 from byocir.patterns import Composite
 from byocir.patterns.policy import Quantisation
@@ -106,10 +106,7 @@ class Vta(VtaLoader, Target):
     @classmethod
     def read_files(cls, spec: ArgSpec) -> ArgSpec:
         """Reads a configuration from a file that the options name."""
-        given = spec.parameters.get("config", ())
-        if len(given) != 1 or not isinstance(given[0], str) or is_configured(given[0]):
-            return spec
-        return ArgSpec(spec.name, {**spec.parameters, "config": (config_in(given[0]).name,)})
+        return with_config_read(spec)
 
     @property
     def machine_config(self) -> VTAConfig:

@@ -1,0 +1,87 @@
+"""VTA as a description, in other sizes: the integers of the default one, on both simulators."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+import pytest
+from nets.int8_nets import with_powers_of_two
+from quantised_nets import Net
+from test_vta_machine import EXAMPLE, expect_equal, has_words
+
+import byocir
+from byocir.errors import ByocirError
+from byocir.targets.vta_files import streams
+from byocir.vta_sim import DEFAULT_CONFIG, AluOp, Opcode, VTAConfig, decode
+
+CONFIGS = {
+    "block of 8": "1x8_i8w8a32_15_14_16_16",
+    "block of 32": "1x32_i8w8a32_15_15_18_17",
+    "a quarter of INP": "1x16_i8w8a32_15_13_18_17",
+    "a quarter of WGT": "1x16_i8w8a32_15_15_16_17",
+    "a quarter of ACC": "1x16_i8w8a32_15_15_18_15",
+    "no loads of bytes": replace(DEFAULT_CONFIG, acc_8bit=False).name,
+}
+NO_MUL = replace(DEFAULT_CONFIG, alu_mul=False).name
+
+
+def residual_net(inputs: int = 16, channels: int = 32) -> onnx.ModelProto:
+    """Two convolutions, the second of which is added to the first."""
+    net = Net((1, inputs, 8, 8), per_channel=False)
+    first = net.conv(net.value, (inputs, channels))
+    total = net.add(first, net.conv(first, (channels, channels)))
+    return net.of(total, (1, channels, 8, 8))
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
+def test_every_size_gives_the_same_integers(config: str) -> None:
+    module = byocir.import_onnx(residual_net(64, 96))
+    package = expect_equal(module, None, config=config)
+    assert package.report.macs["host"] == 0
+    assert has_words(package)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
+def test_every_size_gives_the_same_digits(config: str) -> None:
+    path = Path(EXAMPLE).parent / "digits" / "digits_int8.onnx"
+    module = byocir.import_onnx(str(path), shapes={"image": (1, 1, 8, 8)})
+    assert expect_equal(module, None, config=config).report.macs["host"] == 0
+
+
+def test_a_file_gives_the_sizes_of_a_machine(tmp_path: Path) -> None:
+    path, name = tmp_path / "vta_config.json", CONFIGS["a quarter of INP"]
+    config = VTAConfig.from_name(name)
+    assert config is not None
+    path.write_text(json.dumps(config.to_dict()))
+    package = byocir.compile(residual_net(), targets=[f"{EXAMPLE}:Vta16{{config={path}}}"])
+    (blobs,) = package.blobs.values()
+    interfaces = [json.loads(blob) for file, blob in blobs.items() if file.endswith(".json")]
+    assert interfaces
+    assert all(each["config"] == config.to_dict() for each in interfaces)
+
+
+def test_without_products_in_its_alu_it_shifts() -> None:
+    """Factors that are no powers of two keep a net on the host, and it is said why."""
+    model = residual_net()
+    powers = byocir.import_onnx(with_powers_of_two(model.SerializeToString()))
+    package = expect_equal(powers, None, config=NO_MUL)
+    assert package.report.macs["host"] == 0
+    for each in streams(package.blobs["vta16"]).values():
+        words = decode(each.insns)
+        products = words.columns["alu_opcode"] == AluOp.MUL
+        assert not (products & (words.opcode == Opcode.ALU)).any()
+    report = expect_equal(byocir.import_onnx(model), 0, config=NO_MUL).report
+    reasons = [each.reason for each in report.decisions]
+    assert any("none does arith.muli of i32 with" in reason for reason in reasons)
+
+
+def test_vectors_of_several_images_are_refused() -> None:
+    expected = "expected a VTA of batch 1 for a described machine, found 2x16"
+    target = f"{EXAMPLE}:Vta16{{config=2x16_i8w8a32_15_15_18_17}}"
+    with pytest.raises(ByocirError, match=expected) as error:
+        byocir.compile(residual_net(), targets=[target])
+    assert error.value.code == "B271"
