@@ -337,6 +337,27 @@ def test_products_of_bytes_as_floats(operator: str, computed: bool, per_column: 
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("shapes", [((3,), ()), ((1,), (3,))])
+@pytest.mark.parametrize("computed", [False, True])
+def test_scales_and_zero_points_of_different_shapes(
+    shapes: tuple[tuple[int, ...], tuple[int, ...]], computed: bool
+) -> None:
+    random, (scales, points) = np.random.default_rng(1), shapes
+    weights: Arrays = {
+        "w": random.integers(-60, 60, (8, 3)).astype(np.int8),
+        "xs": scalar(0.1),
+        "ws": random.uniform(0.1, 1, scales).astype(np.float32),
+        "xz": scalar(9, np.uint8),
+    }
+    feeds: Arrays = {"x": integers(2, np.uint8, 4, 8)}
+    (feeds if computed else weights)["wz"] = np.full(points, 2, np.int8)
+    names = ["x", "w", "xs", "ws", "xz", "wz"]
+    model = model_of("MatMulIntegerToFloat", names, feeds, weights, None)
+    model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    (found,), (expected,) = run_byocir(import_onnx(model), feeds), run_ort(model, feeds)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(("bits", "inputs"), [(4, 48), (4, 40), (8, 48)])
 @pytest.mark.parametrize("pointed", [False, True])
 def test_products_with_blocks_of_packed_weights(bits: int, inputs: int, pointed: bool) -> None:

@@ -26,6 +26,17 @@ ONE = np.float32(1)
 # -- grids: a scale and a zero point among the inputs
 
 
+def _has_grid(node: NodeReader, scale: int, zero: int) -> bool:
+    """Tells if the scale at an input is known, and its zero point, if any, has as many values, or
+    is one that is known.
+    """
+    source = node.source(zero)
+    if not isinstance(node.source(scale), Array):
+        return False
+    is_one = isinstance(source, Array) and source.values().size == 1
+    return source is None or is_one or math.prod(node.shape(zero)) == math.prod(node.shape(scale))
+
+
 def _grid(node: NodeReader, scale: int, zero: int, dtype: np.dtype) -> tuple[SSAValue, SSAValue]:
     """Reads scale and zero point at these inputs, in one shape: scalars or vectors. An absent zero
     point is 0, of `dtype`.
@@ -240,7 +251,7 @@ def read_matmul_integer(node: NodeReader) -> Value:
 def read_matmul_integer_to_float(node: NodeReader) -> Value:
     """Reads a MatMulIntegerToFloat of A, B, their scales, their zero points and a bias. Where the
     scales are known, it is a product of dequantised arrays."""
-    if all(isinstance(node.source(index), Array) for index in (2, 3)):
+    if all(_has_grid(node, scale, scale + 2) for scale in (2, 3)):
         grids = [_grid(node, scale, scale + 2, _bytes_of(node, scale - 2)) for scale in (2, 3)]
         axis = len(node.shape(1)) - 1 if shape_of(grids[1][0].type) else 1
         a = node.emit(g.DequantizeOp, node.operand(0), *grids[0], axis=1)
@@ -267,7 +278,7 @@ def read_matmul_nbits(node: NodeReader) -> Value:
     bits, size = node.integer("bits", 4), node.integer("block_size", 0)
     packed, scales, points = (node.known(index) for index in (1, 2, 3))
     if bits not in (4, 8) or packed is None or scales is None or node.source(4) is not None:
-        raise Unsupported(f"expected constants of 4 or 8 bits in order, found {bits} bits")
+        raise Unsupported("expected constant weights of 4 or 8 bits and scales, and no g_idx")
     if points is not None and points.dtype != np.uint8:
         raise Unsupported(f"expected packed zero points, found {points.dtype}")
     blocks = -(-inputs // size)
