@@ -19,6 +19,7 @@ from byocir.dialects.byoc import CompositeOp, DecisionAttr, TrailOp
 from byocir.dialects.decisions import Decision, Gap
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp
+from byocir.dialects.uses import erase
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.composite import Attempt, Composite
 from byocir.patterns.dataflow import Producer, produced, uses
@@ -70,9 +71,11 @@ def append(module: ModuleOp, decisions: Sequence[DecisionAttr]) -> None:
 
 def forget(module: ModuleOp, is_past: Callable[[Decision], bool]) -> None:
     """Drops the records that are true no more, since what they tell of was rewritten."""
-    trail = _trail(module)
-    kept = [decision for decision in trail.decisions if not is_past(decision.plain)]
-    trail.decisions = ArrayAttr(kept)
+    for trail in [op for op in module.body.block.ops if isinstance(op, TrailOp)]:
+        kept = [decision for decision in trail.decisions if not is_past(decision.plain)]
+        trail.decisions = ArrayAttr(kept)
+        if not kept:
+            erase(trail)
 
 
 def withdraw(module: ModuleOp, reasons: Mapping[CompositeOp, str]) -> None:

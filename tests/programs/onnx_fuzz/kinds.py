@@ -30,7 +30,8 @@ EXACT = _words(
 STEPPING = _words(
     """
     ArgMax ArgMin ArrayFeatureExtractor Binarizer BitCast Cast CastLike Ceil Dropout
-    DynamicQuantizeLinear Equal Floor Greater GreaterOrEqual GridSample Hardmax Imputer IsInf IsNaN
+    DynamicQuantizeLinear DynamicQuantizeMatMul Equal Floor Greater GreaterOrEqual GridSample
+    Hardmax Imputer IsInf IsNaN
     LabelEncoder Less LessOrEqual LinearClassifier MaxPool MaxRoiPool Mod NonMaxSuppression NonZero
     OneHot OneHotEncoder QLinearConv QLinearMatMul QuantizeLinear Range RoiAlign Round SVMRegressor
     Shrink Sign Size TfIdfVectorizer ThresholdedRelu TopK Unique

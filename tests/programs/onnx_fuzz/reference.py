@@ -40,7 +40,10 @@ AGAIN = "."
 """Stands in the name of a value behind that of the same one in an input before."""
 
 REFERENCES: Sequence[Against] = ("onnxruntime", "reference")
-SATURATED = {"ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
+SATURATED = {
+    "ConvInteger", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "QLinearConv",
+    "QLinearMatMul",
+}  # fmt: skip
 """Operators that ONNX Runtime computes exactly only where the processor multiplies bytes."""
 
 Runner = Callable[[Mapping[str, Data]], list[Any]]

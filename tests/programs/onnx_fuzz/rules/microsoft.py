@@ -26,6 +26,7 @@ TYPES: Mapping[str, Sequence[str]] = {
     "float": ["float"],
     "floats": ["float", "float16"],
     "int": ["int32"],
+    "octets": ["uint8"],
     "words": ["int8", "uint8", "int16", "uint16"],
 }
 """Maps the letters of signatures to the types of inputs."""
@@ -45,6 +46,19 @@ _WINDOW = {
 }
 
 SIGNATURES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "DynamicQuantizeMatMul": (
+        "A:float B:bytes b_scale:float b_zero_point:bytes? bias:float? -> float",
+        {},
+    ),
+    "MatMulIntegerToFloat": (
+        "A:bytes B:bytes2 a_scale:float b_scale:float a_zero_point:bytes? b_zero_point:bytes2? "
+        "bias:float? -> float",
+        {},
+    ),
+    "MatMulNBits": (
+        "A:float B:octets scales:float zero_points:octets? -> float",
+        {"K": 0, "N": 0, "bits": 4, "block_size": 0},
+    ),
     "DequantizeLinear": ("x:words x_scale:floats x_zero_point:words? -> floats", {"axis": 1}),
     "QGemm": (
         "A:bytes a_scale:float a_zero_point:bytes B:bytes2 b_scale:float b_zero_point:bytes2 "
@@ -176,6 +190,35 @@ def qgemm(d: Draft) -> None:
     if d.maybe(0.8):
         grid(d, "y_scale", "y_zero_point", 0.2, 4)
     d.attr("alpha", d.draws.one([0.5, 2.0]), 1.0)
+
+
+@rule(f"{DOMAIN}.MatMulIntegerToFloat", f"{DOMAIN}.DynamicQuantizeMatMul")
+def product_as_float(d: Draft) -> None:
+    rows, depth, columns = matrix_sizes(d)
+    d.take("A", shape=[*d.draws.shape(0, 2, 3), rows, depth])
+    b = d.take("B", shape=[depth, columns])
+    if d.has_input("a_scale"):
+        grid(d, "a_scale", "a_zero_point", least=0.3)
+    shape = (columns,) if d.maybe() else ()
+    d.put("b_scale", d.draws.array(np.dtype(np.float32), shape, 0.01, 0.2), 0.9)
+    if d.maybe(0.7):
+        d.put("b_zero_point", d.draws.array(b.dtype, shape), 0.9)
+    if d.maybe():
+        d.take("bias", shape=[columns])
+
+
+@rule(f"{DOMAIN}.MatMulNBits")
+def product_of_few_bits(d: Draft) -> None:
+    rows, depth, columns = matrix_sizes(d)
+    bits, size = d.attr("bits", d.draws.one([4, 8]), 4), d.draws.one([16, 32])
+    blocks = -(-depth // size)
+    d.attributes.update(K=depth, N=columns, block_size=size)
+    d.take("A", shape=[rows, depth])
+    octets = np.dtype(np.uint8)
+    d.put("B", d.draws.array(octets, (columns, blocks, size * bits // 8)), 1.0)
+    d.put("scales", d.draws.array(np.dtype(np.float32), (columns * blocks,), 0.01, 0.2), 1.0)
+    if d.maybe():
+        d.put("zero_points", d.draws.array(octets, (columns * -(-blocks * bits // 8),)), 1.0)
 
 
 @rule(f"{DOMAIN}.QuantizeLinear", f"{DOMAIN}.DequantizeLinear")
