@@ -252,6 +252,12 @@ class ByocirOptMain(xDSLOptMain):
         self.large |= large_arrays(prog)
 
     def _after_pass(self, done: ModulePass, module: ModuleOp, seconds: float) -> None:
+        from byocir.dialects.byoc import IN_CODE
+
+        if IN_CODE in module.attributes:
+            from byocir.targets.hand_off_passes import note_pass
+
+            note_pass(module, done)
         if self.check is not None:
             self.check(done, module, seconds)
         if self.args.time_passes:

@@ -178,6 +178,16 @@ def mark_ran(module: ModuleOp, ran: Sequence[str], split: Sequence[str]) -> None
     module.attributes[SPLIT] = ArrayAttr([StringAttr(name) for name in split])
 
 
+def note_pass(module: ModuleOp, done: ModulePass) -> None:
+    """Notes that a pass has run, in a module that was saved on the way to code (it has `IN_CODE`),
+    where the pass is the next one on that way.
+    """
+    targets = [target_of(attribute) for attribute in targets_of(module)]
+    ran, left = ran_for_code(module), code_pipeline(module, targets)
+    if left and left[0].name == done.name:
+        module.attributes[IN_CODE] = ArrayAttr([StringAttr(name) for name in (*ran, done.name)])
+
+
 def unmark(module: ModuleOp) -> None:
     """Removes the notes of `mark_ran`, which are not needed once there is code."""
     module.attributes.pop(IN_CODE, None)

@@ -2,8 +2,8 @@
 
 Does: `byocir.rewrites.schedule.write_out` for each function of a described machine.
 
-Requires: loops that carry nothing, and pads that one iterator decides about. Raises ByocirError
-B251 and B262.
+Requires: loops that carry nothing, pads that one iterator decides about, and copies that are
+blocks, as `route-copies` makes them. Raises ByocirError B251 and B262.
 
 Guarantees: the same results, bit for bit; no loops, guards and pads are left, and no buffers of
 which guards leave nothing.
@@ -15,10 +15,14 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from byocir.dialects.tir import AllocOp
+from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.locations import place
+from byocir.dialects.tir import AllocOp, CopyOp, FillOp
 from byocir.dialects.uses import erase
+from byocir.errors import ByocirError
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.schedule.write_out import write_out
 
@@ -31,7 +35,20 @@ class WriteOutLoopsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function, _ in machines_in(op):
+            _expect_blocks(function)
             write_out(function.body.block)
             for each in list(function.body.block.ops):
                 if isinstance(each, AllocOp) and not each.result.uses:
                     erase(each)
+
+
+def _expect_blocks(function: FuncOp) -> None:
+    """Raises ByocirError B262 for a function with copies, fills or composites."""
+    for op in function.walk():
+        if isinstance(op, CopyOp | FillOp | CompositeOp):
+            raise ByocirError(
+                "B262",
+                f"expected loops around blocks, found {op.name}",
+                where=place(op.location),
+                help="run route-copies first",
+            )
