@@ -316,11 +316,18 @@ def target(**members: Any) -> Target:
         ({"patterns": relu_of()}, "B216", "patterns of target 'npu' to be composites, found one"),
         ({"patterns": None}, "B216", "patterns of target 'npu' to be composites, found NoneType"),
         ({"instructions": None}, "B216", "instructions of target 'npu' to be composites, found N"),
+        ({"machin": None}, "B216", "attributes of target 'npu' that targets have, found 'machin'"),
+        ({"channel_last": True}, "B216", "that targets have, found 'channel_last'"),
     ],
 )
 def test_a_target_that_cannot_be(members: dict[str, Any], code: str, said: str):
     module = module_of(elementwise("a = relu x"))
     assert said in refused(lambda: partition(module, [target(**members)]), code).message
+
+
+def test_attributes_of_their_own_may_have_any_other_name():
+    module = module_of(elementwise("a = relu x"))
+    partition(module, [target(lanes=3, _machin=3, channels=8, pattern=relu_of())])
 
 
 def test_options_need_a_dataclass():

@@ -110,6 +110,15 @@ def test_a_bias_scale_may_be_off_by_rounding():
     assert contraction(b_scale=np.float32(0.125) * np.float32(1 + 5e-7)) == INTEGER_FORM
 
 
+@pytest.mark.parametrize(("most", "fits"), [(2**31 - 129, True), (2**31 - 128, False)])
+def test_sums_are_bounded_for_each_output(most: int, fits: bool):
+    """The output with the greatest bias has the smallest weights, as that of a channel that is all
+    but zero: x is at most 128 apart from 0.
+    """
+    left = contraction(w=np.array([[1, 100], [0, 100]], np.int8), b=[most, -1000])
+    assert (left == INTEGER_FORM) == fits
+
+
 def test_an_unsigned_result():
     assert contraction(y_type=np.uint8) == INTEGER_FORM
 

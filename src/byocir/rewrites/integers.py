@@ -206,7 +206,10 @@ ONE_SCALE = (
 """Tells a user what to do where a tensor has other scales."""
 
 CLOSER_SCALES = "calibrate again: the scales of input and result are too far apart"
-FEWER_PRODUCTS = "split the sum: fewer input channels, or a smaller kernel"
+FEWER_PRODUCTS = (
+    "split the sum (fewer input channels, or a smaller kernel), or give weights whose bias comes near "
+    "the ends of i32 a coarser scale"
+)
 
 
 @dataclass(frozen=True)

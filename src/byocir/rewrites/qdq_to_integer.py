@@ -203,9 +203,11 @@ def sums_fit(m: Match, x: Bound, w: Bound, b: Bound | None = None) -> tuple[bool
         return True, 0
     grid = grid_at(m["data"])
     farthest = _farthest(x.value) + (0 if grid is None else int(np.abs(grid.zero_point).max()))
-    worst = farthest * _largest_column(m)
-    if b is not None:
-        worst += int(np.abs(b.numbers.astype(np.int64)).max(initial=0))
+    products = farthest * _columns(m)
+    bias = np.abs((np.zeros(1) if b is None else b.numbers).astype(np.int64))
+    if bias.shape not in ((), (1,), products.shape[-1:]):  # of other channels than the weights'
+        bias = bias.max(initial=0)
+    worst = int((products + bias).max(initial=0))
     return worst < 2**31, worst
 
 
@@ -230,14 +232,15 @@ def scale_of_sums(m: Match) -> np.ndarray | None:
     return scale
 
 
-def _largest_column(m: Match) -> int:
-    """Computes the largest sum of magnitudes over what a contraction adds up; an upper bound where
-    the weight is no constant or its values were not supplied.
+def _columns(m: Match) -> np.ndarray:
+    """Computes the sums of magnitudes of weights that a contraction adds up, for each of its
+    outputs; one upper bound where the weight is no constant or its values were not supplied.
     """
     weight, inner, shifted = m["w"], summed_axes(m), shifted_weight(m)
     if shifted is None:
-        return _farthest(weight.value) * math.prod(weight.type.shape[axis] for axis in inner)
-    return int(np.abs(shifted.astype(np.int64)).sum(axis=inner).max(initial=0))
+        points = math.prod(weight.type.shape[axis] for axis in inner)
+        return np.array(_farthest(weight.value) * points)
+    return np.abs(shifted.astype(np.int64)).sum(axis=inner)
 
 
 def _farthest(value: SSAValue) -> int:

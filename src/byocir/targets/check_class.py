@@ -16,6 +16,9 @@ from byocir.patterns.mistakes import check_distinct
 from byocir.patterns.policy import CONSTANT_POLICIES
 from byocir.targets.base import Target
 
+SPELT_ALIKE = 0.88
+"""The least likeness, of 1, of names that are taken for one: machin and machine have 0.92."""
+
 
 def check_target(target: type[Target]) -> None:
     """Refuses classes that lack what every target has; raises ByocirError B216, and B208 for two
@@ -46,10 +49,33 @@ def check_target(target: type[Target]) -> None:
                 help=did_you_mean(str(value), list(allowed)),
             )
     _check_options(target)
+    _check_spelling(target)
     _check_words(target)
     for attribute in ("patterns", "instructions"):
         listed = _composites(target, attribute)
         check_distinct([pattern.of_target(name).name for pattern in listed], name)
+
+
+def _check_spelling(target: type[Target]) -> None:
+    """Raises ByocirError B216 for an attribute, other than an option or a method, that all but has
+    the name of one that targets have, which it would not set.
+    """
+    from difflib import get_close_matches  # which takes a while to import
+
+    known = [name for name in dir(Target) if not name.startswith("_")]
+    for kind in target.__mro__[: target.__mro__.index(Target)]:
+        options = vars(kind).get("__annotations__", {})
+        for name, value in vars(kind).items():
+            if name.startswith("_") or name in known or name in options or callable(value):
+                continue
+            meant = get_close_matches(name, known, n=1, cutoff=SPELT_ALIKE)
+            if meant and meant[0] not in vars(kind):
+                raise ByocirError(
+                    "B216",
+                    f"expected attributes of target '{target.name}' that targets have, found "
+                    f"'{name}'",
+                    help=f"did you mean '{meant[0]}'? Write _{name} for one of your own",
+                )
 
 
 def _check_words(target: type[Target]) -> None:
