@@ -207,8 +207,8 @@ ONE_SCALE = (
 
 CLOSER_SCALES = "calibrate again: the scales of input and result are too far apart"
 FEWER_PRODUCTS = (
-    "split the sum (fewer input channels, or a smaller kernel), or give weights whose bias comes near "
-    "the ends of i32 a coarser scale"
+    "split the sum (fewer input channels, or a smaller kernel), or give weights whose bias comes "
+    "near the ends of i32 a coarser scale"
 )
 
 
