@@ -180,10 +180,14 @@ def mark_ran(module: ModuleOp, ran: Sequence[str], split: Sequence[str]) -> None
 
 def note_pass(module: ModuleOp, done: ModulePass) -> None:
     """Notes that a pass has run, in a module that was saved on the way to code (it has `IN_CODE`),
-    where the pass is the next one on that way.
+    where the pass is the next one on that way. Modules whose targets are not known stay as they
+    are: other passes run on them, too.
     """
-    targets = [target_of(attribute) for attribute in targets_of(module)]
-    ran, left = ran_for_code(module), code_pipeline(module, targets)
+    try:
+        targets = [target_of(attribute) for attribute in targets_of(module)]
+        ran, left = ran_for_code(module), code_pipeline(module, targets)
+    except ByocirError:
+        return
     if left and left[0].name == done.name:
         module.attributes[IN_CODE] = ArrayAttr([StringAttr(name) for name in (*ran, done.name)])
 
