@@ -232,7 +232,7 @@ class Progress:
     near: int = 0
     """A measure of what fitted of an op that did not match: 0 for nothing but its kind."""
     gap: Gap = Gap.PART
-    """What kept that op from matching."""
+    """Says what kept that op from matching."""
     alike: Alike = field(default_factory=Alike)
     """The findings of earlier attempts about blocks, where they share them."""
     by_outline: bool = True

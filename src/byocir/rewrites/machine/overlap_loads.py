@@ -2,10 +2,10 @@
 
 Does: moves the loads of each step so many steps forward as their memories have room for, so that
 they run while units work on what came before. Their calls are issued by turns with those of that
-work: neither fills the queues in front of the other. Where loads move, so are stores of more calls
-than their queue holds, and the work behind them. A load that takes long beside the work of a step,
-and may stand beside that of several, is parted, so that what is needed sooner comes between. What a
-unit that computes loads itself stays where it is, as part of the work.
+work: neither fills the queues in front of the other. Where loads move, stores of more calls than
+their queue holds are issued by turns with the work behind them, too. A load that takes long beside
+the work of a step, and may stand beside that of several, is parted, so that what is needed sooner
+comes between. What a unit that computes loads itself stays where it is, as part of the work.
 
 Requires: functions whose ops are instructions, as `select-instructions` leaves them.
 
