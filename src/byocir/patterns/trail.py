@@ -166,10 +166,16 @@ def _nearest_miss(
             misses.append(Attempt.missed(composite, op, (op,), misfit.text_for(op), misfit.gap))
     if outlined and not misses:
         alike.remote.add(outlined)
-    partial = [miss for miss in misses if miss is not None]
-    best = max(partial, key=lambda miss: len(miss.matched), default=None)
-    found = best is not None and best.matched and len(partial) == len(misses)
-    return best if found else None
+    return _furthest(misses)
+
+
+def _furthest(misses: Sequence[Attempt | None]) -> Attempt | None:
+    """Gives the attempt that matched the most ops; None where none matched one, or where one of the
+    paths leads to the root.
+    """
+    missed = [miss for miss in misses if miss is not None and miss.matched]
+    best = max(missed, key=lambda miss: len(miss.matched), default=None)
+    return None if None in misses else best
 
 
 class _Paths(NamedTuple):
