@@ -33,7 +33,7 @@ def _has_grid(node: NodeReader, scale: int, zero: int) -> bool:
     source = node.source(zero)
     if not isinstance(node.source(scale), Array):
         return False
-    is_one = isinstance(source, Array) and source.values().size == 1
+    is_one = isinstance(source, Array) and source.size == 1
     return source is None or is_one or math.prod(node.shape(zero)) == math.prod(node.shape(scale))
 
 
