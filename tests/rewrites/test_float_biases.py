@@ -129,7 +129,7 @@ def test_a_bias_stays_where_floats_are_the_result():
 @pytest.mark.parametrize("least", [-128, -127])
 def test_a_weight_with_another_sign_stays_a_byte(least):
     """A weight of -128 has no byte of the other sign."""
-    x = np.zeros((1, 1, 3, 3), np.int8)
+    x = np.arange(-4, 5, dtype=np.int8).reshape(1, 1, 3, 3)
     net = Net(x)
     w = net.dequantize(net.constant(np.full((OUTPUTS, 1, 1, 1), least), np.int8), 0.01)
     window = {"pads": [0] * 4, "strides": [1, 1], "dilations": [1, 1], "group": 1}
