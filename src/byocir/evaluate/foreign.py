@@ -146,8 +146,8 @@ FOREIGN_RULES: Mapping[str, ForeignRule] = {
 
 
 def evaluate_foreign(interpreter: Interpreter, op: ForeignOp, arguments: Values) -> list[Value]:
-    """Computes the results of a foreign op. Control flow is run graph by graph, unless an engine
-    takes the op whole.
+    """Computes the results of a foreign op. Control flow is run op by op, unless an engine takes it
+    whole.
     """
     if op.is_control_flow and (
         interpreter.engine is None or _is_mixed(interpreter, op) or may_outgrow(op, arguments)
@@ -156,9 +156,7 @@ def evaluate_foreign(interpreter: Interpreter, op: ForeignOp, arguments: Values)
     elif interpreter.engine is None and not op.domain.data and op.op_type.data in FOREIGN_RULES:
         outputs = _by_rule(op, arguments)
     else:
-        captures = op.captures()
-        values = [*arguments, *(interpreter.value(value) for value in captures)]
-        outputs = run_as_model(interpreter, op, values, captures)
+        outputs = _by_engine(interpreter, op, arguments)
     outputs = [_in_type(v, r.type) for v, r in zip(outputs, op.results, strict=True)]
     for value, result in zip(outputs, op.results, strict=True):
         found = mismatch(value, result.type)
@@ -167,6 +165,20 @@ def evaluate_foreign(interpreter: Interpreter, op: ForeignOp, arguments: Values)
                 "B313", f"expected {result.type}, found {found}", where=place(op.location)
             )
     return outputs
+
+
+def _by_engine(interpreter: Interpreter, op: ForeignOp, arguments: Values) -> list[Value]:
+    """Computes a foreign op as a model. Control flow that is refused as a whole is run op by op: an
+    engine may take each op inside, and else the error names the one that it does not take."""
+    captures = op.captures()
+    values = [*arguments, *(interpreter.value(value) for value in captures)]
+    try:
+        return run_as_model(interpreter, op, values, captures)
+    except ByocirError as error:
+        if error.code != "B312" or not op.is_control_flow:
+            raise
+    interpreter.plans[op] = run_control_flow
+    return run_control_flow(interpreter, op, arguments)
 
 
 def _is_only_returned(value: SSAValue) -> bool:

@@ -15,10 +15,11 @@ import byocir
 from byocir.dialects.graph import ForeignOp
 from byocir.dialects.text import parse_module, print_module
 from byocir.errors import ByocirError
-from byocir.evaluate.interpreter import Interpreter
+from byocir.evaluate.interpreter import Interpreter, ModelRunner
 from byocir.evaluate.module import evaluate
 from byocir.frontend.onnx import export_onnx, import_onnx
 from byocir.runtime.host import Host
+from byocir.vendor.engine import NotComputed
 
 X = np.linspace(-2, 2, 24, dtype=np.float32).reshape(2, 3, 4)
 
@@ -164,6 +165,52 @@ def test_a_loop_carries_values_and_scans() -> None:
         "tensor<2x3x4xf32>",
         "tensor<?x2x3x4xf32>",
     ]
+
+
+def _loop_of(*nodes: onnx.NodeProto) -> onnx.ModelProto:
+    """A Loop of two turns at opset 14 whose nodes make `v_out` of `v` [n,4]."""
+    scalars = [("i", TensorProto.INT64), ("cond", TensorProto.BOOL)]
+    ports = [helper.make_tensor_value_info(name, kind, []) for name, kind in scalars]
+    state = helper.make_tensor_value_info("v", TensorProto.FLOAT, ["n", 4])
+    made = [
+        helper.make_tensor_value_info("cond_out", TensorProto.BOOL, []),
+        helper.make_tensor_value_info("v_out", TensorProto.FLOAT, ["n", 4]),
+    ]
+    inner = [helper.make_node("Identity", ["cond"], ["cond_out"]), *nodes]
+    body = helper.make_graph(inner, "body", [*ports, state], made)
+    loop = helper.make_node("Loop", ["turns", "", "x"], ["y"], body=body)
+    model = make_model([loop], {"x": X[:, 0]}, {"turns": np.array(2)}, opset=14)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4]))
+    return model
+
+
+def test_equal_parts_in_a_loop_are_told_their_number() -> None:
+    model = _loop_of(
+        helper.make_node("Split", ["v"], ["a", "b"], axis=1),
+        helper.make_node("Concat", ["b", "a"], ["joined"], axis=1),
+        helper.make_node("Add", ["v", "joined"], ["v_out"]),
+    )
+    module = import_onnx(model)
+    (split,) = (op for op in foreign(module) if op.op_type.data == "Split")
+    assert [str(result.type) for result in split.results] == ["tensor<?x2xf32>"] * 2
+    (y,) = evaluate(module, {"x": X[:, 0]}, interpreter=Interpreter(module, engine=Host())).values()
+    assert_equal([y], run_ort(model, {"x": X[:, 0]}))
+
+
+def test_a_loop_that_is_refused_whole_is_run_op_by_op() -> None:
+    model = _loop_of(helper.make_node("Mul", ["v", "v"], ["v_out"]))
+    module, host = import_onnx(model), Host()
+
+    def refuses_loops(part: onnx.ModelProto) -> ModelRunner:
+        if any(node.op_type == "Loop" for node in part.graph.node):
+            raise NotComputed("a Loop")
+        return host(part)
+
+    (y,) = evaluate(
+        module, {"x": X[:, 0]}, interpreter=Interpreter(module, engine=refuses_loops)
+    ).values()
+    assert_equal([y], [X[:, 0] ** 4])
 
 
 def test_sequences() -> None:

@@ -34,6 +34,11 @@ DROPPED: Mapping[tuple[str, str, bytes], int] = {
 """Values of attributes that are not known from the opset on that is given here."""
 
 
+WANTED: Mapping[str, tuple[int, int]] = {"Split": (18, 2)}
+"""Operators that want this many inputs from the opset given here on, or an attribute in place of
+the last: Split without sizes made equal parts by itself, and then wants `num_outputs`."""
+
+
 class OperatorForm(NamedTuple):
     """Describes a version of an operator: the names of its inputs, and the default of each
     attribute.
@@ -81,13 +86,18 @@ def same_form(node: onnx.NodeProto, old: int, new: int) -> bool:
     if before.since == after.since:
         return True
     changed = CHANGED.get(node.op_type, 0) if not domain else 0
-    if min(before.since, after.since) < changed <= max(before.since, after.since):
+    turns = [changed, _wants_more(node)]
+    turns += [DROPPED.get((node.op_type, each.name, each.s), 0) for each in node.attribute]
+    older, newer = sorted((before.since, after.since))
+    if any(older < turn <= newer for turn in turns):
         return False
-    for attribute in node.attribute:
-        gone = DROPPED.get((node.op_type, attribute.name, attribute.s), 0)
-        if min(before.since, after.since) < gone <= max(before.since, after.since):
-            return False
     return _same_inputs(node, before, after) and _same_attributes(node, before, after)
+
+
+def _wants_more(node: onnx.NodeProto) -> int:
+    """Gives the opset from which on a node lacks an input that it may leave out before, or 0."""
+    since, count = WANTED.get(node.op_type, (0, 0)) if node.domain in ("", "ai.onnx") else (0, 0)
+    return since if sum(map(bool, node.input)) < count else 0
 
 
 def _same_inputs(node: onnx.NodeProto, before: OperatorForm, after: OperatorForm) -> bool:

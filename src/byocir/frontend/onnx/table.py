@@ -22,6 +22,7 @@ from byocir.frontend.onnx import (
     quantisation,
     recurrent,
     resize,
+    signals,
 )
 from byocir.frontend.onnx import properties as p
 from byocir.frontend.onnx.entry import Entry, Property, Read, Write, regular
@@ -64,6 +65,7 @@ _CONTRACTIONS = [
     Entry("Einsum", einsum.read_einsum),
     Entry("ConvInteger", qlinear.read_conv_integer),
     Entry("MatMulInteger", qlinear.read_matmul_integer),
+    Entry("STFT", signals.read_stft),
 ]
 
 _WINDOWS = [
