@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, FillOp
-from byocir.dialects.tir.affine import bounds, linear
-from byocir.dialects.tir.linear import spans
+from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import element_type_of, i8, i32, shape_of, tensor
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import number_around, unsupported
@@ -28,6 +26,7 @@ from byocir.lowering.tir_to_vta.legalise_lanes import (
 from byocir.patterns.scalars import ScalarPattern, match_body
 from byocir.rewrites.block_ends import Ends, Known, ends_of
 from byocir.rewrites.machine.windows import Window
+from byocir.rewrites.window_guards import guards_of, leaves_elements
 
 HAND_OVER = "let the target's patterns decline this op, so that another target takes it"
 
@@ -103,7 +102,7 @@ def pooled(block: BlockOp, lane: Lane) -> Lane:
         )
     window.check_pad(initial)
     shape = shape_of(block.ins[0].type)
-    if window.windows_hold_an_element():
+    if window.leaves_elements:
         return Pooled(lane.range, block.location, lane, shape, window.of_sums)
     found = Interval(initial, lane.range.high)
     return Pooled(found, block.location, lane, shape, window.of_sums)
@@ -205,14 +204,12 @@ class _Contraction:
 
     def _make(self, start: SSAValue) -> BlockOp:
         block, order = self.block, (self.x, self.w)
-        return BlockOp(
-            list(block.iterators),
-            [block.ins[i] for i in order],
-            [start],
-            [*(block.in_maps[i] for i in order), block.out_maps[0]],
-            forms.CONTRACTION.region(),
+        return block.like(
+            ins=[block.ins[i] for i in order],
+            outs=[start],
+            maps=[*(block.in_maps[i] for i in order), block.out_maps[0]],
+            body=forms.CONTRACTION.region(),
             pads=[block.pad_values[i] for i in order],
-            location=block.location,
         )
 
 
@@ -244,16 +241,7 @@ class _Window:
         """Makes the block that takes maxima of sums over those points of windows that are
         inside.
         """
-        block, guards = self.block, tuple(self._guards())
-        return BlockOp(
-            list(block.iterators),
-            [source],
-            [start],
-            [*block.in_maps, *block.out_maps],
-            forms.alu("max").region(),
-            where=AffineMap(len(block.iterators), 0, guards) if guards else None,
-            location=block.location,
-        )
+        return self._made(forms.alu("max"), source, start, None, guards_of(self.block))
 
     def lane(self, ranges: dict[SSAValue, Interval], initial: int) -> Reduced:
         block = self.block
@@ -268,7 +256,7 @@ class _Window:
         if self.form is forms.WINDOW_MAXIMUM:
             return self._maximum(ranges.get(block.ins[0], I8_RANGE), initial)
         pad = number_around(block, 0)
-        return _of_sums(block, ranges, initial, lambda v: [self._make(v, pad, None)])
+        return _of_sums(block, ranges, initial, lambda v: self._of_bytes(v, pad, None))
 
     def _maximum(self, x: Interval, initial: int) -> Reduced:
         """Makes the block of a maximum. VTA pads with 0, which is harmless for inputs that are
@@ -276,16 +264,14 @@ class _Window:
         number there.
         """
         self.check_pad(initial)
-        guards = self._guards()
-        harmless = x.low >= 0 and initial <= 0 and self.windows_hold_an_element()
-        where = AffineMap(len(self.block.iterators), 0, tuple(guards))
-        low = x.low if self.windows_hold_an_element() else initial
-        found = Interval(low, max(x.high, initial))
+        guards, leaves_elements = guards_of(self.block), self.leaves_elements
+        harmless = x.low >= 0 and initial <= 0 and leaves_elements
+        found = Interval(x.low if leaves_elements else initial, max(x.high, initial))
         outside = _PAD_ZERO if harmless else IntegerAttr(initial, i8)
         padded = outside if guards and initial >= I8_RANGE.low else None
-        guard = where if guards and not harmless else None
+        guard = None if harmless else guards
         location, ends = self.block.location, Ends.of(found)
-        return Reduced(found, location, initial, lambda v: [self._make(v, padded, guard)], ends)
+        return Reduced(found, location, initial, lambda v: self._of_bytes(v, padded, guard), ends)
 
     def check_pad(self, initial: int) -> None:
         """Raises ByocirError B322 if the points around the input hold another number than that
@@ -294,64 +280,37 @@ class _Window:
         if isinstance(pad, IntegerAttr) and pad.value.data != initial:
             raise unsupported("B322", f"expected pad {initial}, found {pad.value.data}", self.block)
 
-    def _guards(self) -> list[AffineExpr]:
-        """Lists the conditions, each `expr >= 0`, that a read is inside, without those that always
-        hold.
-        """
-        known = spans(self.block.extents)
-        guards: list[AffineExpr] = []
-        sizes = shape_of(self.block.ins[0].type)
-        for expr, size in zip(self.block.in_maps[0].results, sizes, strict=True):
-            for guard in (expr, expr * -1 + (size - 1)):
-                if bounds(guard, known).low < 0:
-                    guards.append(guard)
-        return guards
-
-    def windows_hold_an_element(self) -> bool:
+    @property
+    def leaves_elements(self) -> bool:
         """Tells if every window covers at least one element of the input."""
-        sizes = shape_of(self.block.ins[0].type)
-        return all(
-            _touches(expr, size, self.block)
-            for expr, size in zip(self.block.in_maps[0].results, sizes, strict=True)
-        )
+        return leaves_elements(self.block, guards_of(self.block))
 
-    def _make(self, start: SSAValue, pad: IntegerAttr | None, where: AffineMap | None) -> BlockOp:
-        block = self.block
-        padded = block.pad_values[0] is not None
+    def _of_bytes(
+        self, start: SSAValue, pad: IntegerAttr | None, where: AffineMap | None
+    ) -> list[BlockOp]:
+        pad = None if self.block.pad_values[0] is None else pad
+        return [self._made(self.form, self.block.ins[0], start, pad, where)]
+
+    def _made(
+        self,
+        form: forms.Form,
+        source: SSAValue,
+        start: SSAValue,
+        pad: IntegerAttr | None,
+        where: AffineMap | None,
+    ) -> BlockOp:
+        block, body = self.block, form.region()
+        maps = [*block.in_maps, *block.out_maps]
         return BlockOp(
             list(block.iterators),
-            [block.ins[0]],
+            [source],
             [start],
-            list(block.in_maps) + list(block.out_maps),
-            self.form.region(),
-            pads=[pad if padded else None],
+            maps,
+            body,
+            pads=[pad],
             where=where,
             location=block.location,
         )
 
 
 _PAD_ZERO = IntegerAttr(0, i8)
-
-
-def _touches(expr: AffineExpr, size: int, block: BlockOp) -> bool:
-    """Tells if, at each point of the parallel iterators, some point of the reductions reads inside
-    this dimension.
-    """
-    form = linear(expr)
-    assert form is not None
-    parallel = _values(form.terms, block.parallels, block.extents) + form.constant
-    window = _values(form.terms, block.reductions, block.extents)
-    reads = parallel[:, None] + window[None, :]
-    return bool(np.all(np.any((reads >= 0) & (reads < size), axis=1)))
-
-
-def _values(
-    terms: Sequence[tuple[int, int]], iterators: Sequence[int], extents: Sequence[int]
-) -> np.ndarray:
-    """Lists the values that the terms of these iterators have together."""
-    values = np.zeros(1, np.int64)
-    for iterator, coefficient in terms:
-        if iterator in iterators:
-            steps = np.arange(extents[iterator]) * coefficient
-            values = (values[:, None] + steps).reshape(-1)
-    return values
