@@ -36,7 +36,8 @@ from byocir.dialects.vta.base import integer, integers
 from byocir.lowering.tir_to_vta.encode import VtaEncodePass
 from byocir.lowering.tir_to_vta.insert_tokens import VtaInsertTokensPass, tokens_of, vta_ordering
 from byocir.lowering.tir_to_vta.tensorise import VtaTensorisePass
-from byocir.machine_sim import Shadow, Touch, conflicting
+from byocir.machine_sim import Access, Instruction, conflicts
+from byocir.machine_sim import Program as NumericProgram
 from byocir.vta_sim import DEFAULT_CONFIG, Program, encode_uops, run_in_order
 from byocir.vta_sim.isa import Queue
 
@@ -124,17 +125,20 @@ def violations(steps: Sequence[Step], accesses: Sequence[Effects]) -> list[tuple
 
 
 def ordered(accesses: Sequence[Effects]) -> list[Step]:
-    names = {memory for each in accesses for memory, _ in (*each.reads, *each.writes)}
-    shadows = {memory: Shadow(SIZE, list(Queue), list(Queue)) for memory in names}
+    def touched(ranges: Sequence[tuple[str, slice | Index]]) -> list[Access]:
+        return [
+            Access(memory, element, element + 1)
+            for memory, found in elements(ranges).items()
+            for element in found
+        ]
 
-    def touches(each: Effects) -> list[Touch]:
-        read = [Touch(shadows[memory], index, False) for memory, index in each.reads]
-        return read + [Touch(shadows[memory], index, True) for memory, index in each.writes]
-
-    ordering = vta_ordering()
-    program = [(each.unit, touches(each)) for each in accesses]
-    for access, before in zip(accesses, conflicting(program), strict=True):
-        ordering.add(access.unit, before, last=access.last)
+    program = [
+        Instruction(each.unit, reads=touched(each.reads), writes=touched(each.writes))
+        for each in accesses
+    ]
+    ordering, before = vta_ordering(), conflicts(NumericProgram.of(program))
+    for index, access in enumerate(accesses):
+        ordering.add(access.unit, before.get(index, ()), last=access.last)
     return [Step(Queue(s.unit), s.source, tokens_of(s)) for s in ordering.steps]
 
 

@@ -18,7 +18,7 @@ from byocir.lowering.tir_to_vta.insert_tokens import tokens_of, vta_ordering
 from byocir.testing.choose import Choose, pick
 from byocir.vta_sim import DEFAULT_CONFIG, Memory, VTAConfig, decode, encode, encode_uops
 from byocir.vta_sim.isa import INSN_BYTES, Queue
-from byocir.vta_sim.touched import TouchedMemories
+from byocir.vta_sim.touched import conflicts_of
 
 Row = tuple[str, dict[str, int]]
 BATCH2 = VTAConfig(log_batch=1)
@@ -171,9 +171,9 @@ def synchronise(rows: Sequence[Row], dram: NDArray[np.uint8], config: VTAConfig)
     target inserts them. Stores must leave micro-ops in DRAM alone."""
     finished, ordering = [*rows, FINISH], vta_ordering()
     decoded = decode(encode_rows(finished, config), config)
-    conflicts = TouchedMemories(decoded, dram, len(dram)).conflicts()
-    for row, before in zip(finished, conflicts, strict=True):
-        ordering.add(queue_of(row), before, last=row is FINISH)
+    conflicts = conflicts_of(decoded, dram, len(dram))
+    for index, row in enumerate(finished):
+        ordering.add(queue_of(row), conflicts.get(index, ()), last=row is FINISH)
     result: list[Row] = []
     for step in ordering.steps:
         kind, fields = COMPUTE_NOP if step.source is None else finished[step.source]

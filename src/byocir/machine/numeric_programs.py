@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.ir import SSAValue
 
 from byocir.dialects.locations import place
 from byocir.errors import ByocirError
@@ -111,7 +110,6 @@ class _Numbers:
         self._units = {unit.name: number for number, unit in enumerate(machine.units)}
         pairs = machine.ordered.pairs if isinstance(machine.ordered, Tokens) else ()
         self._tokens = {(a.name, b.name): number for number, (a, b) in enumerate(pairs)}
-        self._memories: dict[str | SSAValue, str] = {}
         self._known: dict[Hashable, _Reached] = {}
 
     def of(self, calls: IssuedCalls) -> Program:
@@ -188,13 +186,8 @@ class _Numbers:
 
     def _memory(self, whole: Place) -> str | None:
         """Names the memory of an operand; None for one that does not matter."""
-        scope = whole.memory.scope
-        if self._scopes is not None and scope not in self._scopes:
-            return None
-        if not whole.memory.is_main:
-            return scope
-        names = self._memories
-        return names.setdefault(whole.buffer, f"main memory, array {len(names)}")
+        matters = self._scopes is None or whole.memory.scope in self._scopes
+        return whole.home if matters else None
 
     def _reached(self, op: Calls, named: Sequence[str | None]) -> _Reached:
         """Gives what the calls of an op access in the memories that have a name, once for all ops

@@ -83,6 +83,12 @@ class Place:
         return {**known, "_layout": self._layout, "bytes": self.bytes}
 
     @property
+    def home(self) -> str:
+        """Names what the rows are counted in: the memory or, in main memory, the array."""
+        array = f"main memory, array {self.array}"
+        return array if self.memory.is_main else self.memory.scope
+
+    @property
     def shape(self) -> Shape:
         """Gives the shape of the whole buffer."""
         return self._layout.shape
@@ -234,13 +240,16 @@ class _Layout:
         return number
 
     def _runs(self, box: Box) -> Iterator[Span]:
-        if not box:
-            yield 0, 1
+        rank = len(box)
+        while rank and box[rank - 1] == (0, self.shape[rank - 1]):
+            rank -= 1
+        if not rank:
+            yield 0, prod(self.shape)
             return
-        low, high = box[-1]
-        for at in product(*(range(*side) for side in box[:-1])):
+        (low, high), step = box[rank - 1], self.steps[rank - 1]
+        for at in product(*(range(*side) for side in box[: rank - 1])):
             start = sum(i * step for i, step in zip(at, self.steps, strict=False))
-            yield start + low, start + high
+            yield start + low * step, start + high * step
 
 
 def _side(box: Box, dimension: int) -> Span:

@@ -22,7 +22,7 @@ assert hazards(model, program) == []
 ```
 """
 
-from byocir.machine_sim.accesses import Shadow, Touch, conflicting, conflicts
+from byocir.machine_sim.accesses import Shadow, conflicts
 from byocir.machine_sim.hazards import Hazard, RaceDetector, hazards
 from byocir.machine_sim.model import (
     Access,
@@ -56,14 +56,12 @@ __all__ = [
     "Stuck",
     "Times",
     "TokenQueue",
-    "Touch",
     "Transfer",
     "Unit",
     "UnitCycles",
     "Wait",
     "Waits",
     "clocks",
-    "conflicting",
     "conflicts",
     "hazards",
     "legal_order",

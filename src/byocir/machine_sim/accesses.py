@@ -10,7 +10,7 @@ the passes that order a program's instructions both keep it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from byocir.machine_sim.model import Accesses, Index, Program
 
 Elements = Index | slice
-Box = tuple[slice, ...]
 NO_ELEMENTS: Index = np.empty(0, np.int64)
 least, greatest = np.minimum.reduce, np.maximum.reduce
 """Of an array that is not empty: less than half the time of its methods, which weigh where most
@@ -77,37 +76,6 @@ class Shadow:
             left = positions if left is None else np.maximum(left, positions)
         indices = indices_of(elements)
         return indices if left is None else indices[left == 0]
-
-
-class Touch(NamedTuple):
-    """Describes an access to elements of a memory."""
-
-    shadow: Shadow
-    elements: Elements | Box
-    writes: bool
-
-
-def conflicting(program: Iterable[tuple[int, Sequence[Touch]]]) -> Iterator[dict[int, int]]:
-    """Yields for each instruction of a program the earlier ones that it conflicts with: they access
-    the same element, one of the two writing, and so must be done before it starts. Of each other
-    unit it gives the last one, by unit. The program is given as each instruction's unit and
-    accesses.
-    """
-    rows: dict[int, list[int]] = {}
-    for index, (unit, touched) in enumerate(program):
-        own = rows.setdefault(unit, [])
-        own.append(index)
-        latest: dict[int, int] = {}
-        for shadow, elements, writes in touched:
-            for other, _, positions in shadow.sides[unit, writes][0]:
-                found = latest_of(positions[elements])
-                if found > latest.get(other, 0):
-                    latest[other] = found
-        for shadow, elements, writes in touched:
-            kept = shadow.sides[unit, writes][1]
-            if kept is not None:
-                kept[elements] = len(own)
-        yield {other: rows[other][place - 1] for other, place in latest.items()}
 
 
 FEW = 24

@@ -16,7 +16,7 @@ nothing deadlocks.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 NEVER = -1
@@ -61,13 +61,13 @@ class Ordering:
         self._of_unit: list[list[int]] = [[] for _ in range(units)]
         self._last_pop = dict.fromkeys(pairs, NEVER)
 
-    def add(self, unit: int, before: Mapping[int, int], *, last: bool = False) -> None:
+    def add(self, unit: int, before: Iterable[int], *, last: bool = False) -> None:
         """Appends an instruction that must come after others. `before` has the numbers of the
-        latest of these in other units (`byocir.machine_sim.conflicting`); the `last` instruction
+        latest of these in other units (`byocir.machine_sim.conflicts`); the `last` instruction
         comes after all. An instruction that only carries tokens is put in front of it if one is
         needed. Raises UnorderedError where no tokens lead from one unit to another.
         """
-        needs = {other: self._steps_of[number] for other, number in before.items()}
+        needs = {self.steps[step].unit: step for step in map(self._steps_of.__getitem__, before)}
         if last:
             needs = {other: steps[-1] for other, steps in enumerate(self._of_unit) if steps}
         needs.pop(unit, None)

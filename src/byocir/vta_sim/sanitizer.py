@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from byocir.machine_sim import RaceDetector, clocks, legal_order
+from byocir.machine_sim import RaceDetector, Shadow, clocks, legal_order
 from byocir.machine_sim.hazards import Race
 from byocir.machine_sim.order import NEVER, Clock, blocked
 from byocir.vta_sim.config import DEFAULT_CONFIG, Memory, VTAConfig
@@ -23,9 +23,9 @@ from byocir.vta_sim.engine_numpy import Machine, as_dram
 from byocir.vta_sim.errors import VTAError
 from byocir.vta_sim.isa import Decoded, Instruction, Opcode, Queue, decode
 from byocir.vta_sim.sanitizer_accesses import Accesses, Elements, StreamAccessReader
+from byocir.vta_sim.sanitizer_dram import DramMap
 from byocir.vta_sim.sanitizer_report import Hazard, Places
 from byocir.vta_sim.token_order import TOKEN_FIFOS, Links, TokenFifo, check_form, link, order_by
-from byocir.vta_sim.touched import TouchedMemories
 
 
 def token_hazards(
@@ -142,6 +142,15 @@ def _position(hazard: Hazard) -> tuple[int, int]:
     return (last.index if last else -1, hazard.first.index if hazard.first else -1)
 
 
+_USERS = {
+    Memory.UOP: (Queue.COMPUTE, ()),
+    Memory.INP: (Queue.LOAD, (Queue.COMPUTE,)),
+    Memory.WGT: (Queue.LOAD, (Queue.COMPUTE,)),
+    Memory.ACC: (Queue.COMPUTE, (Queue.STORE,)),
+}
+"""The module that writes a scratchpad, and the other modules that read it."""
+
+
 class _Detector:
     """Goes through a stream once, in a legal order, and collects findings."""
 
@@ -155,9 +164,13 @@ class _Detector:
     ) -> None:
         self._instructions, self._order, self._places = decoded.instructions(), order, places
         self._detector, self._queues = detector, detector.order.unit
-        touched, config = TouchedMemories(decoded, dram, len(dram)), decoded.config
-        self._config = config
-        self._map, self._dram, self._shadows = touched.map, touched.dram, touched.scratchpads
+        config = self._config = decoded.config
+        self._map = DramMap(decoded, len(dram))
+        self._dram = Shadow(self._map.segments, {Queue.STORE}, {Queue.LOAD, Queue.COMPUTE})
+        self._shadows = {
+            memory: Shadow(config.depth(memory), {writer}, readers, keeps_writes=True)
+            for memory, (writer, readers) in _USERS.items()
+        }
         self._reader = StreamAccessReader(config, dram, self._loaded_uops(dram, config))
         self._found: list[Hazard] = []
 

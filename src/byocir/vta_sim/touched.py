@@ -1,5 +1,5 @@
-"""Follows the memories of a stream that two modules touch, and what each instruction does with
-them: that is what dependency tokens must order.
+"""Finds which instructions of a stream must be in order: those on different modules that touch the
+same element of a memory, one of them writing.
 
 Micro-ops are followed, since they say which elements a nest touches; DRAM counts as far as it is
 both loaded and stored.
@@ -7,53 +7,48 @@ both loaded and stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from byocir.machine_sim import Shadow, Touch, conflicting
-from byocir.vta_sim.config import Memory
-from byocir.vta_sim.isa import Decoded, Instruction, Opcode, Queue
-from byocir.vta_sim.sanitizer_accesses import StreamAccessReader
+from byocir.machine_sim import Access, Instruction, Program, conflicts
+from byocir.vta_sim.isa import Decoded, Opcode
+from byocir.vta_sim.sanitizer_accesses import Elements, StreamAccessReader, Touched
 from byocir.vta_sim.sanitizer_dram import DramMap
 from byocir.vta_sim.token_order import route
 
-USERS = {
-    Memory.UOP: (Queue.COMPUTE, ()),
-    Memory.INP: (Queue.LOAD, (Queue.COMPUTE,)),
-    Memory.WGT: (Queue.LOAD, (Queue.COMPUTE,)),
-    Memory.ACC: (Queue.COMPUTE, (Queue.STORE,)),
-}
-"""The module that writes a scratchpad, and the other modules that read it."""
 
-
-class TouchedMemories:
-    """Lists the memories that a stream touches and two modules share. ``image`` uint8 [B] is the
-    start of DRAM, with all micro-ops; DRAM has ``size`` bytes.
+def conflicts_of(
+    decoded: Decoded, image: NDArray[np.uint8], size: int
+) -> Mapping[int, Sequence[int]]:
+    """Gives by instruction those that must be done before it starts, as `machine_sim.conflicts`
+    does. ``image`` uint8 [B] is the start of DRAM, with all micro-ops; DRAM has ``size`` bytes.
     """
+    reader, shared = StreamAccessReader(decoded.config, image, {}), DramMap(decoded, size)
+    program: list[Instruction] = []
+    for unit, insn in zip(route(decoded).tolist(), decoded.instructions(), strict=True):
+        touched, segments = reader.read(insn), shared.touched(insn.index)
+        moved = [] if segments is None else list(_runs("DRAM", segments))
+        stored = insn.opcode == Opcode.STORE
+        reads = [*_all_runs(touched.reads), *([] if stored else moved)]
+        writes = [*_all_runs(touched.writes), *(moved if stored else [])]
+        program.append(Instruction(unit, reads=reads, writes=writes))
+    return conflicts(Program.of(program))
 
-    def __init__(self, decoded: Decoded, image: NDArray[np.uint8], size: int) -> None:
-        self._decoded, self._reader = decoded, StreamAccessReader(decoded.config, image, {})
-        self.map = DramMap(decoded, size)
-        self.dram = Shadow(self.map.segments, {Queue.STORE}, {Queue.LOAD, Queue.COMPUTE})
-        self.scratchpads: Mapping[Memory, Shadow] = {
-            memory: Shadow(decoded.config.depth(memory), {writer}, readers, keeps_writes=True)
-            for memory, (writer, readers) in USERS.items()
-        }
 
-    def conflicts(self) -> Iterator[dict[int, int]]:
-        """Yields for each instruction those that must be done before it starts: of each other
-        module the last one that it conflicts with.
-        """
-        pairs = zip(route(self._decoded).tolist(), self._decoded.instructions(), strict=True)
-        return conflicting((queue, [*self._touches(insn)]) for queue, insn in pairs)
+def _all_runs(touched: Sequence[Touched]) -> Iterator[Access]:
+    for memory, elements in touched:
+        yield from _runs(memory.name, elements)
 
-    def _touches(self, insn: Instruction) -> Iterator[Touch]:
-        accesses = self._reader.read(insn)
-        for touched, writes in ((accesses.reads, False), (accesses.writes, True)):
-            for memory, elements in touched:
-                yield Touch(self.scratchpads[memory], elements, writes)
-        segments = self.map.touched(insn.index)
-        if segments is not None:
-            yield Touch(self.dram, segments, insn.opcode == Opcode.STORE)
+
+def _runs(memory: str, elements: Elements) -> Iterator[Access]:
+    """Yields the runs of elements, which ascend."""
+    if isinstance(elements, slice):
+        yield Access(memory, int(elements.start), int(elements.stop))
+        return
+    ends = np.flatnonzero(np.diff(elements) > 1)
+    starts: list[int] = elements[np.concatenate([[0], ends + 1])].tolist()
+    stops: list[int] = (elements[np.append(ends, -1)] + 1).tolist()
+    for start, stop in zip(starts, stops, strict=True):
+        yield Access(memory, start, stop)

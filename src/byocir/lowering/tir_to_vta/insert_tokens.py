@@ -26,7 +26,7 @@ from byocir.rewrites.unit_order import OrderedStep, Ordering
 from byocir.vta_sim import decode
 from byocir.vta_sim.isa import Queue
 from byocir.vta_sim.token_order import TOKEN_FIFOS
-from byocir.vta_sim.touched import TouchedMemories
+from byocir.vta_sim.touched import conflicts_of
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ def _insert_tokens(function: FuncOp) -> None:
     stream = assembled(function, needs_weights=False)
     ops = [op for op in block.ops if isinstance(op, InstructionOp)]
     decoded = decode(stream.insns, config_of(function))
-    conflicts = TouchedMemories(decoded, stream.image, stream.size).conflicts()
-    for op, before in zip(ops, conflicts, strict=True):
-        ordering.add(op.queue, before, last=isinstance(op, FinishOp))
+    conflicts = conflicts_of(decoded, stream.image, stream.size)
+    for index, op in enumerate(ops):
+        ordering.add(op.queue, conflicts.get(index, ()), last=isinstance(op, FinishOp))
     carriers: list[LoadOp] = []
     for step in ordering.steps:
         if step.source is None:

@@ -15,21 +15,19 @@ implies is not waited for again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.locations import place
 from byocir.errors import ByocirError
-from byocir.machine import Calls, InOrder, Machine, Memory, Place, Tokens
+from byocir.machine import Calls, InOrder, Machine, Place, Tokens
 from byocir.machine.calls import IssuedCalls, ops_in
-from byocir.machine_sim import Shadow, Touch, conflicting
-from byocir.machine_sim.accesses import Box
+from byocir.machine_sim import Access, Instruction, Program, conflicts
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.relays import carrier, relay_of
 from byocir.rewrites.unit_order import OrderedStep, Ordering, UnorderedError
@@ -61,42 +59,28 @@ def synchronise(machine: Machine, calls: Sequence[Calls]) -> None:
 
 
 def _needs(machine: Machine, calls: Sequence[Calls]) -> list[dict[int, int]]:
-    """Finds the calls that each call must come after: of each other unit the latest one."""
-    touches, units = _Touches(machine, calls), machine.units
-    program = ((units.index(call.unit), list(touches.of(call))) for call in calls)
-    return list(conflicting(program))
-
-
-class _Touches:
-    """Lists what calls read and write. Memories that the machine itself watches do not count, nor
-    do arrays that no call writes.
+    """Finds the calls that each call must come after: of other units the latest one, where no
+    earlier call of its own unit comes after that. Memories that the machine itself watches do not
+    count, nor do arrays that no call writes.
     """
+    written = {call.result.buffer for call in calls}
 
-    def __init__(self, machine: Machine, calls: Sequence[Calls]) -> None:
-        self._units, self._watched = range(len(machine.units)), machine.guarded
-        self._written = {call.result.buffer for call in calls}
-        self._shadows: dict[SSAValue | Memory, Shadow] = {}
+    def touched(places: Iterable[Place]) -> list[Access]:
+        return [
+            Access(at.home, *rows)
+            for at in places
+            if at.memory not in machine.guarded
+            if not at.memory.is_main or at.buffer in written
+            for rows in at.rows()
+        ]
 
-    def of(self, call: Calls) -> Iterator[Touch]:
-        for places, writes in ((call.read, False), ([call.result], True)):
-            for at in places:
-                alone = at.memory.is_main and at.buffer not in self._written
-                if at.memory not in self._watched and not alone:
-                    shadow = self._shadow(at)
-                    yield from (Touch(shadow, box, writes) for box in _boxes(at))
-
-    def _shadow(self, at: Place) -> Shadow:
-        key, shape = (at.buffer, at.shape) if at.memory.is_main else (at.memory, at.memory.rows)
-        if key not in self._shadows:
-            self._shadows[key] = Shadow(shape, self._units, self._units)
-        return self._shadows[key]
-
-
-def _boxes(at: Place) -> Sequence[Box | slice]:
-    """Lists the elements of an array in main memory, or the rows of another memory, as boxes."""
-    if at.memory.is_main:
-        return [tuple(slice(*side) for side in at.box)]
-    return [slice(*rows) for rows in at.rows()]
+    units = [machine.units.index(call.unit) for call in calls]
+    program = [
+        Instruction(unit, reads=touched(call.read), writes=touched([call.result]))
+        for unit, call in zip(units, calls, strict=True)
+    ]
+    found = conflicts(Program.of(program))
+    return [{units[each]: each for each in found.get(at, ())} for at in range(len(calls))]
 
 
 def _count(units: Sequence[str], calls: Sequence[Calls], needs: Sequence[dict[int, int]]) -> None:
@@ -167,7 +151,7 @@ def _ordered(
     ordering = Ordering(len(units), pairs, None if relay is None else units.index(relay))
     for call, before in zip(calls, needs, strict=True):
         try:
-            ordering.add(units.index(call.unit), before)
+            ordering.add(units.index(call.unit), before.values())
         except UnorderedError as error:
             raise _unordered(call, calls[error.first.source or 0]) from None
     return ordering.steps
