@@ -150,6 +150,13 @@ def known_values(value: SSAValue | None) -> np.ndarray | None:
     return None if array is None else array.maybe_values
 
 
+def column(numbers: np.ndarray, rank: int) -> np.ndarray:
+    """Reshapes numbers so that they lie along the first of so many dimensions: [n] → [n, 1, 1]. A
+    number without dimensions stays.
+    """
+    return numbers.reshape(-1, *[1] * (rank - 1)) if numbers.ndim else numbers
+
+
 def _differ_at_ends(one: Array, other: Array) -> bool:
     """Tells if two arrays of one type differ in their first or last elements."""
     if one.maybe_values is None or other.maybe_values is None:

@@ -17,6 +17,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from byocir.dialects import graph as g
+from byocir.dialects.array import column
 from byocir.dialects.graph.base import int_tuple
 from byocir.dialects.graph.fixed_point import Rounding, rescale
 from byocir.dialects.graph.nn import BYTES
@@ -151,23 +152,18 @@ def _resize(op: g.ResizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     number = _as(made.dtype, np.array(op.extrapolation_value.value.data), np.trunc)
     for axis, along in taps.items():
         if along.beyond.any():
-            made = np.where(_column(along.beyond, made.ndim - axis), number, made)
+            made = np.where(column(along.beyond, made.ndim - axis), number, made)
     return made
 
 
 def _sums(x: np.ndarray, along: Taps, axis: int) -> np.ndarray:
     """Sums weighted taps along a dimension, as doubles."""
     wide, rank = x.astype(np.float64, copy=False), x.ndim - axis
-    total = np.take(wide, along.indices[:, 0], axis) * _column(along.weights[:, 0], rank)
+    total = np.take(wide, along.indices[:, 0], axis) * column(along.weights[:, 0], rank)
     for tap in range(1, along.weights.shape[1]):
         part = np.take(wide, along.indices[:, tap], axis)
-        total += part * _column(along.weights[:, tap], rank)
+        total += part * column(along.weights[:, tap], rank)
     return total
-
-
-def _column(values: np.ndarray, rank: int) -> np.ndarray:
-    """Reshapes values so that they lie along the first of so many dimensions: [n] → [n, 1, 1]."""
-    return values.reshape([-1, *(1 for _ in range(rank - 1))])
 
 
 def _as(
@@ -277,7 +273,7 @@ def _conv(op: g.ConvOp, operands: Sequence[np.ndarray]) -> np.ndarray:
         total += weights[position] @ columns
     result = (total.astype(np.int64) if whole else total).reshape(out)
     if len(operands) > 2:
-        result += operands[2].reshape(-1, *(1 for _ in out[2:]))
+        result += column(operands[2], len(out) - 1)
     return result.astype(np.int32 if whole else x.dtype)
 
 
@@ -341,7 +337,7 @@ def _conv_transpose(op: g.ConvTransposeOp, operands: Sequence[np.ndarray]) -> np
     cut = (slice(b, b + o) for b, o in zip(begins, out[2:], strict=True))
     result = total[(..., *cut)].reshape(out)
     if len(operands) > 2:
-        result = result + operands[2].reshape(-1, *(1 for _ in sizes))
+        result = result + column(operands[2], 1 + len(sizes))
     return result.astype(x.dtype)
 
 
@@ -350,9 +346,7 @@ def _conv_transpose(op: g.ConvTransposeOp, operands: Sequence[np.ndarray]) -> np
 
 def _quantize(op: g.QuantizeOp, operands: Sequence[np.ndarray]) -> np.ndarray:
     x, scale, zero_point = operands
-    if scale.ndim:  # the scale varies along the axis
-        column = [-1] + [1] * (x.ndim - 1 - op.axis.value.data)
-        scale, zero_point = scale.reshape(column), zero_point.reshape(column)
+    scale, zero_point = (column(each, x.ndim - op.axis.value.data) for each in (scale, zero_point))
     wide = np.promote_types(x.dtype, np.float32)
     with np.errstate(over="ignore"):  # ONNX divides in the type of the scale
         rounded = np.rint((x / scale).astype(wide))

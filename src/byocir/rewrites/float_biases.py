@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import SSAValue
 
-from byocir.dialects.array import known_values
+from byocir.dialects.array import column, known_values
 from byocir.dialects.graph import ClipOp, DequantizeOp, QuantizeOp, ReluOp
 from byocir.dialects.graph.fixed_point import INT32_MAX
 from byocir.dialects.intervals import integer_range
@@ -70,15 +70,7 @@ def _numbers(m: Match) -> np.ndarray:
     if "bias" not in m:
         return numbers
     grid = known_grid(m["bias"])
-    return (numbers - _along(grid.zero_point, grid.axis, numbers)) * _along(
-        grid.scale, grid.axis, numbers
-    )
-
-
-def _along(numbers: np.ndarray, axis: int | None, array: np.ndarray) -> np.ndarray:
-    """Reshapes what a grid has for each index of an axis, so that it broadcasts to an array."""
-    wide = numbers.astype(np.float64)
-    return wide if axis is None else wide.reshape([-1, *[1] * (array.ndim - 1 - axis)])
+    return grid.less_zero(numbers) * grid.along(grid.scale.astype(np.float64), numbers.ndim)
 
 
 @bias_of_conv_on_grid.where
@@ -181,8 +173,8 @@ class _Scaled:
     def of(m: Match) -> _Scaled:
         """Gives a batch norm's factors to a weight: signs to its integers, sizes to its scales."""
         grid, factor, values = known_grid(m["weight"]), Affine.of(m).factor, m["w"].numbers
-        zero, sign = _along(grid.zero_point, grid.axis, values), _along(np.sign(factor), 0, values)
-        wide = (values - zero) * sign + zero
+        wide, sign = values.astype(np.float64), column(np.sign(factor), values.ndim)
+        wide += grid.less_zero(wide) * (sign - 1)
         scale = grid.scale * np.where(factor == 0, 1, np.abs(factor))
         return _Scaled(wide, scale.astype(np.float32), values.dtype)
 

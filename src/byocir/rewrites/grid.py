@@ -10,7 +10,7 @@ from typing import TypeGuard
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
-from byocir.dialects.array import Array, constant_array
+from byocir.dialects.array import Array, column, constant_array
 from byocir.dialects.graph import DequantizeOp, QuantizeOp
 from byocir.dialects.intervals import Interval, integer_range
 from byocir.dialects.types import element_of, i8, ui8
@@ -65,6 +65,16 @@ class Grid:
         """
         low, high = self.range
         return max(high - int(self.zero_point), int(self.zero_point) - low)
+
+    def less_zero(self, integers: np.ndarray) -> np.ndarray:
+        """Takes the zero points off integers, in the type that these have."""
+        return integers - self.along(self.zero_point.astype(integers.dtype), integers.ndim)
+
+    def along(self, numbers: np.ndarray, rank: int) -> np.ndarray:
+        """Reshapes what the grid has for each index of its axis, so that it broadcasts to an array
+        of a rank.
+        """
+        return numbers if self.axis is None else column(numbers, rank - self.axis)
 
     def same_as(self, other: Grid | None) -> bool:
         """Tells if equal integers on both grids stand for equal numbers."""

@@ -64,10 +64,7 @@ def shifted_weight(m: Match) -> np.ndarray | None:
         return None
     if grid.symmetric:
         return values
-    zero = grid.zero_point.astype(np.int32)
-    if grid.axis is not None:
-        zero = zero.reshape([-1 if axis == grid.axis else 1 for axis in range(values.ndim)])
-    shifted = values.astype(np.int32) - zero
+    shifted = grid.less_zero(values.astype(np.int32))
     least, greatest = shifted.min(initial=0), shifted.max(initial=0)
     fits = np.iinfo(np.int8).min <= least and greatest <= np.iinfo(np.int8).max
     return shifted.astype(np.int8 if fits else np.int16)

@@ -39,7 +39,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from byocir.dialects.array import known_values
+from byocir.dialects.array import column, known_values
 from byocir.dialects.graph import AddOp, ConvOp, ConvTransposeOp, MatmulOp
 from byocir.dialects.types import element_type_of, i8, i32, ui8
 from byocir.patterns import Bound, Match, constant, op, optional, optional_operand, wildcard
@@ -90,8 +90,7 @@ def quantized_conv(
     sums = new.add(ConvOp.make(image, integer_weight(m, new), folded_bias(m, new), **window)).result
     scale = scale_of_sums(m)
     assert scale is not None
-    per_channel = (-1, *[1] * (x.type.rank - 2)) if scale.ndim else ()
-    return requantized(quantize, Integers(sums, scale.reshape(per_channel), ONE), new)
+    return requantized(quantize, Integers(sums, column(scale, x.type.rank - 1), ONE), new)
 
 
 PRODUCT = op("graph.matmul", DATA, WEIGHT) @ "product"

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from xdsl.ir import SSAValue
 
-from byocir.dialects.array import known_values
+from byocir.dialects.array import column, known_values
 from byocir.dialects.graph import (
     AddOp,
     ClipOp,
@@ -57,9 +57,9 @@ def _ends(value: SSAValue, computed: bool) -> ChannelEnds | None:
     bias = np.zeros(1, np.int64) if owner.bias is None else _numbers(owner.bias)
     if weights is None or bias is None:
         return None
-    along = (-1, *[1] * (len(shape_of(value.type)) - 2))
+    rank = len(shape_of(value.type)) - 1
     low, high = (end + bias for end in _reduced(owner.input, weights))
-    return low.reshape(along), high.reshape(along)
+    return column(low, rank), column(high, rank)
 
 
 def _reduced(x: SSAValue, weights: np.ndarray) -> ChannelEnds:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from xdsl.ir import SSAValue
 
+from byocir.dialects.array import column
 from byocir.dialects.graph import AddOp, ConvOp, DequantizeOp, MatmulOp
 from byocir.patterns import Bound, Match, constant, op, optional_operand, present
 from byocir.rewrites.driver import NewOps
@@ -43,8 +44,8 @@ def conv_as_sums(m: Match, x: Bound, new: NewOps, added: Bound | None = None) ->
     result = _dequantized(m, sums, 1, new)
     if added is None:
         return result
-    column = added.numbers.reshape(-1, *[1] * (x.type.rank - 2))
-    return new.add(AddOp.make(result, new.constant(column))).result
+    added_to_each = column(added.numbers, x.type.rank - 1)
+    return new.add(AddOp.make(result, new.constant(added_to_each))).result
 
 
 @rewrites(PRODUCT)

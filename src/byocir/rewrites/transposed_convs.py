@@ -21,7 +21,7 @@ from math import gcd, prod
 import numpy as np
 from xdsl.ir import SSAValue
 
-from byocir.dialects.array import constant_array
+from byocir.dialects.array import column, constant_array
 from byocir.dialects.graph import (
     ConcatOp,
     ConvOp,
@@ -254,7 +254,7 @@ class _Transposed:
         if not scale.ndim:
             return scale
         spread = np.broadcast_to(scale.reshape(self.groups, 1, -1), outputs)
-        return spread.reshape(-1, *[1] * len(self.strides))
+        return column(spread.reshape(-1), 1 + len(self.strides))
 
     def side_by_side(self, parts: Sequence[SSAValue], new: NewOps) -> SSAValue:
         """Interleaves the results of all phases, [N, groups, phases, outputs, …], to the result."""
