@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byocir.lowering.tir_to_c import arena
-from byocir.lowering.tir_to_c.arena import Arena, Lifetime, lower_bound, plan
+from byocir.lowering.tir_to_c.arena import Arena, lower_bound, plan
+from byocir.rewrites.memory_rows import Life
 from byocir.toolchain.calling import ALIGN
 
 lifetimes = st.builds(
-    lambda nbytes, first, length: Lifetime(nbytes, first, first + length),
-    st.integers(0, 9 * ALIGN),
+    lambda lines, first, length: Life(lines * ALIGN, first, first + length),
+    st.integers(0, 9),
     st.integers(0, 9),
     st.integers(0, 5),
 )
@@ -27,22 +28,22 @@ def test_buffers_that_meet_do_not_overlap(buffers):
         check_apart(buffers, plan(buffers))
 
 
-def check_apart(buffers: list[Lifetime], arena: Arena) -> None:
+def check_apart(buffers: list[Life], arena: Arena) -> None:
     assert arena.nbytes >= arena.lower_bound == lower_bound(buffers)
     placed = list(zip(arena.offsets, buffers, strict=True))
     for i, (offset, buffer) in enumerate(placed):
         assert offset % ALIGN == 0
-        assert offset + buffer.nbytes <= arena.nbytes
+        assert offset + buffer.rows <= arena.nbytes
         for other, their in placed[:i]:
-            apart = offset + buffer.nbytes <= other or other + their.nbytes <= offset
+            apart = offset + buffer.rows <= other or other + their.rows <= offset
             assert apart or not buffer.meets(their)
 
 
-def smallest(buffers: list[Lifetime]) -> int:
+def smallest(buffers: list[Life]) -> int:
     """The bytes of the smallest arena, by branch and bound: which buffer is next, always at its
     lowest address above those already there. In the order of the best plan's own addresses that
     gives the best plan."""
-    least = sum(buffer.room for buffer in buffers)
+    least = sum(buffer.rows for buffer in buffers)
     bound = lower_bound(buffers)
 
     def extend(offsets: dict[int, int], end: int) -> None:
@@ -53,16 +54,16 @@ def smallest(buffers: list[Lifetime]) -> int:
             least = end
             return
         for i in sorted(set(range(len(buffers))) - offsets.keys()):
-            begin, room = lowest(offsets, i), buffers[i].room
+            begin, room = lowest(offsets, i), buffers[i].rows
             extend({**offsets, i: begin}, max(end, begin + room))
 
     def lowest(offsets: dict[int, int], i: int) -> int:
         met = [j for j in offsets if buffers[j].meets(buffers[i])]
-        ends = sorted([0, *(offsets[j] + buffers[j].room for j in met)])
+        ends = sorted([0, *(offsets[j] + buffers[j].rows for j in met)])
         return next(at for at in ends if all(apart(at, i, offsets[j], j) for j in met))
 
     def apart(at: int, i: int, other: int, j: int) -> bool:
-        return at + buffers[i].room <= other or other + buffers[j].room <= at
+        return at + buffers[i].rows <= other or other + buffers[j].rows <= at
 
     extend({}, 0)
     return least
@@ -88,7 +89,7 @@ def test_the_plan_is_near_the_smallest(buffers):
 
 @pytest.mark.parametrize("case", HARD)
 def test_the_search_finds_the_smallest_where_greedy_plans_do_not(case):
-    buffers = [Lifetime(lines * ALIGN, first, last) for lines, first, last in case]
+    buffers = [Life(lines * ALIGN, first, last) for lines, first, last in case]
     assert plan(buffers).nbytes == smallest(buffers)
 
 
@@ -99,7 +100,7 @@ def test_many_buffers_lie_near_the_lower_bound(longest, pairs, share, monkeypatc
     monkeypatch.setattr(arena, "MOST_PAIRS", pairs)
     numbers = random.Random(0)
     buffers = [
-        Lifetime(numbers.randint(1, 400) * ALIGN, first, first + numbers.randint(0, longest))
+        Life(numbers.randint(1, 400) * ALIGN, first, first + numbers.randint(0, longest))
         for first in range(400)
     ]
     found = plan(buffers)
@@ -110,7 +111,7 @@ def test_many_buffers_lie_near_the_lower_bound(longest, pairs, share, monkeypatc
 def test_nobody_looks_at_millions_of_pairs(monkeypatch):
     """As where thousands of values wait for one op: memory with their square, 3 GB for 8,000."""
     monkeypatch.delattr(arena, "_Packing")
-    together = [Lifetime(64, i, 1000) for i in range(1000)]
+    together = [Life(64, i, 1000) for i in range(1000)]
     assert plan(together).nbytes == 1000 * 64
 
 
@@ -119,5 +120,5 @@ def test_no_buffers_take_no_room():
 
 
 def test_one_after_the_other_share():
-    chain = [Lifetime(100, i, i + 1) for i in range(8)]
+    chain = [Life(128, i, i + 1) for i in range(8)]
     assert plan(chain).nbytes == lower_bound(chain) == 256

@@ -123,7 +123,7 @@ def _writer_before(value: SSAValue, reader: Operation) -> Producer:
         return Producer(None, "a buffer that nothing in this block wrote before")
     if not isinstance(last, tir.BlockOp | tir.CopyOp | tir.FillOp):
         return Producer(None, f"a buffer that {last.name} may have written")
-    if not _writes_whole(last, value):
+    if not _leaves_nothing(last, value):
         return Producer(None, f"a buffer of which {last.name} wrote only a part")
     return Producer(last)
 
@@ -148,7 +148,7 @@ def _readers_after(value: SSAValue, writer: Operation) -> Iterator[Operation]:
 
 def _overwrites(op: Operation, value: SSAValue) -> bool:
     whole = isinstance(op, tir.BlockOp | tir.CopyOp | tir.FillOp)
-    return whole and value in written(op) and _writes_whole(op, value)
+    return whole and value in written(op) and _leaves_nothing(op, value)
 
 
 def ancestor_in(block: Block | None, op: Operation) -> Operation | None:
@@ -159,12 +159,19 @@ def ancestor_in(block: Block | None, op: Operation) -> Operation | None:
     return current
 
 
-def _writes_whole(op: Operation, value: SSAValue) -> bool:
+def _leaves_nothing(op: Operation, value: SSAValue) -> bool:
     if isinstance(op, tir.CopyOp):
         return not op.destination_bases and op.box == shape_of(value.type)
     if not isinstance(op, tir.BlockOp):
         return True
+    return writes_whole(op, list(op.outs).index(value))
+
+
+def writes_whole(op: tir.BlockOp, position: int) -> bool:
+    """Tells if a block writes each element of a result, which is decided for simple indices only:
+    iterators over its dimensions.
+    """
     if op.bases or op.where is not None:
         return False
-    map_ = op.out_maps[list(op.outs).index(value)]
-    return whole_axes(map_, shape_of(value.type), op.extents) is not None
+    shape = shape_of(op.outs[position].type)
+    return whole_axes(op.out_maps[position], shape, op.extents) is not None

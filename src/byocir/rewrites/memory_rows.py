@@ -6,7 +6,7 @@ one bank of its memory or, if it is larger, begins with one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 MOST = 8
@@ -15,7 +15,7 @@ MOST = 8
 
 @dataclass(frozen=True)
 class Life:
-    """Describes rows that are needed from step `first` to step `last`, both included."""
+    """Describes rows, or bytes, that are needed from step `first` to step `last`, both included."""
 
     rows: int
     first: int
@@ -27,6 +27,8 @@ class Life:
 
 Placed = tuple[int, Life]
 """The first row of a life, and that life."""
+Span = tuple[int, int, int]
+"""The first row of what is placed, the one past it, and a number by which it is known."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,8 @@ def arranged(
     for row, life in before:
         placed.add(row, life)
     for i in sorted(range(len(lives)), key=lambda i: (-lives[i].rows, lives[i].first)):
-        row = _lowest(rows, rows // banks, lives[i], placed.beside(lives[i]))
-        if row is None:
+        row = lowest(lives[i].rows, placed.beside(lives[i]), rows // banks)
+        if row + lives[i].rows > rows:
             return _full(lives, lives[i])
         placed.add(row, lives[i])
         found[i] = row
@@ -90,22 +92,24 @@ class _Placed:
         for span in self._spans(life):
             self._at.setdefault(span, []).append((row, life))
 
-    def beside(self, life: Life) -> list[Placed]:
-        """Lists the lives that overlap one in time, each with its row."""
+    def beside(self, life: Life) -> list[Span]:
+        """Lists the rows of the lives that overlap one in time, the lowest first."""
         found = [each for span in self._spans(life) for each in self._at.get(span, ())]
-        return [(row, other) for row, other in found if other.meets(life)]
+        return sorted((row, row + o.rows, o.first) for row, o in found if o.meets(life))
 
 
-def _lowest(rows: int, bank: int, life: Life, beside: Sequence[Placed]) -> int | None:
-    """Finds the lowest row at which a life fits between those that it meets."""
-    row = 0
-    for low, other in sorted(beside, key=lambda each: each[0]):
-        row = _in_bank(row, life.rows, bank)
-        if row + life.rows <= low:
-            return row
-        row = max(row, low + other.rows)
-    row = _in_bank(row, life.rows, bank)
-    return row if row + life.rows <= rows else None
+def lowest(room: int, taken: Iterable[Span], bank: int | None = None) -> int:
+    """Finds the lowest place for so much room beside what is taken, by place, in one bank if there
+    are banks.
+    """
+    at = 0
+    for begin, end, _ in taken:
+        at = at if bank is None else _in_bank(at, room, bank)
+        if at + room <= begin:
+            return at
+        if end > at:
+            at = end
+    return at if bank is None else _in_bank(at, room, bank)
 
 
 def _in_bank(row: int, rows: int, bank: int) -> int:

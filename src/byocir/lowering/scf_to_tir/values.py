@@ -26,9 +26,10 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects import tir
 from byocir.dialects.byoc import NAME
-from byocir.dialects.tir.affine import linear, whole_axes
+from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import element_type_of, shape_of, tensor
 from byocir.dialects.uses import replace_uses
+from byocir.patterns.dataflow import writes_whole
 
 MOST_ELEMENTS = 1 << 26
 """Up to here it is worked out whether several blocks together write all of a buffer."""
@@ -164,7 +165,7 @@ class _Values:
         starts: list[SSAValue] = []
         for position, buffer in enumerate(outs):
             arg = body.block.args[len(ins) + position]
-            is_input = arg.first_use is not None and _covers(op, position)
+            is_input = arg.first_use is not None and writes_whole(op, position)
             if is_input and not op.reductions:
                 read = body.block.insert_arg(arg.type, len(ins))
                 arg = body.block.args[len(ins) + 1 + position]
@@ -172,7 +173,7 @@ class _Values:
                 ins.append(buffer)
                 maps.append(op.out_maps[position])
                 pads = [*pads, None]
-            starts.append(self._start(buffer, arg, covered=_covers(op, position)))
+            starts.append(self._start(buffer, arg, covered=writes_whole(op, position)))
         made = tir.BlockOp(
             list(op.iterators),
             [self._held(buffer) for buffer in ins],
@@ -219,7 +220,7 @@ def _sources(op: Operation) -> list[SSAValue]:
 
 def _replaces(op: Operation) -> bool:
     """Tells if an op writes every element of what it writes."""
-    return not isinstance(op, tir.BlockOp) or all(_covers(op, i) for i in range(len(op.outs)))
+    return not isinstance(op, tir.BlockOp) or all(writes_whole(op, i) for i in range(len(op.outs)))
 
 
 def _box(op: Operation, buffer: SSAValue) -> tuple[slice, ...] | None:
@@ -240,16 +241,6 @@ def _box(op: Operation, buffer: SSAValue) -> tuple[slice, ...] | None:
             last += step * (op.extents[dim] - 1)
         box.append(slice(form.constant, last + 1, step))
     return tuple(box) if len(set(used)) == len(used) else None
-
-
-def _covers(op: tir.BlockOp, position: int) -> bool:
-    """Tells if a block writes each element of a result, which is decided for simple indices only:
-    loops over its dimensions.
-    """
-    if op.where is not None:
-        return False
-    shape = shape_of(op.outs[position].type)
-    return whole_axes(op.out_maps[position], shape, op.extents) is not None
 
 
 def _ports(function: FuncOp, positions: Sequence[int]) -> ArrayAttr[DictionaryAttr] | None:

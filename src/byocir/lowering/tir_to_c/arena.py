@@ -14,36 +14,18 @@ go one after the other, in the order in which they are needed, into what is free
 from __future__ import annotations
 
 from bisect import bisect, bisect_left, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import compress
 from random import Random
 
-from byocir.toolchain.calling import ALIGN
+from byocir.rewrites.memory_rows import Life, Span, lowest
 
 _EFFORT = 500_000
 """Buffers looked at while the order is improved: about a tenth of a second."""
 MOST_PAIRS = 250_000
 """Pairs of buffers alive together that are looked at; those of known nets are some thousands."""
-
-
-@dataclass(frozen=True)
-class Lifetime:
-    """Describes a buffer of so many bytes that is alive from step `first` to step `last`, both
-    included."""
-
-    nbytes: int
-    first: int
-    last: int
-
-    def meets(self, other: Lifetime) -> bool:
-        return self.first <= other.last and other.first <= self.last
-
-    @property
-    def room(self) -> int:
-        """Counts the bytes that the buffer takes in the arena."""
-        return -(-self.nbytes // ALIGN) * ALIGN
 
 
 @dataclass(frozen=True)
@@ -57,20 +39,18 @@ class Arena:
     lower_bound: int
 
 
-_Span = tuple[int, int, int]
-"""The first byte of a placed buffer, the one past it, and its index."""
-_Fit = Callable[[int, Iterator[_Span]], int]
+_Fit = Callable[[int, Iterable[Span]], int]
 """Finds an address for so many bytes beside what is placed, by address."""
 
 
-def plan(buffers: Sequence[Lifetime]) -> Arena:
+def plan(buffers: Sequence[Life]) -> Arena:
     """Finds the smallest arena that greedy orders and a search come to; always the same for the
     same buffers.
     """
     swept = _Sweep.over(buffers)
     if swept.pairs > MOST_PAIRS:
         return Arena(swept.offsets, swept.end, swept.most)
-    packing = _Packing(buffers)
+    packing = _Packing(buffers, swept.most)
     best: tuple[int, list[int]] | None = None
     for order, fit in _greedy(buffers, packing.alive):
         offsets, nbytes = packing.place(order, fit)
@@ -85,7 +65,7 @@ def plan(buffers: Sequence[Lifetime]) -> Arena:
     return Arena(offsets, nbytes, packing.lower_bound)
 
 
-def lower_bound(buffers: Sequence[Lifetime]) -> int:
+def lower_bound(buffers: Sequence[Life]) -> int:
     """Counts the most bytes that are alive at one step."""
     return _Sweep.over(buffers).most
 
@@ -111,19 +91,19 @@ class _Sweep:
     """The address of each gap by its end."""
 
     @staticmethod
-    def over(buffers: Sequence[Lifetime]) -> _Sweep:
+    def over(buffers: Sequence[Life]) -> _Sweep:
         """Places these buffers from the first step to the last."""
         sweep, alive, room = _Sweep([0] * len(buffers)), list[tuple[int, int]](), 0
         for i in sorted(range(len(buffers)), key=lambda i: buffers[i].first):
             buffer = buffers[i]
             while alive and alive[0][0] < buffer.first:
                 _, gone = heappop(alive)
-                sweep._free(sweep.offsets[gone], buffers[gone].room)
-                room -= buffers[gone].room
-            sweep.offsets[i] = sweep._take(buffer.room)
+                sweep._free(sweep.offsets[gone], buffers[gone].rows)
+                room -= buffers[gone].rows
+            sweep.offsets[i] = sweep._take(buffer.rows)
             sweep.pairs += len(alive)
             heappush(alive, (buffer.last, i))
-            room += buffer.room
+            room += buffer.rows
             sweep.most = max(sweep.most, room)
         return sweep
 
@@ -172,8 +152,9 @@ class _Packing:
     one.
     """
 
-    def __init__(self, buffers: Sequence[Lifetime]) -> None:
-        self.rooms = [buffer.room for buffer in buffers]
+    def __init__(self, buffers: Sequence[Life], lower_bound: int) -> None:
+        self.lower_bound = lower_bound
+        self.rooms = [buffer.rows for buffer in buffers]
         self.meets: list[set[int]] = [set() for _ in buffers]
         self.alive: list[list[int]] = []
         alive: list[int] = []
@@ -184,13 +165,12 @@ class _Packing:
             self.meets[i].update(alive)
             alive.append(i)
             self.alive.append(alive.copy())
-        self.lower_bound = max((sum(self.rooms[i] for i in step) for step in self.alive), default=0)
 
     def place(self, order: Sequence[int], fit: _Fit) -> tuple[list[int], int]:
         """Places buffers in this order; gives the offset of each, and the bytes that all take."""
         offsets = [0] * len(order)
-        spans: dict[int, _Span] = {}
-        placed: list[_Span] = []
+        spans: dict[int, Span] = {}
+        placed: list[Span] = []
         indices: list[int] = []
         for i in order:
             near = self.meets[i]
@@ -207,39 +187,28 @@ class _Packing:
 
 
 def _greedy(
-    buffers: Sequence[Lifetime], alive: Sequence[Sequence[int]]
+    buffers: Sequence[Life], alive: Sequence[Sequence[int]]
 ) -> Iterator[tuple[Sequence[int], _Fit]]:
     """Yields orders in which to place buffers, each with the rule for where: by size, by breadth
     (the steps with the most bytes alive, and there by size), by size times lifetime, and by start.
     """
     each = range(len(buffers))
-    size = [(-buffer.room, buffer.first, i) for i, buffer in enumerate(buffers)]
+    size = [(-buffer.rows, buffer.first, i) for i, buffer in enumerate(buffers)]
     by_size = sorted(each, key=size.__getitem__)
     yield by_size, _tightest
-    yield by_size, _lowest
+    yield by_size, lowest
     breadth: dict[int, None] = {}
     for step in sorted(alive, key=lambda step: sum(size[i][0] for i in step)):
         new = (i for i in step if i not in breadth)
         breadth.update(dict.fromkeys(sorted(new, key=size.__getitem__)))
     yield list(breadth), _tightest
-    yield list(breadth), _lowest
-    area = [-b.room * (b.last - b.first + 1) for b in buffers]
-    yield sorted(each, key=lambda i: (area[i], *size[i])), _lowest
-    yield sorted(each, key=lambda i: (buffers[i].first, *size[i])), _lowest
+    yield list(breadth), lowest
+    area = [-b.rows * (b.last - b.first + 1) for b in buffers]
+    yield sorted(each, key=lambda i: (area[i], *size[i])), lowest
+    yield sorted(each, key=lambda i: (buffers[i].first, *size[i])), lowest
 
 
-def _lowest(room: int, taken: Iterator[_Span]) -> int:
-    """Finds the lowest address where a buffer fits."""
-    at = 0
-    for begin, end, _ in taken:
-        if at + room <= begin:
-            break
-        if end > at:
-            at = end
-    return at
-
-
-def _tightest(room: int, taken: Iterator[_Span]) -> int:
+def _tightest(room: int, taken: Iterable[Span]) -> int:
     """Finds the start of the smallest gap where a buffer fits, otherwise the end of all that is
     taken.
     """
@@ -259,7 +228,7 @@ def _improve(packing: _Packing, order: list[int]) -> tuple[list[int], int]:
     not by time.
     """
     random = Random(0)
-    offsets, nbytes = packing.place(order, _lowest)
+    offsets, nbytes = packing.place(order, lowest)
     cost = len(order) + sum(map(len, packing.meets))
     for turn in range(_EFFORT // cost):
         tops = [i for i in order if offsets[i] + packing.rooms[i] == nbytes]
@@ -268,7 +237,7 @@ def _improve(packing: _Packing, order: list[int]) -> tuple[list[int], int]:
             chosen = random.choice(tops if turn % 2 else order)
             moved.remove(chosen)
             moved.insert(random.randrange(len(order)), chosen)
-        changed, end = packing.place(moved, _lowest)
+        changed, end = packing.place(moved, lowest)
         if end <= nbytes:
             order, offsets, nbytes = moved, changed, end
         if nbytes == packing.lower_bound:

@@ -12,9 +12,10 @@ from byocir.dialects.array import Array
 from byocir.dialects.tir import IntrinsicOp, LoopKind
 from byocir.dialects.types import nbytes, shape_of
 from byocir.evaluate.routines import Routine
-from byocir.lowering.tir_to_c.arena import Arena, Lifetime, plan
+from byocir.lowering.tir_to_c.arena import Arena, plan
 from byocir.lowering.tir_to_c.block_parts import Kernel
 from byocir.lowering.tir_to_c.unwritten import Runs
+from byocir.rewrites.memory_rows import Life
 from byocir.toolchain.calling import ALIGN
 
 INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
@@ -49,7 +50,7 @@ class Buffer:
     @property
     def stride(self) -> int:
         """Counts the bytes from one copy to the next."""
-        return self.nbytes if self.copies == 1 else -(-self.nbytes // ALIGN) * ALIGN
+        return self.nbytes if self.copies == 1 else _aligned(self.nbytes)
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,7 @@ class CProgram:
         """Gives the buffer of a constant; equal constants share one."""
         if array not in self._numbers:
             self._numbers[array] = len(self.constants)
-            offset = -(-self.constant_bytes // ALIGN) * ALIGN
+            offset = _aligned(self.constant_bytes)
             self.constants.append((offset, array))
             self.constant_bytes = offset + Buffer(type_, CONSTANT).nbytes
         return Buffer(type_, CONSTANT, self._numbers[array])
@@ -239,10 +240,15 @@ def arena_of(steps: Sequence[Step]) -> Arena:
     """Places a program's buffers in an arena, which gives them their offsets."""
     spans: dict[Buffer, tuple[int, int]] = {}
     _live(steps, 0, spans)
-    arena = plan([Lifetime(b.stride * b.copies, *span) for b, span in spans.items()])
+    arena = plan([Life(_aligned(b.stride * b.copies), *span) for b, span in spans.items()])
     for buffer, offset in zip(spans, arena.offsets, strict=True):
         buffer.index = offset
     return arena
+
+
+def _aligned(count: int) -> int:
+    """Rounds bytes up to where the next array may begin."""
+    return -(-count // ALIGN) * ALIGN
 
 
 def _live(steps: Sequence[Step], start: int, spans: dict[Buffer, tuple[int, int]]) -> int:

@@ -39,7 +39,7 @@ from byocir.machine import Machine, Memory
 from byocir.machine.calls import ops_in
 from byocir.machine.cut_plans import plans_of
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.machine.lifetimes import Lives
+from byocir.rewrites.machine.lifetimes import Lives, full_memories
 from byocir.rewrites.machine.select_instructions import select
 from byocir.rewrites.schedule.access import BoxAccess, accesses_of
 from byocir.rewrites.schedule.blocks import Parts, reads_old
@@ -98,7 +98,7 @@ def _busiest(machine: Machine, function: FuncOp) -> float | None:
     except ByocirError:
         return None
     calls = ops_in(machine, selected.body.block)
-    if Lives(calls).full():
+    if full_memories(Lives(calls).of):
         return None
     busy: Counter[str] = Counter()
     for each in calls:

@@ -30,7 +30,7 @@ from byocir.machine import Calls, InOrder, Machine, Memory
 from byocir.machine.calls import ops_in
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.keep_on_chip import Offset, moved_by, redirect, users_of
-from byocir.rewrites.machine.lifetimes import Lives
+from byocir.rewrites.machine.lifetimes import Lives, full_memories
 from byocir.rewrites.machine.select_instructions import select_for
 from byocir.rewrites.machine.steps import computing_units, loads_of
 from byocir.rewrites.schedule.blocks import Parts
@@ -144,7 +144,8 @@ class _Trial:
             return False
         finally:
             self._made = [op for op in body.ops if op not in before]
-        return not Lives([call for call in calls if call.op not in self._loads]).full()
+        kept = [call for call in calls if call.op not in self._loads]
+        return not full_memories(Lives(kept).of)
 
     def _load(self, machine: Machine, constant: _Constant, first: Operation) -> None:
         """Loads an array in front of an op, and lets all blocks read that."""

@@ -30,7 +30,7 @@ from byocir.dialects.tir import AllocOp
 from byocir.machine import Calls, InOrder, Machine, Memory
 from byocir.machine.calls import buffers_in, ops_in
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.machine.lifetimes import Lives
+from byocir.rewrites.machine.lifetimes import Lives, full_memories
 from byocir.rewrites.machine.part_loads import part
 from byocir.rewrites.machine.steps import Step, depend, loads_of, steps_of
 
@@ -63,7 +63,7 @@ def overlap(machine: Machine, body: Block) -> None:
     depths = {load.memory: min(MOST, len(steps) - 1) for load in pending}
     while any(depths.values()):
         order = _Order(steps, pending, depths).calls()
-        full = Lives(order, loads).full()
+        full = full_memories(Lives(order, loads).of)
         if not full:
             _put(machine, body, order)
             return

@@ -29,10 +29,10 @@ from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, scope_of
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import shape_of
 from byocir.dialects.uses import erase
-from byocir.machine import InOrder, Machine, Memory, Unit
+from byocir.machine import InOrder, Machine, Unit
 from byocir.machine.cut_plans import Plan, plans_of
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.memory_rows import Full, Life, arranged
+from byocir.rewrites.machine.lifetimes import Use, full_memories, lives_of
 from byocir.rewrites.schedule.write_out import PaddedBox
 
 MOST_PARTS = 16
@@ -194,12 +194,11 @@ class _End:
 
 def _fit(machine: Machine, ops: Sequence[Operation]) -> bool:
     """Tells whether memories hold all buffers, each from the first op that uses it to the last."""
-    lives = dict[Memory, dict[AllocOp, Life]]()
-    for at, op in enumerate(ops):
-        for value in op.operands:
-            owner, memory = value.owner, machine.memory_of(scope_of(value.type))
-            if isinstance(owner, AllocOp) and memory is not None and not memory.is_main:
-                rows, own = memory.rows_of(shape_of(value.type)), lives.setdefault(memory, {})
-                own[owner] = replace(own.get(owner, Life(rows, at, at)), last=at)
-    full = (arranged(m.rows, [*own.values()], m.banks) for m, own in lives.items())
-    return not any(isinstance(each, Full) for each in full)
+    used = ((at, value) for at, op in enumerate(ops) for value in op.operands)
+    owners = ((at, value.owner, machine.memory_of(scope_of(value.type))) for at, value in used)
+    uses = (
+        Use(owner, memory, at, at)
+        for at, owner, memory in owners
+        if isinstance(owner, AllocOp) and memory is not None and not memory.is_main
+    )
+    return not full_memories(lives_of(uses))
