@@ -7,11 +7,12 @@ import pytest
 from vta_programs import Net, Scale, apply, assert_same, evaluate
 from xdsl.dialects.builtin import ModuleOp, TensorType
 
+from byocir.dialects.byoc import composites_in
 from byocir.dialects.tir import AllocOp, BlockOp, FillOp
 from byocir.dialects.types import i32
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta.bufferize import VtaBufferizePass
-from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
+from byocir.lowering.tir_to_vta.composites import vta_functions
 from byocir.lowering.tir_to_vta.legalise import VtaLegalisePass
 from byocir.lowering.tir_to_vta.pack import VtaPackPass
 
@@ -34,7 +35,7 @@ def test_a_chain_works_in_place() -> None:
         lambda body, x: body.requantise(body.dense(x, np.ones((4, 3), np.int8)), scale),
     )
     module = apply(net.module(result), *PASSES)
-    (composite,) = [c for f in vta_functions(module) for c in composites_of(f)]
+    (composite,) = [c for f in vta_functions(module) for c in composites_in(f)]
     (alloc,) = [op for op in composite.walk() if isinstance(op, AllocOp)]
     *steps, narrowing = [op for op in composite.walk() if isinstance(op, BlockOp)]
     assert all(op.outs[0] is alloc.result for op in steps)

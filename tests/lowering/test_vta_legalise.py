@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.array import Array
+from byocir.dialects.byoc import composites_in
 from byocir.dialects.locations import named
 from byocir.dialects.tir import (
     BlockOp,
@@ -31,7 +32,7 @@ from byocir.dialects.tir.bodies import multiply_accumulate
 from byocir.dialects.tir.scalar import emit_body
 from byocir.dialects.types import element_type_of, i8, i32, i64
 from byocir.errors import ByocirError
-from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
+from byocir.lowering.tir_to_vta.composites import vta_functions
 from byocir.lowering.tir_to_vta.legalise import VtaLegalisePass
 from byocir.lowering.tir_to_vta.legalise_lanes import (
     Constant,
@@ -42,13 +43,13 @@ ALU = (*(arith.AddiOp, arith.MuliOp, arith.MaxSIOp, arith.MinSIOp), arith.ShRSIO
 
 
 def blocks_of(module: ModuleOp) -> list[BlockOp]:
-    composites = [c for f in vta_functions(module) for c in composites_of(f)]
+    composites = [c for f in vta_functions(module) for c in composites_in(f)]
     return [op for c in composites for op in c.body.block.ops if isinstance(op, BlockOp)]
 
 
 def assert_vta_form(module: ModuleOp) -> None:
     for function in vta_functions(module):
-        for composite in composites_of(function):
+        for composite in composites_in(function):
             *ops, last = composite.body.block.ops
             assert all(isinstance(op, ConstantOp | FillOp | EmptyOp | BlockOp) for op in ops)
             for value in last.operands:

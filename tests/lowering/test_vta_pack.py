@@ -8,11 +8,11 @@ from vta_programs import Net, Scale, apply
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from byocir.dialects.byoc import CallOp
+from byocir.dialects.byoc import CallOp, composites_in
 from byocir.dialects.tir import BlockOp, ConstantOp
 from byocir.dialects.types import i8, i64, shape_of, tensor
 from byocir.errors import ByocirError
-from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
+from byocir.lowering.tir_to_vta.composites import vta_functions
 from byocir.lowering.tir_to_vta.legalise import VtaLegalisePass
 from byocir.lowering.tir_to_vta.pack import VtaPackPass
 
@@ -21,7 +21,7 @@ def constants_of(module: ModuleOp) -> list[np.ndarray]:
     return [
         op.value.data.values()
         for function in vta_functions(module)
-        for composite in composites_of(function)
+        for composite in composites_in(function)
         for op in composite.walk()
         if isinstance(op, ConstantOp)
     ]
@@ -139,7 +139,7 @@ def test_refuses_bodies_that_are_not_legal() -> None:
 
     module = net.module(net.composite("Node_7", net.inputs, lambda body, x: body.relu(x)))
     (function,) = vta_functions(module)
-    (composite,) = composites_of(function)
+    (composite,) = composites_in(function)
     block = next(op for op in composite.walk() if isinstance(op, BlockOp))
     block.properties["iterators"] = type(block.iterators)(reversed(block.iterators.data))
     block.properties["maps"] = type(block.maps)(

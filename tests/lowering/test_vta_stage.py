@@ -12,7 +12,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 
-from byocir.dialects.byoc import CompositeOp, YieldOp
+from byocir.dialects.byoc import CompositeOp, YieldOp, composites_in
 from byocir.dialects.tir import (
     AllocOp,
     BlockOp,
@@ -24,7 +24,7 @@ from byocir.dialects.tir import (
 )
 from byocir.dialects.types import element_type_of, i8, i32, shape_of
 from byocir.errors import ByocirError
-from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
+from byocir.lowering.tir_to_vta.composites import vta_functions
 from byocir.lowering.tir_to_vta.stage import VtaStagePass
 from byocir.lowering.tir_to_vta.tile import VtaTilePass
 from byocir.vta_sim import Memory, VTAConfig
@@ -34,8 +34,8 @@ MEMORIES = {"vta.inp": Memory.INP, "vta.wgt": Memory.WGT, "vta.acc": Memory.ACC}
 LANES = {"vta.inp": 1, "vta.wgt": 2, "vta.acc": 1}
 
 
-def composites_in(module: ModuleOp) -> list[CompositeOp]:
-    return [c for f in vta_functions(module) for c in composites_of(f)]
+def composites_of(module: ModuleOp) -> list[CompositeOp]:
+    return [c for f in vta_functions(module) for c in composites_in(f)]
 
 
 def assert_staged(composite: CompositeOp) -> None:
@@ -73,7 +73,7 @@ def assert_fits(block: Block, config: VTAConfig, around: dict[Memory, int]) -> N
 
 
 def assert_all_fits(module: ModuleOp, config: VTAConfig) -> None:
-    for composite in composites_in(module):
+    for composite in composites_of(module):
         assert_staged(composite)
         assert_fits(composite.body.block, config, dict.fromkeys(MEMORIES.values(), 0))
 
@@ -87,7 +87,7 @@ def path_of(op: CopyOp) -> int:
 
 
 def copies_into(module: ModuleOp, scope: str) -> list[CopyOp]:
-    (composite,) = composites_in(module)
+    (composite,) = composites_of(module)
     copies = [op for op in composite.walk() if isinstance(op, CopyOp)]
     return [op for op in copies if scope_of(op.destination.type) == scope]
 
@@ -146,7 +146,7 @@ def test_unrolled_tiles_have_buffers_of_their_own() -> None:
     tile(module, VTAConfig(log_acc_buff_size=13))
     apply(module, VtaStagePass)
     assert_locations(module)
-    (composite,) = composites_in(module)
+    (composite,) = composites_of(module)
     assert not [op for op in composite.body.block.ops if isinstance(op, AllocOp)]
     guarded = [op for op in composite.walk() if isinstance(op, BlockOp) and op.where is not None]
     pools = [op for op in composite.walk() if isinstance(op, BlockOp) and op.reductions]

@@ -7,11 +7,12 @@ import pytest
 from vta_programs import Net, Scale, apply, assert_same, evaluate
 from xdsl.dialects.builtin import ModuleOp
 
+from byocir.dialects.byoc import composites_in
 from byocir.dialects.tir import BlockOp, ForOp, LoopKind
 from byocir.dialects.verify import verify_module
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta.bufferize import VtaBufferizePass
-from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
+from byocir.lowering.tir_to_vta.composites import vta_functions
 from byocir.lowering.tir_to_vta.legalise import VtaLegalisePass
 from byocir.lowering.tir_to_vta.pack import VtaPackPass
 from byocir.lowering.tir_to_vta.tile import VtaTilePass, tile_function
@@ -50,7 +51,7 @@ def conv_net(channels: int, outputs: int, size: int, kernel: int, stride: int, p
 
 def nest_in(module: ModuleOp) -> CompositeNest:
     (function,) = vta_functions(module)
-    (composite,) = composites_of(function)
+    (composite,) = composites_in(function)
     return nest_of(composite, VTAConfig())
 
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from vta_programs import Net, Scale, apply, assert_same, evaluate
 
+from byocir.dialects.byoc import composites_in
 from byocir.dialects.tir import ForOp
 from byocir.dialects.verify import verify_module
 from byocir.lowering.tir_to_vta.bufferize import VtaBufferizePass
-from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
+from byocir.lowering.tir_to_vta.composites import vta_functions
 from byocir.lowering.tir_to_vta.legalise import VtaLegalisePass
 from byocir.lowering.tir_to_vta.pack import VtaPackPass
 from byocir.lowering.tir_to_vta.stage import VtaStagePass
@@ -40,7 +41,7 @@ def scripted(module) -> Schedule:
     a program of its own."""
     apply(module, VtaLegalisePass, VtaPackPass, VtaBufferizePass)
     (function,) = vta_functions(module)
-    (composite,) = composites_of(function)
+    (composite,) = composites_in(function)
     schedule = Schedule(composite)
     *steps, store = schedule.blocks()
     (rows,) = schedule.tile(store, remainder="overlap", **{store.names[2]: 3})

@@ -11,9 +11,10 @@ from vta_programs import Net, Scale, apply, assert_same, evaluate
 from xdsl.dialects.builtin import ModuleOp
 
 import byocir
+from byocir.dialects.byoc import composites_in
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import shape_of
-from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
+from byocir.lowering.tir_to_vta.composites import vta_functions
 from byocir.lowering.tir_to_vta.gather_windows import VtaGatherWindowsPass
 
 DIGITS = "examples/digits/digits_int8.onnx"
@@ -76,7 +77,7 @@ def read_by_blocks(module: ModuleOp) -> list[tuple[int, ...]]:
     return [
         shape_of(op.ins[0].type)
         for function in vta_functions(module)
-        for composite in composites_of(function)
+        for composite in composites_in(function)
         for op in composite.body.block.ops
         if isinstance(op, BlockOp) and op.reductions
     ]

@@ -13,7 +13,15 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
 from byocir.dialects.array import Array
-from byocir.dialects.byoc import LEVEL, TARGET, CallOp, CompositeOp, TargetAttr, YieldOp
+from byocir.dialects.byoc import (
+    LEVEL,
+    TARGET,
+    CallOp,
+    CompositeOp,
+    TargetAttr,
+    YieldOp,
+    composites_in,
+)
 from byocir.dialects.context import load_context
 from byocir.dialects.intervals import integer_range
 from byocir.dialects.locations import named, names
@@ -45,7 +53,7 @@ from byocir.dialects.types import (
 )
 from byocir.dialects.verify import verify_module
 from byocir.evaluate.interpreter import RULES, Interpreter, rule_of
-from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
+from byocir.lowering.tir_to_vta.composites import vta_functions
 
 P, R = IteratorKind.PARALLEL, IteratorKind.REDUCTION
 d = AffineExpr.dimension
@@ -266,7 +274,7 @@ def apply(module: ModuleOp, *passes: type[ModulePass]) -> ModuleOp:
 def assert_locations(module: ModuleOp) -> None:
     """Every op inside the composites of VTA's functions names its nodes."""
     for function in vta_functions(module):
-        for composite in composites_of(function):
+        for composite in composites_in(function):
             for op in composite.walk():
                 inside_body = isinstance(op.parent_op(), BlockOp)
                 assert inside_body or names(op.location), f"{op.name} lost its location"

@@ -163,6 +163,11 @@ def shape_of(type_: Attribute) -> Shape:
     return type_.get_shape()
 
 
+def strides_of(shape: Shape) -> Shape:
+    """Gives the row-major strides of a shape, in elements: [2, 3, 4] → [12, 4, 1]."""
+    return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
+
+
 def element_type_of(type_: Attribute) -> Attribute:
     """Gives the element type of a tensor or memref type."""
     assert isinstance(type_, TensorType | MemRefType)

@@ -100,6 +100,21 @@ def erase(op: Operation) -> None:
     op.erase()
 
 
+def put_before(op: Operation, made: Operation) -> Operation:
+    """Puts a new op in front of another one, at its location."""
+    assert op.parent is not None, "expected an op in a block"
+    made.location = op.location
+    op.parent.insert_op_before(made, op)
+    return made
+
+
+def erase_unused(body: Block) -> None:
+    """Erases the ops of a body whose results nothing uses, and what only they used."""
+    for op in reversed(list(body.ops)):
+        if op.results and not any(result.uses for result in op.results):
+            erase(op)
+
+
 def replace_op(
     op: Operation, made: Operation | Sequence[Operation], results: Sequence[SSAValue] | None = None
 ) -> None:

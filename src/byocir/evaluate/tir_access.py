@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from byocir.dialects.tir.affine import format_expr, linear
+from byocir.dialects.tir.affine import format_expr, iterators_in, linear
 from byocir.dialects.tir.linear import spans
 from byocir.errors import ByocirError
 from byocir.memory import expect_memory
@@ -60,7 +60,7 @@ class IndexedView:
         forms = [linear(expr) for expr in self.exprs]
         self.is_linear = all(form is not None for form in forms)
         self._forms = [form for form in forms if form is not None]
-        used = {i for expr in self.exprs for i in expr.used_dims()}
+        used = iterators_in(self.exprs)
         self._shape = tuple(space.extents[i] if full or i in used else 1 for i in space.axes)
         offsets = spans(space.extents)
         self._spans = [form.variable.interval(offsets.__getitem__) for form in self._forms]

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute
 
 from byocir.dialects.decisions import Gap
 from byocir.dialects.tir import BlockOp
+from byocir.dialects.tir.affine import iterators_in
 from byocir.dialects.tir.reductions import keeps_order
 from byocir.dialects.types import Bools, Floats, Ints, Shape
 from byocir.errors import ByocirError, Lines
@@ -149,7 +150,7 @@ class _Search:
 
     def _has_lanes(self, sizes: Shape, overlapping: frozenset[int]) -> bool:
         """Tells if one of the instructions may have as many lanes as a block of these sizes."""
-        lanes = {i for expr in self.block.out_maps[0].results[-1:] for i in expr.used_dims()}
+        lanes = iterators_in(self.block.out_maps[0].results[-1:])
         return _ANY in self._lane_limits or any(
             _most(limit, sizes[i], i in overlapping) for limit in self._lane_limits for i in lanes
         )

@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.locations import place as place_of
 from byocir.dialects.tir import AllocOp, ConstantOp
-from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
+from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of, strides_of
 from byocir.errors import ByocirError
 from byocir.machine.parts import Memory
 
@@ -27,6 +27,11 @@ Span = tuple[int, int]
 
 Box = tuple[Span, ...]
 """For each dimension of a buffer, from where to where."""
+
+
+def meet(one: Box, other: Box) -> bool:
+    """Tells whether two boxes of a buffer share an element."""
+    return all(a < d and c < b for (a, b), (c, d) in zip(one, other, strict=True))
 
 
 @dataclass(frozen=True)
@@ -171,7 +176,7 @@ class Place:
         only once they were given the same ones.
         """
         if self.buffer is other.buffer:
-            return all(a < d and c < b for (a, b), (c, d) in zip(self.box, other.box, strict=True))
+            return meet(self.box, other.box)
         if self.memory.is_main or self.memory != other.memory:
             return False
         if not (self.has_rows and other.has_rows):
@@ -262,15 +267,11 @@ def _layout_of(memory: Memory, shape: Shape) -> _Layout:
     """Makes the layout of buffers of a shape, once for all that are alive at about one time."""
     leading, blocks = memory.cut(shape)
     if memory.is_main:
-        return _Layout(memory, shape, leading, blocks, (1,) * len(shape), _strides(shape))
+        return _Layout(memory, shape, leading, blocks, (1,) * len(shape), strides_of(shape))
     units = (*(1,) * len(leading), *memory.row)[-len(shape) :] if shape else ()
     height = prod(leading)
-    steps = (*_strides(leading), *(height * step for step in _strides(blocks)))[-len(shape) :]
+    steps = (*strides_of(leading), *(height * step for step in strides_of(blocks)))[-len(shape) :]
     return _Layout(memory, shape, leading, blocks, units, steps if shape else ())
-
-
-def _strides(shape: Shape) -> Shape:
-    return tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
 def _joined(runs: Iterator[Span]) -> tuple[Span, ...]:

@@ -131,7 +131,7 @@ def _options_of(attribute: TargetAttr) -> dict[str, tuple[Any, ...]]:
     return {name: _values(value) for name, value in attribute.options.data.items()}
 
 
-def machine_of(attribute: TargetAttr) -> str:
+def machine_name(attribute: TargetAttr) -> str:
     """Gives the name of the machine that the target of an attribute describes; empty where the
     target is not known, or describes none.
     """

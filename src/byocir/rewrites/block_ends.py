@@ -20,6 +20,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.intervals import Interval, integer_range
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
+from byocir.dialects.tir.affine import iterator_of
 from byocir.dialects.types import element_type_of, is_integer, shape_of
 from byocir.evaluate.scalar import number
 from byocir.rewrites.window_guards import points_left
@@ -382,7 +383,7 @@ def _over_iterators(given: Ends, map_: AffineMap, extents: Sequence[int]) -> End
     """Converts ends over an array's dimensions to ends over a block's iterators."""
     used: list[int | None] = []
     for expr, size in zip(map_.results, given.low.shape, strict=True):
-        position = expr.position if isinstance(expr, AffineDimExpr) else None
+        position = iterator_of(expr)
         plain = position is not None and extents[position] == size and position not in used
         used.append(position if plain and size > 1 else None)
     lost = tuple(axis for axis, i in enumerate(used) if i is None)

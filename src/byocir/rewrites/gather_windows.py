@@ -22,14 +22,14 @@ from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import FunctionType, IntegerType, ModuleOp
+from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
 from byocir.dialects.array import Array
-from byocir.dialects.byoc import CallOp, CompositeOp
+from byocir.dialects.byoc import CallOp, CompositeOp, composites_in
 from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.moves import axes, moved
 from byocir.dialects.tir.reductions import is_unordered
@@ -265,7 +265,7 @@ def gather_windows(module: ModuleOp, choosers: Iterable[tuple[FuncOp, Chooser]])
             calls.setdefault(op.callee.root_reference.data, []).append(op)
     for function, choose in choosers:
         own = calls.get(function.sym_name.data, [])
-        for composite in [op for op in function.body.block.ops if isinstance(op, CompositeOp)]:
+        for composite in composites_in(function):
             for read in narrow_reads(composite):
                 crossing = _Crossing.of(function, read)
                 if crossing and own and all(map(crossing.is_from_host, own)):
@@ -335,9 +335,7 @@ class _Crossing:
         read.restate()
         for number, shape in shapes.items():
             _retyped(self.function.body.block.args[number], shape)
-        types = [argument.type for argument in self.function.body.block.args]
-        results = list(self.function.function_type.outputs)
-        self.function.function_type = FunctionType.from_lists(types, results)
+        self.function.update_function_type()
 
     def _note(self, image: Shape, windows: Shape, more: int) -> str:
         """Tells what is gathered of an image, and how many more bytes cross."""

@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.tir.affine import bounds
+from byocir.dialects.tir.affine import bounds, iterators_in
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import Shape, shape_of
 
@@ -45,7 +45,7 @@ def points_left(block: BlockOp, where: AffineMap) -> np.ndarray:
     found = np.ones((1,) * len(block.extents), np.int64)
     for guards in _by_iterators(where):
         found = found * _inside(block, guards).sum(sums, keepdims=True)
-    guarded = {i for expr in where.results for i in expr.used_dims()}
+    guarded = iterators_in(where.results)
     return found * prod(block.extents[i] for i in sums if i not in guarded)
 
 
@@ -62,7 +62,7 @@ def _by_iterators(where: AffineMap) -> list[list[AffineExpr]]:
 
 def _inside(block: BlockOp, guards: Sequence[AffineExpr]) -> np.ndarray:
     """Marks the points at which guards hold, over the iterators of a block."""
-    used = {i for guard in guards for i in guard.used_dims()}
+    used = iterators_in(guards)
     points = np.ogrid[tuple(slice(n if i in used else 1) for i, n in enumerate(block.extents))]
     left = [np.asarray(guard.eval(points, [])) for guard in guards]  # pyright: ignore[reportArgumentType]
     return np.logical_and.reduce([each >= 0 for each in left])

@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects.graph import (
     AddOp,
@@ -30,6 +29,7 @@ from byocir.dialects.graph import (
     SumPoolOp,
 )
 from byocir.dialects.tir import BlockOp, EmptyOp, FillOp
+from byocir.dialects.tir.affine import iterators_in
 from byocir.dialects.traits import is_constant_value
 from byocir.dialects.types import dtype_of, element_type_of, i64, nbytes, shape_of
 from byocir.lowering.tir_to_vta.layout import Data, contraction_roles, weights_of
@@ -166,18 +166,14 @@ def _squares(op: BlockOp, x: Data, result: Data, block: int) -> tuple[int, int]:
     """Counts the steps of the GEMM unit, and the squares of weights that are loaded."""
     of_w, of_x = op.in_maps[weights_of(op)].results, op.in_maps[1 - weights_of(op)].results
     out, shape = op.out_maps[0].results, shape_of(op.results[0].type)
-    lanes, summed = _dims(out[result.channels : result.channels + 1]), _dims(of_w) - _dims(out)
-    groups = _extent(op, lanes & _dims(of_x))
+    lanes = iterators_in(out[result.channels : result.channels + 1])
+    summed = iterators_in(of_w) - iterators_in(out)
+    groups = _extent(op, lanes & iterators_in(of_x))
     outputs = max(1, shape[result.channels] // groups)
-    inputs = _extent(op, summed & _dims(of_x[x.channels : x.channels + 1]))
+    inputs = _extent(op, summed & iterators_in(of_x[x.channels : x.channels + 1]))
     squares = squares_of(groups, inputs, outputs, _extent(op, summed) // inputs, block)
-    matrices = _extent(op, _dims(of_w) & _dims(out) - lanes)
+    matrices = _extent(op, iterators_in(of_w) & iterators_in(out) - lanes)
     return math.prod(shape) // shape[result.channels] * squares, matrices * squares
-
-
-def _dims(exprs: Sequence[AffineExpr]) -> set[int]:
-    """Collects the iterators in some indices."""
-    return set[int]().union(*(expr.used_dims() for expr in exprs))
 
 
 def _extent(op: BlockOp, iterators: set[int]) -> int:

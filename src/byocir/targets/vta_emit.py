@@ -15,7 +15,7 @@ from byocir.dialects.vta import VTA, ProgramOp
 from byocir.dialects.vta_config import config_of
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta.described import Step, program_of_steps
-from byocir.patterns.targets import machine_of, targets_of
+from byocir.patterns.targets import machine_name, targets_of
 from byocir.vta_sim import Port
 
 
@@ -68,7 +68,7 @@ def programs_of(module: ModuleOp, blobs: Mapping[str, Mapping[str, bytes]]) -> M
     """Finds the files of all programs for VTA among those of a package, whatever its targets are
     called; a machine that describes VTA has them beside others.
     """
-    built_in = {t.target_name.data for t in targets_of(module) if machine_of(t) == VTA}
+    built_in = {t.target_name.data for t in targets_of(module) if machine_name(t) == VTA}
     found: dict[str, bytes] = {}
     for target, files in blobs.items():
         symbols = {name.rpartition(".")[0] for name in files if name.endswith(".insns")}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.byoc import CompositeOp, composites_in
 from byocir.dialects.context import load_context
 from byocir.dialects.vta_config import config_of
-from byocir.lowering.tir_to_vta.composites import composites_of, vta_functions
+from byocir.lowering.tir_to_vta.composites import vta_functions
 from byocir.lowering.tir_to_vta.tile import VtaTilePass, tile_names
 from byocir.lowering.tir_to_vta.tile_nest import nest_of
 from byocir.lowering.tir_to_vta.tile_search import ranked_tiles
@@ -21,7 +21,7 @@ def tiles_of(composite: CompositeOp, lowering: str, most: int) -> list[str]:
     before, _, _ = lowering.partition(VtaTilePass.name)
     run_passes(module, load_context(), parse_pipeline(before.rstrip(",")))
     (function,) = vta_functions(module)
-    (packed,) = composites_of(function)
+    (packed,) = composites_in(function)
     config = config_of(function)
     nest = nest_of(packed, config)
     names = tile_names(packed, nest)

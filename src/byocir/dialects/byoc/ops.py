@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     i64,
 )
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import (
     AnyAttr,
@@ -404,6 +405,11 @@ def _parse_interface(parser: Parser) -> tuple[list[SSAValue], list[Attribute], R
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
     body = parser.parse_region([argument for argument, _ in bindings])
     return [value for _, value in bindings], types, body
+
+
+def composites_in(op: FuncOp | RegionOp) -> list[CompositeOp]:
+    """Lists the composites of a function or a region, in order."""
+    return [each for each in op.body.block.ops if isinstance(each, CompositeOp)]
 
 
 def inline(op: CompositeOp | RegionOp) -> None:

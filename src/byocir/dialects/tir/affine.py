@@ -8,7 +8,7 @@ gives the same map.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from xdsl.ir.affine import (
@@ -153,6 +153,16 @@ def _division_bounds(expr: AffineExpr, known: Sequence[Interval]) -> Interval:
     if expr.kind is AffineBinaryOpKind.CeilDiv:
         return found.scaled(-1).quotient(divisor).scaled(-1)
     return found.remainder(divisor)
+
+
+def iterator_of(expr: AffineExpr) -> int | None:
+    """Gives the iterator that an index is; None for one that computes something."""
+    return expr.position if isinstance(expr, AffineDimExpr) else None
+
+
+def iterators_in(exprs: Iterable[AffineExpr]) -> set[int]:
+    """Collects the iterators in some indices."""
+    return {i for expr in exprs for i in expr.used_dims()}
 
 
 def is_quotient(expr: AffineExpr) -> bool:

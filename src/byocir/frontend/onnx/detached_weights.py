@@ -21,6 +21,7 @@ import onnx
 
 from byocir.dialects.array import Array, ArrayAttr
 from byocir.dialects.graph.values import Strings, StringsAttr
+from byocir.dialects.types import strides_of
 from byocir.frontend.onnx.protobuf_weights import LARGE
 from byocir.frontend.onnx.tensors import Unsupported, any_dtype, is_packed, type_name, values_of
 
@@ -170,8 +171,7 @@ class DetachedWeights:
             raise Unsupported(f"expected a sparse tensor of at most {MAX_DENSE} elements")
         at = indices.values()
         if at.ndim == 2 and at.shape[1] == len(shape):
-            strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-            at = (at * np.array(strides, np.int64)).sum(axis=1)
+            at = (at * np.array(strides_of(tuple(shape)), np.int64)).sum(axis=1)
         if (
             at.ndim != 1
             or len(at) != values.size

@@ -16,7 +16,14 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from byocir.dialects import tir
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import IteratorAttr, IteratorKind
-from byocir.dialects.tir.affine import bounds, canonical, divided_iterators, form_of, linear
+from byocir.dialects.tir.affine import (
+    bounds,
+    canonical,
+    divided_iterators,
+    form_of,
+    iterators_in,
+    linear,
+)
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.reductions import ORDERLESS
 from byocir.dialects.types import shape_of
@@ -86,7 +93,7 @@ class _Nest:
         """
         if any(arg.first_use is not None for arg in self._old):
             return
-        used = {dim for expr in self._exprs() for dim in expr.used_dims()}
+        used = iterators_in(self._exprs())
         self.axes = [axis for axis in self.axes if axis.number in used]
 
     @property
@@ -190,7 +197,7 @@ class _Nest:
         ins, outs = self._final()
         parallel = self._loops([axis for axis in self.axes if self._is_parallel(axis)])
         for out in outs:
-            used = {dim for expr in out.index for dim in expr.used_dims()}
+            used = iterators_in(out.index)
             name = out.buffer.name_hint or "a buffer"
             if used != {loop.number for loop in parallel} or not is_injective(out, parallel):
                 raise NotRaised(

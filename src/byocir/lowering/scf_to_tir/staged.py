@@ -21,6 +21,7 @@ from dataclasses import replace
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
+from byocir.dialects.tir.affine import iterators_in
 from byocir.dialects.types import shape_of
 from byocir.lowering.scf_to_tir.statements import ElementAccess, SourceLoop, Statement, is_injective
 
@@ -134,7 +135,7 @@ def _moved(
 
 def _at(access: ElementAccess, staged: ElementAccess, home: ElementAccess) -> ElementAccess:
     """Gives the element at home that corresponds to a staged one, by the copy between the two."""
-    used = {dim for expr in home.index for dim in expr.used_dims()}
+    used = iterators_in(home.index)
     dims: list[AffineExpr] = [AffineExpr.constant(0)] * (max(used, default=-1) + 1)
     for expr, index in zip(staged.index, access.index, strict=True):
         if isinstance(expr, AffineDimExpr) and expr.position in used:

@@ -29,7 +29,7 @@ from byocir.dialects.byoc import NAME
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import element_type_of, shape_of, tensor
 from byocir.dialects.uses import replace_uses
-from byocir.patterns.dataflow import writes_whole
+from byocir.patterns.dataflow import read, writes_whole, written
 
 MOST_ELEMENTS = 1 << 26
 """Up to here it is worked out whether several blocks together write all of a buffer."""
@@ -114,17 +114,17 @@ class _Values:
         return [op for op in self.old.ops if buffer in op.operands]
 
     def _is_written(self, buffer: SSAValue) -> bool:
-        return any(buffer in _targets(op) for op in self._touching(buffer))
+        return any(buffer in written(op) for op in self._touching(buffer))
 
     def _is_read_first(self, buffer: SSAValue) -> bool:
         """Tells if something may read what a buffer held before the function wrote to it."""
         shape = shape_of(buffer.type)
         if prod(shape) > MOST_ELEMENTS:
             op = self._touching(buffer)[0]
-            return buffer in _sources(op) or not _replaces(op)
+            return buffer in read(op) or not _replaces(op)
         written = np.zeros(shape, np.bool_)
         for op in self._touching(buffer):
-            if buffer in _sources(op):
+            if buffer in read(op):
                 break
             box = _box(op, buffer)
             if box is not None:
@@ -200,22 +200,6 @@ class _Values:
 
 def _tensor(type_: Attribute) -> TensorType:
     return tensor(element_type_of(type_), shape_of(type_))
-
-
-def _targets(op: Operation) -> list[SSAValue]:
-    if isinstance(op, tir.BlockOp):
-        return list(op.outs)
-    if isinstance(op, tir.CopyOp):
-        return [op.destination]
-    return list(op.operands) if isinstance(op, tir.FillOp) else []
-
-
-def _sources(op: Operation) -> list[SSAValue]:
-    if isinstance(op, tir.BlockOp):
-        old = op.body.block.args[len(op.ins) :]
-        read = [buffer for buffer, arg in zip(op.outs, old, strict=True) if arg.first_use]
-        return [*op.ins, *read]
-    return [op.source] if isinstance(op, tir.CopyOp) else []
 
 
 def _replaces(op: Operation) -> bool:

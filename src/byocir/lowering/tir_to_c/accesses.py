@@ -16,7 +16,7 @@ from xdsl.ir.affine import (
 
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir.affine import IndexForm, bounds, canonical, division_of, form_of
-from byocir.dialects.types import Shape
+from byocir.dialects.types import Shape, strides_of
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,6 @@ class Inside:
     """None where no index is too large."""
     from_zero: bool
     """Asks for a check that no index is negative."""
-
-
-def strides_of(shape: Shape) -> list[int]:
-    """Gives the row-major strides of a shape, in elements: [2, 3, 4] → [12, 4, 1]."""
-    strides: list[int] = []
-    step = 1
-    for size in reversed(shape):
-        strides.insert(0, step)
-        step *= size
-    return strides
 
 
 def offset_of(map_: AffineMap, shape: Shape) -> IndexForm:

@@ -19,7 +19,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from byocir.dialects.array import known_values
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.tir.affine import divided_iterators
+from byocir.dialects.tir.affine import divided_iterators, iterators_in
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.types import element_type_of, nbytes, shape_of
 from byocir.evaluate.scalar import arguments_of
@@ -189,7 +189,7 @@ class BlockWriter:
         """Merges neighbouring loops where the outer one steps as far as the inner one runs."""
         accesses = self._accesses()
         fixed = {i for access in accesses for i in access.fixed}
-        fixed |= {i for guard in self.guards for i in guard.used_dims()} | set(self.based)
+        fixed |= iterators_in(self.guards) | set(self.based)
         fixed |= set() if self._wanted is None else {self._wanted}
         merged: list[KernelLoop] = []
         for loop in loops:

@@ -16,9 +16,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import ReadOp
-from byocir.dialects.types import f32, f64, i1, is_float, is_integer, shape_of, width_of
+from byocir.dialects.types import f32, f64, i1, is_float, is_integer, shape_of, strides_of, width_of
 from byocir.evaluate.scalar import sources
-from byocir.lowering.tir_to_c.accesses import strides_of
 from byocir.lowering.tir_to_c.clamp_after_cast import clamp_after_cast
 from byocir.lowering.tir_to_c.comparisons import (
     compare_floats,

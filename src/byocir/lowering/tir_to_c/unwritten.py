@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from byocir.dialects.tir import BlockOp
+from byocir.dialects.tir.affine import iterators_in
 from byocir.dialects.types import shape_of
 from byocir.evaluate.tir_access import IndexedView, PointGrid
 from byocir.lowering.tir_to_c.epilogue import writes_each_once
@@ -49,7 +50,7 @@ def writes_apart(op: BlockOp, index: int) -> bool:
     """Tells if no two parallel points of a block write the same element of a result."""
     if writes_each_once(op, index):
         return True
-    used = {i for expr in op.out_maps[index].results for i in expr.used_dims()}
+    used = iterators_in(op.out_maps[index].results)
     points = [op.extents[i] for i in op.parallels]
     if op.bases or any(op.extents[i] > 1 and i not in used for i in op.parallels):
         return False
@@ -78,12 +79,12 @@ def _written(op: BlockOp, index: int) -> tuple[np.ndarray, int] | None:
     shape, exprs = list(shape_of(op.outs[index].type)), list(op.out_maps[index].results)
     inner = 1
     while exprs and isinstance(last := exprs[-1], AffineDimExpr):
-        others = {i for expr in exprs[:-1] for i in expr.used_dims()}
+        others = iterators_in(exprs[:-1])
         if op.extents[last.position] != shape[-1] or last.position in others:
             break
         inner *= shape.pop()
         exprs.pop()
-    used = sorted({i for expr in exprs for i in expr.used_dims()})
+    used = sorted(iterators_in(exprs))
     if prod(op.extents[i] for i in used) > MOST_POINTS or prod(shape) > MOST_POINTS:
         return None
     space = PointGrid(tuple(map(str, range(len(op.extents)))), tuple(op.extents), tuple(used))

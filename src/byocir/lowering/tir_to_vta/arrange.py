@@ -14,16 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FunctionType, LocationAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import LocationAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from byocir.dialects.byoc import CallOp, CompositeOp
+from byocir.dialects.byoc import CallOp, CompositeOp, composites_in
 from byocir.dialects.tir import (
     BlockOp,
     ConstantOp,
@@ -32,10 +33,11 @@ from byocir.dialects.tir import (
 )
 from byocir.dialects.tir.moves import axes, moved
 from byocir.dialects.types import element_type_of, shape_of, tensor
-from byocir.dialects.uses import replace_op, set_operand
+from byocir.dialects.uses import replace_op
 from byocir.lowering.tir_to_vta.composites import (
-    composites_of,
+    pass_in,
     sink_constants,
+    take_out,
     unsupported,
     vta_functions,
 )
@@ -63,7 +65,7 @@ class VtaArrangePass(ModulePass):
 
 
 def _check(function: FuncOp) -> None:
-    for composite in composites_of(function):
+    for composite in composites_in(function):
         if not composite.outputs:
             raise unsupported(
                 "B320",
@@ -84,27 +86,12 @@ class _Ports:
         """Puts permutations around a call: inputs to the new order, results back."""
         for index, (value, order) in enumerate(zip(list(call.inputs), self.inputs, strict=True)):
             if _moves(order):
-                ops = _transposed(value, order, call.location)
-                _insert(call, ops, after=False)
-                set_operand(call, index, ops[-1].results[0])
+                pass_in(call, index, _transposed(value, order, call.location))
         for result, order in zip(list(call.outputs), self.outputs, strict=True):
             if _moves(order):
-                users = list(result.uses)
-                made = Rewriter.replace_value_with_new_type(result, _permuted(result.type, order))
                 back = [order.index(axis) for axis in range(len(order))]
-                ops = _transposed(made, back, call.location)
-                _insert(call, ops, after=True)
-                for use in users:
-                    set_operand(use.operation, use.index, ops[-1].results[0])
-
-
-def _insert(call: CallOp, ops: Sequence[Operation], *, after: bool) -> None:
-    block = call.parent
-    assert block is not None
-    if after:
-        block.insert_ops_after(ops, call)
-    else:
-        block.insert_ops_before(ops, call)
+                plain = partial(_transposed, order=back, location=call.location)
+                take_out(call, result, _permuted(result.type, order), plain)
 
 
 def _moves(order: Order) -> bool:
@@ -124,7 +111,7 @@ def _transposed(value: SSAValue, order: Order, location: LocationAttr) -> list[O
 
 
 def _arrange(function: FuncOp) -> _Ports:
-    for composite in composites_of(function):
+    for composite in composites_in(function):
         sink_constants(composite)
         for op in [op for op in composite.body.block.ops if isinstance(op, BlockOp)]:
             if op.reductions:
@@ -140,10 +127,9 @@ def _arrange(function: FuncOp) -> _Ports:
         if _moves(order):
             type_ = _permuted(argument.type, order)
             orders[Rewriter.replace_value_with_new_type(argument, type_)] = order
-    for composite in composites_of(function):
+    for composite in composites_in(function):
         _permute_body(composite, orders)
-    types = [value.type for value in body.args], [value.type for value in last.operands]
-    function.function_type = FunctionType.from_lists(*types)
+    function.update_function_type()
     return ports
 
 
@@ -155,7 +141,7 @@ def _orders(function: FuncOp) -> dict[SSAValue, Order]:
     """Finds the order of dimensions of each array of a function whose lanes count one of them."""
     roles: dict[SSAValue, Role] = {}
     free: list[CompositeOp] = []
-    for composite in composites_of(function):
+    for composite in composites_in(function):
         found = roles_of(composite)
         if found is None:
             raise unsupported("B320", "expected a contraction of one dimension", composite)

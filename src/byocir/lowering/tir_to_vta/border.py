@@ -21,14 +21,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FunctionType, IntegerAttr, MemRefType, ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from byocir.dialects.byoc import CallOp, CompositeOp
+from byocir.dialects.byoc import CallOp, CompositeOp, composites_in
 from byocir.dialects.tir import (
     AllocOp,
     BlockOp,
@@ -42,8 +42,9 @@ from byocir.dialects.tir.moves import moved
 from byocir.dialects.types import Shape, element_type_of, i8, shape_of, tensor
 from byocir.dialects.uses import set_operand
 from byocir.lowering.tir_to_vta.composites import (
-    composites_of,
     number_around,
+    outside_of,
+    pass_in,
     unsupported,
     vta_functions,
 )
@@ -173,15 +174,14 @@ class _Borders:
         kept = {v: border for v, border in self.borders.items() if border.number.value.data}
         body = self.function.body.block
         borders = [kept.get(argument) for argument in body.args]
-        for composite in composites_of(self.function):
+        for composite in composites_in(self.function):
             self._restate(composite, kept)
         written = _written(self.function)
         for value, border in kept.items():
             made = Rewriter.replace_value_with_new_type(value, _bordered(value, border))
             if value in written:
                 self._fill(made, border)
-        types = [argument.type for argument in body.args]
-        self.function.function_type = FunctionType.from_lists(types, [])
+        self.function.update_function_type()
         return borders
 
     def _fill(self, value: SSAValue, border: _Border) -> None:
@@ -212,9 +212,8 @@ class _Borders:
 
 def _reads(function: FuncOp) -> Iterator[_Read]:
     """Yields the reads of a function's arrays in its composites."""
-    for composite in composites_of(function):
-        arguments: list[SSAValue] = list(composite.body.block.args)
-        outside = dict(zip(arguments, composite.inputs, strict=True))
+    for composite in composites_in(function):
+        outside = outside_of(composite)
         for op in composite.body.block.ops:
             for i, value in enumerate(op.ins if isinstance(op, BlockOp) else ()):
                 if value in outside and isinstance(op, BlockOp):
@@ -224,9 +223,8 @@ def _reads(function: FuncOp) -> Iterator[_Read]:
 def _written(function: FuncOp) -> set[SSAValue]:
     """Lists the arrays that the composites of a function write."""
     written: set[SSAValue] = set()
-    for composite in composites_of(function):
-        arguments: list[SSAValue] = list(composite.body.block.args)
-        outside = dict(zip(arguments, composite.inputs, strict=True))
+    for composite in composites_in(function):
+        outside = outside_of(composite)
         for op in composite.body.block.ops:
             outs = op.outs if isinstance(op, BlockOp) else ()
             written |= {outside[value] for value in outs if value in outside}
@@ -260,7 +258,7 @@ def _restate_call(call: CallOp, borders: Sequence[_Border | None]) -> None:
     assert block is not None
     for i, border in enumerate(borders[: len(call.inputs)]):
         if border is not None:
-            set_operand(call, i, _surrounded(call, call.inputs[i], border, block))
+            pass_in(call, i, _surrounded(call, call.inputs[i], border))
     for result, border in zip(list(call.outputs), borders[len(call.inputs) :], strict=True):
         if border is None:
             continue
@@ -276,17 +274,15 @@ def _restate_call(call: CallOp, borders: Sequence[_Border | None]) -> None:
                 set_operand(user, index, _cut_out(call, made, plain, border, block))
 
 
-def _surrounded(call: CallOp, value: SSAValue, border: _Border, block: Block) -> SSAValue:
-    """Emits a value with its border; the block that packed it puts the border there, too."""
+def _surrounded(call: CallOp, value: SSAValue, border: _Border) -> list[Operation]:
+    """Makes a value with its border; the block that packed it puts the border there, too."""
     packing, shape = value.owner, border.around(shape_of(value.type))
     dims = [AffineExpr.dimension(i) - n for i, n in enumerate(border.before)]
     source, index = value, dims
     if isinstance(packing, BlockOp) and _packs(packing):
         source = packing.ins[0]
         index = [e.replace_dims_and_symbols(dims, []) for e in packing.in_maps[0].results]
-    ops = moved(source, shape, index, call.location, pad=border.number)
-    block.insert_ops_before(ops, call)
-    return ops[-1].results[0]
+    return moved(source, shape, index, call.location, pad=border.number)
 
 
 def _packs(op: BlockOp) -> bool:

@@ -25,11 +25,11 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import CompositeOp, YieldOp
+from byocir.dialects.byoc import CompositeOp, YieldOp, composites_in
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
 from byocir.dialects.types import i32
 from byocir.lowering.tir_to_vta import forms
-from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
+from byocir.lowering.tir_to_vta.composites import unsupported, vta_functions
 from byocir.rewrites.bufferize import Routines, Updates, bufferize
 from byocir.rewrites.liveness import Liveness
 
@@ -43,7 +43,7 @@ class VtaBufferizePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in vta_functions(op):
             _check(function)
-            for composite in composites_of(function):
+            for composite in composites_in(function):
                 _check_body(composite)
             bufferize(function, Routines(op), _AluUpdates())
             function.properties.pop("arg_attrs", None)

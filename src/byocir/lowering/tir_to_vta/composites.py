@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
-from byocir.dialects.byoc import TARGET, CompositeOp, TargetAttr
+from byocir.dialects.byoc import TARGET, CallOp, CompositeOp, TargetAttr
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp, ConstantOp
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.uses import replace_uses, set_operand
 from byocir.dialects.vta_config import VTA
 from byocir.errors import ByocirError
-from byocir.patterns.targets import machine_of
+from byocir.patterns.targets import machine_name
 
 
 def vta_functions(module: ModuleOp) -> list[FuncOp]:
@@ -25,13 +26,13 @@ def vta_functions(module: ModuleOp) -> list[FuncOp]:
 
 def _is_for_vta(function: FuncOp) -> bool:
     target = function.attributes.get(TARGET)
-    is_vta = isinstance(target, TargetAttr) and machine_of(target) == VTA
+    is_vta = isinstance(target, TargetAttr) and machine_name(target) == VTA
     return is_vta and not function.is_declaration
 
 
-def composites_of(function: FuncOp) -> list[CompositeOp]:
-    """Lists the composites of a function, in order."""
-    return [op for op in function.body.block.ops if isinstance(op, CompositeOp)]
+def outside_of(composite: CompositeOp) -> Mapping[SSAValue, SSAValue]:
+    """Gives what the arguments of a composite's body stand for."""
+    return dict[SSAValue, SSAValue](zip(composite.body.block.args, composite.inputs, strict=True))
 
 
 def sink_constants(composite: CompositeOp) -> None:
@@ -50,6 +51,25 @@ def sink_constants(composite: CompositeOp) -> None:
         replace_uses(argument, copy.result)
         body.erase_arg(argument)
     composite.operands = kept
+
+
+def pass_in(call: CallOp, index: int, ops: Sequence[Operation]) -> None:
+    """Makes the result of new ops, the last one's, an input of a call."""
+    Rewriter.insert_op(ops, InsertPoint.before(call))
+    set_operand(call, index, ops[-1].results[0])
+
+
+def take_out(
+    call: CallOp, result: SSAValue, type_: Attribute, back: Callable[[SSAValue], list[Operation]]
+) -> None:
+    """Gives a result of a call another type; what used it uses the result of ops that bring it
+    back, the last one's.
+    """
+    users = list(result.uses)
+    ops = back(Rewriter.replace_value_with_new_type(result, type_))
+    Rewriter.insert_op(ops, InsertPoint.after(call))
+    for use in users:
+        set_operand(use.operation, use.index, ops[-1].results[0])
 
 
 def number_around(block: BlockOp, operand: int) -> IntegerAttr | None:

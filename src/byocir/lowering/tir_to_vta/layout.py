@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr
+from xdsl.ir.affine import AffineExpr
 
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.graph import ConvOp, MatmulOp, PoolOp
 from byocir.dialects.tir import BlockOp, ConstantOp
+from byocir.dialects.tir.affine import iterator_of, iterators_in
 from byocir.dialects.types import shape_of
 
 
@@ -111,7 +112,7 @@ class _Contraction:
         self.is_constant = isinstance(block.ins[w].owner, ConstantOp)
         self.x, self.w = block.in_maps[1 - w].results, block.in_maps[w].results
         self.out = block.out_maps[0].results
-        self.of_x, self.of_w = _used(self.x), _used(self.w)
+        self.of_x, self.of_w = iterators_in(self.x), iterators_in(self.w)
 
     def channels(self) -> int | None:
         """Finds the dimension of the result that counts the outputs of the weights; None if there
@@ -140,7 +141,7 @@ class _Contraction:
             used = self.x[channels].used_dims()
             if not used or used & (sums | self.out[channels].used_dims()):
                 return channels
-        plain = [axis for axis, expr in enumerate(self.x) if _dim(expr) in sums]
+        plain = [axis for axis, expr in enumerate(self.x) if iterator_of(expr) in sums]
         return plain[0] if plain else None
 
     def is_alike(self, inputs: int, channels: int) -> bool:
@@ -150,7 +151,7 @@ class _Contraction:
         if len(self.x) != len(self.out):
             return False
         first = (self.x[1 if inputs == 0 else 0], self.out[1 if channels == 0 else 0])
-        dims = {_dim(expr) for expr in first if expr.used_dims()}
+        dims = {iterator_of(expr) for expr in first if expr.used_dims()}
         units = all(i is not None and self.block.extents[i] == 1 for i in dims)
         return units or (len(dims) == 1 and None not in dims and all(e.used_dims() for e in first))
 
@@ -162,7 +163,7 @@ class _Contraction:
         if self.is_constant:
             return Weights(outputs or 0, summed or 0)
         batch = {i for i in self.of_w if i in self.block.parallels and i in self.of_x}
-        written = _used([expr for axis, expr in enumerate(self.out) if axis != channels])
+        written = iterators_in([expr for axis, expr in enumerate(self.out) if axis != channels])
         if outputs is None or summed is None or not batch <= written:
             return None
         return Weights(outputs, summed)
@@ -173,14 +174,6 @@ def _axis_of(index: Sequence[AffineExpr], expr: AffineExpr, free: list[int]) -> 
     if expr in index and expr.used_dims():
         return index.index(expr)
     return free.pop() if free else None
-
-
-def _used(exprs: Sequence[AffineExpr]) -> set[int]:
-    return set[int]().union(*(expr.used_dims() for expr in exprs))
-
-
-def _dim(expr: AffineExpr) -> int | None:
-    return expr.position if isinstance(expr, AffineDimExpr) else None
 
 
 def order_of(channels: int, rank: int) -> list[int]:

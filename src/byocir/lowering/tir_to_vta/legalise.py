@@ -34,18 +34,13 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import CompositeOp, YieldOp
+from byocir.dialects.byoc import CompositeOp, YieldOp, composites_in
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
 from byocir.dialects.types import element_type_of, i8, shape_of
 from byocir.dialects.uses import erase, replace_uses
 from byocir.dialects.vta import config_of
-from byocir.lowering.tir_to_vta.composites import (
-    composites_of,
-    sink_constants,
-    unsupported,
-    vta_functions,
-)
+from byocir.lowering.tir_to_vta.composites import sink_constants, unsupported, vta_functions
 from byocir.lowering.tir_to_vta.legalise_bodies import Value, lane_of
 from byocir.lowering.tir_to_vta.legalise_emit import LaneEmitter
 from byocir.lowering.tir_to_vta.legalise_groups import regrouped
@@ -84,7 +79,7 @@ class VtaLegalisePass(ModulePass):
 
 def _legalise_function(function: FuncOp) -> None:
     ranges: dict[SSAValue, Interval] = {}
-    for composite in composites_of(function):
+    for composite in composites_in(function):
         sink_constants(composite)
         _legalise(composite, ranges, config_of(function))
     for op in list(function.body.block.ops):

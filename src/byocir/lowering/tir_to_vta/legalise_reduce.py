@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, FillOp
-from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.affine import iterator_of, iterators_in, linear
 from byocir.dialects.types import element_type_of, i8, i32, shape_of, tensor
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import number_around, unsupported
@@ -152,10 +152,6 @@ def _check_space(block: BlockOp) -> None:
         raise unsupported("B322", "expected a whole reduction, found a part of one", block)
 
 
-def _dim(expr: AffineExpr) -> int | None:
-    return expr.position if isinstance(expr, AffineDimExpr) else None
-
-
 def _summed(x_map: AffineMap) -> int | None:
     """Finds the iterator over input channels."""
     grouped = GroupedChannel.of(x_map.results[1])
@@ -174,8 +170,8 @@ class _Contraction:
         x_map, w_map = self.block.in_maps[self.x], self.block.in_maps[self.w]
         batch, channel = self.block.parallels[:2]
         self._check_input(x_map, batch)
-        used = {_dim(expr) for expr in w_map.results if linear(expr) != linear(_ZERO)}
-        of_x = {i for expr in x_map.results for i in expr.used_dims()}
+        used = {iterator_of(expr) for expr in w_map.results if linear(expr) != linear(_ZERO)}
+        of_x = iterators_in(x_map.results)
         shared = {i for i in used if i in of_x and i in self.block.parallels}
         wanted = {channel, *self.block.reductions, *shared}
         needed = {i for i in wanted if self.block.extents[i] > 1}
@@ -187,7 +183,7 @@ class _Contraction:
         spatial = [linear(expr) for expr in x_map.results[2:]]
         summed = _summed(x_map)
         if (
-            _dim(x_map.results[0]) != batch
+            iterator_of(x_map.results[0]) != batch
             or summed not in self.block.reductions
             or None in spatial
         ):
@@ -230,7 +226,7 @@ class _Window:
         """
         index = self.block.in_maps[0].results
         sizes = shape_of(self.block.ins[0].type)
-        plain = [_dim(expr) for expr in index[:2]] == self.block.parallels[:2]
+        plain = [iterator_of(expr) for expr in index[:2]] == self.block.parallels[:2]
         inside = all(
             self.block.extents[i] <= size
             for i, size in zip(self.block.parallels[:2], sizes, strict=False)

@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from byocir.dialects.tir import BlockOp, IteratorAttr, IteratorKind
-from byocir.dialects.tir.affine import canonical
+from byocir.dialects.tir.affine import canonical, iterator_of
 from byocir.dialects.types import Shape, shape_of
 from byocir.dialects.uses import replace_op
 from byocir.lowering.tir_to_vta.layout import weights_of
@@ -110,7 +110,7 @@ class _Space:
     @staticmethod
     def of(op: BlockOp) -> _Space:
         old = list(op.iterators)
-        order: list[int | None] = [_position(expr) for expr in op.out_maps[0].results]
+        order: list[int | None] = [iterator_of(expr) for expr in op.out_maps[0].results]
         rank = len(order)
         space = _Space([], [], AffineMap.identity(rank))
         for i in order:
@@ -153,7 +153,7 @@ class _Space:
         of a contraction.
         """
         count = len(self.iterators)
-        summed = count - 1 if channels.summed is None else _position(dims[channels.summed])
+        summed = count - 1 if channels.summed is None else iterator_of(dims[channels.summed])
         assert summed is not None
         inner, out = AffineExpr.dimension(summed), AffineExpr.dimension(1)
         x, w = channels.x, channels.w
@@ -202,11 +202,7 @@ def _lost_channels(op: BlockOp) -> _Channels | None:
     if len(op.out_maps[0].results) < 2 or len(shape_of(op.ins[x].type)) < 2:
         return None
     channel = op.in_maps[x].results[1]
-    summed = _position(channel)
+    summed = iterator_of(channel)
     if summed is not None and summed in op.reductions:
         return _Channels(x, w, summed)
     return _Channels(x, w, None) if channel == _ZERO else None
-
-
-def _position(expr: AffineExpr) -> int | None:
-    return expr.position if isinstance(expr, AffineDimExpr) else None

@@ -23,15 +23,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FunctionType, IntegerAttr, LocationAttr, ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, LocationAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
-from byocir.dialects.byoc import CallOp, CompositeOp, YieldOp
+from byocir.dialects.byoc import CallOp, CompositeOp, YieldOp, composites_in
 from byocir.dialects.tir import (
     BlockOp,
     ConstantOp,
@@ -40,9 +41,14 @@ from byocir.dialects.tir import (
 )
 from byocir.dialects.tir.moves import axes, moved
 from byocir.dialects.types import i8, shape_of
-from byocir.dialects.uses import set_operand
 from byocir.dialects.vta_config import config_of
-from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
+from byocir.lowering.tir_to_vta.composites import (
+    outside_of,
+    pass_in,
+    take_out,
+    unsupported,
+    vta_functions,
+)
 from byocir.lowering.tir_to_vta.pack_blocks import (
     BlockPacker,
     Lanes,
@@ -85,13 +91,9 @@ def _pack_function(function: FuncOp, lanes: Lanes) -> dict[int, list[int]]:
             Rewriter.replace_value_with_new_type(argument, type_)
         else:
             _set_type(argument, lanes)
-    for composite in composites_of(function):
+    for composite in composites_in(function):
         _pack_composite(composite, lanes)
-    last = function.body.block.last_op
-    assert last is not None
-    inputs = [argument.type for argument in function.body.block.args]
-    outputs = [value.type for value in last.operands]
-    function.function_type = FunctionType.from_lists(inputs, outputs)
+    function.update_function_type()
     return weights
 
 
@@ -99,9 +101,8 @@ def _weights(function: FuncOp) -> dict[int, list[int]]:
     """Finds the arguments that composites read as weights, by the order of their dimensions."""
     arguments: list[SSAValue] = list(function.body.block.args)
     found: dict[int, list[int]] = {}
-    for composite in composites_of(function):
-        inside: list[SSAValue] = list(composite.body.block.args)
-        outside = dict(zip(inside, composite.inputs, strict=True))
+    for composite in composites_in(function):
+        outside = outside_of(composite)
         for op in composite.body.block.ops:
             order = computed_weights(op) if isinstance(op, BlockOp) else None
             if order is None or not isinstance(op, BlockOp):
@@ -171,18 +172,12 @@ def _pack_op(
 def _pack_call(call: CallOp, lanes: Lanes, weights: Mapping[int, Sequence[int]]) -> None:
     """Puts blocks that pack and unpack around a call."""
     for index, value in enumerate(list(call.inputs)):
-        ops = _packing(value, weights.get(index), lanes, call.location)
-        Rewriter.insert_op(ops, InsertPoint.before(call))
-        set_operand(call, index, ops[-1].results[0])
+        pass_in(call, index, _packing(value, weights.get(index), lanes, call.location))
     for result in list(call.outputs):
-        plain, users = result.type, list(result.uses)
-        shape = shape_of(plain)
-        read = layout_of(plain, lanes).packed_index(axes(len(shape)))
-        made = _set_type(result, lanes)
-        ops = moved(made, shape, read, call.location, names=_names(len(shape)))
-        Rewriter.insert_op(ops, InsertPoint.after(call))
-        for use in users:
-            set_operand(use.operation, use.index, ops[-1].results[0])
+        shape, names = shape_of(result.type), _names(len(shape_of(result.type)))
+        read = layout_of(result.type, lanes).packed_index(axes(len(shape)))
+        plain = partial(moved, shape=shape, index=read, location=call.location, names=names)
+        take_out(call, result, packed(result.type, lanes), plain)
 
 
 def _names(rank: int) -> list[str]:

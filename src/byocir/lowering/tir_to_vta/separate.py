@@ -28,7 +28,7 @@ from byocir.dialects.uses import set_operand
 from byocir.dialects.vta import VTA
 from byocir.lowering.tir_to_vta.borders_read import numbers_around
 from byocir.lowering.tir_to_vta.layout import Data, Role, Roles, roles_of
-from byocir.patterns.targets import machine_of, targets_of
+from byocir.patterns.targets import machine_name, targets_of
 from byocir.rewrites.byoc.host_blocks import blocks_in, host_functions
 
 COPY = "a copy in another layout"
@@ -42,7 +42,7 @@ class VtaSeparatePass(ModulePass):
     name = "vta-separate"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        names = {t.target_name.data for t in targets_of(op) if machine_of(t) == VTA}
+        names = {t.target_name.data for t in targets_of(op) if machine_name(t) == VTA}
         for function in host_functions(op):
             for block in blocks_in(function):
                 _Separator(block, names).separate()

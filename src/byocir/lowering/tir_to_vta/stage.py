@@ -28,7 +28,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.byoc import CompositeOp, composites_in
 from byocir.dialects.tir import (
     AllocOp,
     BlockOp,
@@ -40,12 +40,12 @@ from byocir.dialects.tir import (
     buffer,
     scope_of,
 )
-from byocir.dialects.tir.affine import canonical_map, expression, linear
+from byocir.dialects.tir.affine import canonical_map, expression, iterators_in, linear
 from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, i8, i32
-from byocir.dialects.uses import erase
+from byocir.dialects.uses import erase, put_before
 from byocir.lowering.tir_to_vta import forms
-from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
+from byocir.lowering.tir_to_vta.composites import unsupported, vta_functions
 from byocir.lowering.tir_to_vta.stage_windows import split_windows
 from byocir.lowering.tir_to_vta.tile_nest import (
     SCOPES,
@@ -82,7 +82,7 @@ class VtaStagePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in vta_functions(op):
-            for composite in composites_of(function):
+            for composite in composites_in(function):
                 _Stager(composite).stage()
 
 
@@ -167,12 +167,6 @@ class _Stager:
             staged = next((alu for form, alu in _WIDENED if form.fits(op)), None)
             self._compute(op, op.body.clone() if staged is None else staged.region())
 
-    def _insert(self, new: Operation, op: BlockOp) -> None:
-        new.location = op.location
-        block = op.parent
-        assert block is not None
-        block.insert_op_before(new, op)
-
     def _values(self, box: _Box, before: Operation) -> list[SSAValue]:
         """Emits the start of a box as values in front of an op."""
         block = before.parent
@@ -183,24 +177,24 @@ class _Stager:
         """Makes a buffer for the tile that a block writes in whole."""
         box = _Box.of(op, op.out_maps[0])
         alloc = AllocOp.of(i32, box.sizes, ACC)
-        self._insert(alloc, op)
+        put_before(op, alloc)
         self.local[op.outs[0]] = alloc.result, box
         return alloc.result
 
     def _fill(self, op: BlockOp, number: IntegerAttr) -> None:
-        self._insert(FillOp.of(number, self._tile_buffer(op)), op)
+        put_before(op, FillOp.of(number, self._tile_buffer(op)))
 
     def _widen(self, op: BlockOp) -> None:
         box = _Box.of(op, op.in_maps[0])
         starts = self._values(box, op)
         target = self._tile_buffer(op)
-        self._insert(CopyOp.of(op.ins[0], target, box.sizes, source_bases=starts), op)
+        put_before(op, CopyOp.of(op.ins[0], target, box.sizes, source_bases=starts))
 
     def _store(self, op: BlockOp) -> None:
         box = _Box.of(op, op.out_maps[0])
         starts = self._values(box, op)
         source, _ = self.local[op.ins[0]]
-        self._insert(CopyOp.of(source, op.outs[0], box.sizes, destination_bases=starts), op)
+        put_before(op, CopyOp.of(source, op.outs[0], box.sizes, destination_bases=starts))
 
     def _compute(self, op: BlockOp, body: Region) -> None:
         ins: list[SSAValue] = []
@@ -223,7 +217,7 @@ class _Stager:
             body,
             where=_local_guard(op),
         )
-        self._insert(made, op)
+        put_before(op, made)
 
     def _load(self, op: BlockOp, operand: int, box: _Box) -> SSAValue:
         """Gives the buffer with the box of an input, loaded outside of all loops in which the box
@@ -293,7 +287,7 @@ def _moving(tiles: Sequence[BlockOp]) -> set[SSAValue]:
     found: set[SSAValue] = set()
     for op in tiles:
         for value, map_ in zip(op.ins, op.in_maps, strict=True):
-            used = sorted({i for expr in map_.results for i in expr.used_dims()})
+            used = sorted(iterators_in(map_.results))
             bases = tuple(op.bases[i] for i in used)
             if seen.setdefault((value, len(op.bases)), bases) != bases:
                 found.add(value)

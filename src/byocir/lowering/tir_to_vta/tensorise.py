@@ -25,7 +25,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import CompositeOp, YieldOp
+from byocir.dialects.byoc import CompositeOp, YieldOp, composites_in
 from byocir.dialects.locations import at_tile, names
 from byocir.dialects.tir import (
     AllocOp,
@@ -39,7 +39,7 @@ from byocir.dialects.tir import (
 )
 from byocir.dialects.uses import erase
 from byocir.dialects.vta import config_of
-from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
+from byocir.lowering.tir_to_vta.composites import unsupported, vta_functions
 from byocir.lowering.tir_to_vta.place import Placer
 from byocir.lowering.tir_to_vta.tensorise_blocks import Work, elements_of, work_of
 from byocir.lowering.tir_to_vta.tensorise_copies import movement
@@ -57,14 +57,14 @@ class VtaTensorisePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Raises ByocirError B331 to B335 for what VTA cannot do."""
         for function in vta_functions(op):
-            if composites_of(function):
+            if composites_in(function):
                 _tensorise(function)
 
 
 def _tensorise(function: FuncOp) -> None:
     body = function.body.block
     walker = _Walker(config_of(function))
-    for composite in composites_of(function):
+    for composite in composites_in(function):
         _hoist(composite, body)
         walker.composite(composite)
         erase(composite)

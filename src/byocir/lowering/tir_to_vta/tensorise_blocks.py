@@ -18,7 +18,7 @@ from xdsl.ir.affine import AffineMap
 from byocir.dialects.tir import BlockOp, scope_of
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.linear import Linear
-from byocir.dialects.types import Shape, shape_of
+from byocir.dialects.types import Shape, shape_of, strides_of
 from byocir.dialects.vta import AluKind
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta import forms
@@ -194,14 +194,11 @@ def _index(op: BlockOp, map_: AffineMap, shape: Shape, lanes: set[int]) -> Linea
     is accessed.
     """
     element: Linear[int] = Linear()
-    pitch = 1
-    exprs = map_.results[: len(shape)]
-    for size, expr in zip(reversed(shape), reversed(exprs), strict=True):
+    for stride, expr in zip(strides_of(shape), map_.results, strict=False):
         form = linear(expr)
         if form is None or any(i in lanes for i, _ in form.terms):
             raise _unsupported("indices that are linear in the iterators", op)
-        element += form * pitch
-        pitch *= size
+        element += form * stride
     return element
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute
 
 from byocir.dialects.tir import CopyOp, scope_of
-from byocir.dialects.types import Shape, element_type_of, i8, i32, shape_of
+from byocir.dialects.types import Shape, element_type_of, i8, i32, shape_of, strides_of
 from byocir.dialects.vta import LoadMemory
 from byocir.lowering.tir_to_vta.composites import unsupported
 from byocir.lowering.tir_to_vta.copies import Dimension, Transfer, transfers
@@ -67,7 +66,7 @@ def movement(
     box = op.box[:-rank]
     shape, local_shape = shape_of(dram)[:-rank], shape_of(local)[:-rank]
     dimensions, first = _dimensions(op, box, dram_bases, shape, local_shape)
-    start = sum(b * p for b, p in zip(local_bases, _pitches(local_shape), strict=False))
+    start = sum(b * p for b, p in zip(local_bases, strides_of(local_shape), strict=False))
     return Movement(memory, start, first, tuple(transfers(dimensions)))
 
 
@@ -79,7 +78,7 @@ def _dimensions(
     """
     dimensions: list[Dimension] = []
     first = 0
-    columns = (box, bases, shape, _pitches(shape), _pitches(local_shape))
+    columns = (box, bases, shape, strides_of(shape), strides_of(local_shape))
     for count, base, size, pitch, local_pitch in zip(*columns, strict=False):
         before = min(max(-base, 0), count)
         after = min(max(base + count - size, 0), count - before)
@@ -93,11 +92,6 @@ def _dimensions(
             op,
         )
     return dimensions, first
-
-
-def _pitches(shape: Shape) -> list[int]:
-    """Gives the stride of each dimension of a dense array."""
-    return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
 
 def _check_pad(op: CopyOp) -> None:

@@ -28,12 +28,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import CompositeOp
+from byocir.dialects.byoc import CompositeOp, composites_in
 from byocir.dialects.tir import BlockOp, FillOp, ForOp, LoopKind
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape
 from byocir.dialects.vta_config import config_of
-from byocir.lowering.tir_to_vta.composites import composites_of, unsupported, vta_functions
+from byocir.lowering.tir_to_vta.composites import unsupported, vta_functions
 from byocir.lowering.tir_to_vta.tile_nest import CompositeNest, nest_of
 from byocir.lowering.tir_to_vta.tile_search import MEMORIES, NoTiles, are_tiles, best_tiles
 from byocir.lowering.tir_to_vta.tile_spaces import Spaces, Step, adds_lanes
@@ -57,7 +57,7 @@ class VtaTilePass(ModulePass):
 
 def tile_function(function: FuncOp, config: VTAConfig) -> None:
     """Tiles the composites of one function for this VTA."""
-    for composite in composites_of(function):
+    for composite in composites_in(function):
         nest = nest_of(composite, config)
         try:
             sizes = _given(composite, nest, config) or best_tiles(nest, config)

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import CompositeOp, CutAttr, RegionOp, TargetAttr, inline
+from byocir.dialects.byoc import CompositeOp, CutAttr, RegionOp, TargetAttr, composites_in, inline
 from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.traits import is_constant_value
 from byocir.patterns.legality import describe
@@ -178,7 +178,7 @@ def _apart_where_rules_break(graph: _Graph, quotient: QuotientGraph) -> Quotient
 
 
 def _composites(regions: Iterable[RegionOp]) -> list[CompositeOp]:
-    return [op for r in regions for op in r.body.block.ops if isinstance(op, CompositeOp)]
+    return [op for region in regions for op in composites_in(region)]
 
 
 def _not_worth_a_call(graph: _Graph, quotient: QuotientGraph) -> dict[int, str]:

@@ -19,7 +19,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.array import ArrayAttr, constant_array
-from byocir.dialects.byoc import STORED, CompositeOp, RegionOp, YieldOp
+from byocir.dialects.byoc import STORED, CompositeOp, RegionOp, YieldOp, composites_in
 from byocir.dialects.types import has_dtype
 from byocir.dialects.uses import replace_uses
 from byocir.dialects.walk import ops_of_class
@@ -42,7 +42,7 @@ class PlaceConstantsPass(ModulePass):
 
 
 def _place(region: RegionOp) -> None:
-    composites = [op for op in region.body.block.ops if isinstance(op, CompositeOp)]
+    composites = composites_in(region)
     target = find(region.target)
     policy = target.constants
     if policy in ("bind", "transform"):

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
-from byocir.dialects.byoc import TARGET, CompositeOp, RegionOp, TargetAttr, YieldOp
+from byocir.dialects.byoc import TARGET, CompositeOp, RegionOp, TargetAttr, YieldOp, composites_in
 from byocir.dialects.context import load_context
 from byocir.evaluate.module import MAIN
 from byocir.rewrites.byoc.outline_regions import OutlineRegionsPass
@@ -24,11 +24,11 @@ def alone(composite: CompositeOp, schedule: str = "", around: int = 0) -> Module
     module, target = function.parent_op(), function.attributes[TARGET]
     assert isinstance(module, ModuleOp)
     assert isinstance(target, TargetAttr)
-    all_ = [op for op in function.body.block.ops if isinstance(op, CompositeOp)]
+    all_ = composites_in(function)
     at = all_.index(composite)
     region = _region(all_[max(at - around, 0) : at + around + 1], target)
     if schedule:
-        copies = [op for op in region.body.block.ops if isinstance(op, CompositeOp)]
+        copies = composites_in(region)
         copies[min(at, around)].schedule = StringAttr(schedule)
     types = [value.type for value in region.inputs], [result.type for result in region.outputs]
     main = FuncOp(MAIN, types)

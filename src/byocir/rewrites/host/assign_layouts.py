@@ -41,7 +41,7 @@ from byocir.dialects.tir import (
     IteratorAttr,
     IteratorKind,
 )
-from byocir.dialects.tir.affine import beyond, linear
+from byocir.dialects.tir.affine import beyond, iterators_in, linear
 from byocir.dialects.tir.emit import ZERO, Emitter, Read, Space
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.scalar import Number
@@ -206,7 +206,7 @@ class _Layouts:
         """
         iterators = op.iterators.data
         read = [m.results[2:3] for m in op.in_maps if len(m.results) == 3]
-        slides = {*op.reductions} & {i for exprs in read for i in _uses(exprs)}
+        slides = {*op.reductions} & {i for exprs in read for i in iterators_in(exprs)}
         at = min(slides, default=len(iterators))
         kinds = [("h", IteratorKind.PARALLEL), ("r", IteratorKind.REDUCTION)][: 1 + bool(slides)]
         added = [IteratorAttr.of(unused_name(name, iterators), kind, 1) for name, kind in kinds]
@@ -382,13 +382,8 @@ def _can_write_frame(op: BlockOp, frame: Frame) -> bool:
 
 def _image(op: BlockOp) -> int:
     """Finds the operand of a convolution over which its windows slide."""
-    spatial = _uses(op.out_maps[0].results[2:])
-    return 0 if spatial & _uses(op.in_maps[0].results) else 1
-
-
-def _uses(exprs: Sequence[AffineExpr]) -> set[int]:
-    """Gives the iterators that some expressions use."""
-    return {i for e in exprs for i in e.used_dims()}
+    spatial = iterators_in(op.out_maps[0].results[2:])
+    return 0 if spatial & iterators_in(op.in_maps[0].results) else 1
 
 
 def _is_convolution(op: BlockOp) -> bool:
@@ -402,8 +397,8 @@ def _is_convolution(op: BlockOp) -> bool:
     if len(image) != len(out) or not isinstance(op.ins[1 - position].owner, ConstantOp):
         return False
     spatial = [e.position for e in out[2:] if isinstance(e, AffineDimExpr)]
-    here = _uses((out[0], *out[2:]))
-    if len(spatial) != len(out) - 2 or here & _uses(weights):
+    here = iterators_in((out[0], *out[2:]))
+    if len(spatial) != len(out) - 2 or here & iterators_in(weights):
         return False
     if _outside(op, position)[:2] != NOWHERE or any(linear(e) is None for e in image):
         return False
@@ -417,7 +412,7 @@ def _is_pool(op: BlockOp) -> bool:
     out, image = op.out_maps[0].results, op.in_maps[0].results
     if len(image) != len(out) or any(linear(e) is None for e in image):
         return False
-    slides = bool(op.reductions) and {*op.reductions} <= _uses(image[2:])
+    slides = bool(op.reductions) and {*op.reductions} <= iterators_in(image[2:])
     return slides and image[:2] == out[:2] and _outside(op, 0)[:2] == NOWHERE
 
 

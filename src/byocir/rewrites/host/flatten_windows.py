@@ -25,7 +25,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.passes import ModulePass
 
 from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind, blocks_in
-from byocir.dialects.tir.affine import beyond, divided, linear, modulo
+from byocir.dialects.tir.affine import beyond, divided, iterators_in, linear, modulo
 from byocir.dialects.tir.bodies import first
 from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.linear import Linear, spans
@@ -146,7 +146,7 @@ def _slides(op: BlockOp, operand: int) -> tuple[_Slide, _Slide] | None:
     used nowhere else, but those of the kernel by the other operand.
     """
     exprs = op.in_maps[operand].results
-    other = {i for expr in op.in_maps[1 - operand].results for i in expr.used_dims()}
+    other = iterators_in(op.in_maps[1 - operand].results)
     if len(exprs) < 2 or not _shows_all(op, operand):
         return None
     sizes = shape_of(op.ins[operand].type)[-2:]
@@ -159,9 +159,9 @@ def _slides(op: BlockOp, operand: int) -> tuple[_Slide, _Slide] | None:
     ]
     if slides[0] is None or slides[1] is None:
         return None
-    inner = {i for expr in exprs[-2:] for i in expr.used_dims()}
-    outer = {i for expr in exprs[:-2] for i in expr.used_dims()}
-    elsewhere = {i for expr in op.out_maps[0].results[:-2] for i in expr.used_dims()}
+    inner = iterators_in(exprs[-2:])
+    outer = iterators_in(exprs[:-2])
+    elsewhere = iterators_in(op.out_maps[0].results[:-2])
     if inner & outer or set(outs) & (other | elsewhere):
         return None
     return slides[0], slides[1]

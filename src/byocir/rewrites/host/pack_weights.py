@@ -26,7 +26,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
 from byocir.dialects.tir import BlockOp, ConstantOp, FillOp, IteratorAttr, blocks_in
-from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.affine import iterators_in, linear
 from byocir.dialects.tir.bodies import multiply_accumulate
 from byocir.dialects.tir.emit import Emitter, Read, Space
 from byocir.dialects.tir.scalar import Emitted, emit_body, number_attr
@@ -112,7 +112,7 @@ def _packing(op: BlockOp, cpu: Cpu) -> _Packing | None:
     maps = op.in_maps
     if last is None or op.pad_values[weights] is not None or not _is_linear(maps[weights]):
         return None
-    known, seen = _used(maps[weights]), _used(maps[1 - weights])
+    known, seen = iterators_in(maps[weights].results), iterators_in(maps[1 - weights].results)
     lanes = [i for i, step in last.terms if step == 1 and i in known and op.extents[i] > 1]
     if not lanes:
         return None
@@ -142,8 +142,8 @@ def _neighbours(op: BlockOp, weights: int, cpu: Cpu) -> _Neighbours | None:
     kinds = [element_type_of(op.ins[i].type) for i in (weights, 1 - weights)]
     if not set(kinds) <= {i8, ui8} or not is_computable(op) or last is None:
         return None
-    elsewhere = {i for expr in image[:-1] for i in expr.used_dims()}
-    known = inner in _used(op.in_maps[weights]) and inner not in elsewhere
+    elsewhere = iterators_in(image[:-1])
+    known = inner in iterators_in(op.in_maps[weights].results) and inner not in elsewhere
     if not known or last.coefficient(inner) != 1:
         return None
     step = dot_step_of(kinds[0], kinds[1], cpu)
@@ -168,10 +168,6 @@ def _ends(op: BlockOp, operand: int, inner: int) -> bool:
 
 def _is_linear(map_: AffineMap) -> bool:
     return all(linear(expr) is not None for expr in map_.results)
-
-
-def _used(map_: AffineMap) -> set[int]:
-    return {i for expr in map_.results for i in expr.used_dims()}
 
 
 def _pack(packing: _Packing) -> None:
@@ -251,7 +247,7 @@ def _panels(
 ) -> tuple[SSAValue, list[AffineExpr]]:
     """Packs the constant, by a copy; gives it, and the index at which the contraction reads it."""
     value, found = packing.op.ins[packing.weights], packing.neighbours
-    used = _used(map_)
+    used = iterators_in(map_.results)
     lane = max(dims[packing.lane].used_dims())
     last = [lane] if found is None else [lane, max(dims[found.iterator].used_dims())]
     inner = [i for i in sorted(used) if iterators[i].is_reduction and i not in last]

@@ -28,7 +28,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from byocir.dialects.byoc import TARGET, CompositeOp, TargetAttr
+from byocir.dialects.byoc import TARGET, CompositeOp, TargetAttr, composites_in
 from byocir.evaluate.ports import is_in_memory
 from byocir.machine import Machine
 from byocir.patterns.targets import find
@@ -68,6 +68,4 @@ def searched_composites(module: ModuleOp) -> Iterator[tuple[CompositeOp, Machine
     for function, machine in machines_in(module, in_memory=False):
         attribute = function.attributes[TARGET]
         if isinstance(attribute, TargetAttr) and find(attribute).is_searched:
-            for op in function.body.block.ops:
-                if isinstance(op, CompositeOp):
-                    yield op, machine
+            yield from ((op, machine) for op in composites_in(function))

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from byocir.dialects.intervals import integer_range
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import width_of
-from byocir.dialects.uses import erase, replace_uses
+from byocir.dialects.uses import erase_unused, replace_uses
 from byocir.rewrites.block_ends import NOTHING, BodyEnds, Known, scalar_ends
 from byocir.rewrites.machine.clamp_chains import CLAMPS, CONVERSIONS
 from byocir.rewrites.machine.round_to_even import even_rounding
@@ -113,6 +113,4 @@ def _put(op: BlockOp, total: arith.AddiOp, other: SSAValue, term: arith.AddiOp) 
         each.location = total.location
     op.body.block.insert_ops_before(made, total)
     replace_uses(total.result, outer.result)
-    for inner in reversed(list(op.body.block.ops)):
-        if inner.results and not any(result.uses for result in inner.results):
-            erase(inner)
+    erase_unused(op.body.block)

@@ -22,7 +22,7 @@ from xdsl.ir import Operation, SSAValue
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.tir.scalar import number_op
-from byocir.dialects.uses import erase, replace_uses
+from byocir.dialects.uses import erase_unused, replace_uses
 from byocir.patterns.scalars import constant_number
 from byocir.rewrites.block_ends import NOTHING, BodyEnds, Ends, Known, scalar_ends
 from byocir.rewrites.machine.clamp_chains import ANY, CLAMPS, CONVERSIONS, clamp_behind, clamped
@@ -80,9 +80,7 @@ class _Idle:
                 place.parent.insert_ops_before([constant, made], place)
                 value = made.result
         replace_uses(self.place, value)
-        for inner in reversed(list(op.body.block.ops)):
-            if inner.results and not any(result.uses for result in inner.results):
-                erase(inner)
+        erase_unused(op.body.block)
 
 
 _Path = Sequence[Operation]

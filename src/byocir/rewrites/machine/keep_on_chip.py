@@ -38,6 +38,7 @@ from byocir.errors import ByocirError
 from byocir.machine import Machine, Memory
 from byocir.machine.calls import ops_in
 from byocir.machine.cut_plans import plans_of
+from byocir.machine.operand_places import Box, meet
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.lifetimes import Lives, full_memories
 from byocir.rewrites.machine.select_instructions import select
@@ -232,7 +233,7 @@ class _Touch(NamedTuple):
     array."""
 
     at: int
-    box: tuple[tuple[int, int], ...]
+    box: Box
     reads: bool
     writes: bool
     is_move: bool
@@ -243,9 +244,6 @@ class _Touch(NamedTuple):
         box = [(low, low + side.size) for low, side in zip(starts, access.box, strict=True)]
         return _Touch(at, tuple(box), access.reads, access.writes, is_move)
 
-    def meets(self, other: _Touch) -> bool:
-        return all(a < d and c < b for (a, b), (c, d) in zip(self.box, other.box, strict=True))
-
 
 def _is_in_the_way(write: _Touch, own: Sequence[_Touch]) -> bool:
     """Tells whether a write elsewhere hits elements that a part has made before and that are read
@@ -253,8 +251,9 @@ def _is_in_the_way(write: _Touch, own: Sequence[_Touch]) -> bool:
     """
     if not write.writes or write.is_move or not own or not own[0].at < write.at < own[-1].at:
         return False
-    is_made = any(each.writes and each.at < write.at and each.meets(write) for each in own)
-    return is_made and any(each.reads and each.at > write.at and each.meets(write) for each in own)
+    met = [each for each in own if meet(each.box, write.box)]
+    is_made = any(each.writes and each.at < write.at for each in met)
+    return is_made and any(each.reads and each.at > write.at for each in met)
 
 
 def users_of(value: SSAValue) -> list[BlockOp]:

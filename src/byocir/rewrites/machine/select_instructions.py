@@ -42,6 +42,7 @@ from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.dialects.uses import erase
 from byocir.evaluate.scalar import number
 from byocir.machine import Machine
+from byocir.machine.operand_places import Box, meet
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.cut_blocks import (
     Part,
@@ -170,14 +171,14 @@ class _Numbers:
         before anything reads it. None where others access that first.
         """
         box = _reached(self.machine, fill)[0]
-        left, touched, writers = prod(b - a for a, b in box), list[_Intervals](), list[BlockOp]()
+        left, touched, writers = prod(b - a for a, b in box), list[Box](), list[BlockOp]()
         for access in self.accesses[fill.outs[0]]:
             if self.order[access.op] <= self.order[fill] or left == 0:
                 continue
             found = access.box
-            if any(_within(found, each) for each in touched) or not _meet(found, box):
+            if any(_within(found, each) for each in touched) or not meet(found, box):
                 continue
-            if any(_meet(found, each) for each in touched) or not self._can_begin(access, fill):
+            if any(meet(found, each) for each in touched) or not self._can_begin(access, fill):
                 return None
             if not _within(found, box):
                 return None
@@ -246,16 +247,13 @@ def _cycles_of(found: Iterable[Sequence[Part] | None]) -> float:
     return sum(inf if parts is None else cycles_of(parts) for parts in found)
 
 
-_Intervals = tuple[tuple[int, int], ...]
-
-
 class _Access(NamedTuple):
     """Describes an operand of an op, and the box that the op reaches of it."""
 
     op: Operation
     buffer: SSAValue
     writes: bool
-    box: _Intervals
+    box: Box
 
     @staticmethod
     def of(access: BoxAccess) -> _Access:
@@ -264,7 +262,7 @@ class _Access(NamedTuple):
         return _Access(access.op, access.buffer, access.writes, box)
 
 
-def _reached(machine: Machine, block: BlockOp) -> list[_Intervals]:
+def _reached(machine: Machine, block: BlockOp) -> list[Box]:
     """Gives the box that a block reaches of each operand. Blocks alike but for the constants in
     their indices reach boxes of the same sizes.
     """
@@ -285,12 +283,8 @@ def _reached(machine: Machine, block: BlockOp) -> list[_Intervals]:
     ]
 
 
-def _within(inner: _Intervals, outer: _Intervals) -> bool:
+def _within(inner: Box, outer: Box) -> bool:
     return all(c <= a and b <= d for (a, b), (c, d) in zip(inner, outer, strict=True))
-
-
-def _meet(one: _Intervals, other: _Intervals) -> bool:
-    return all(a < d and c < b for (a, b), (c, d) in zip(one, other, strict=True))
 
 
 def _number_of(fill: BlockOp) -> Attribute:

@@ -31,7 +31,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.array import Array
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp
 from byocir.dialects.types import shape_of, width_of
-from byocir.dialects.uses import erase, replace_op
+from byocir.dialects.uses import erase, put_before, replace_op
 from byocir.machine import MAIN, Machine
 from byocir.rewrites.block_ends import NOTHING, Known, scalar_ends
 from byocir.rewrites.host.fuse_blocks import (
@@ -255,8 +255,4 @@ class _Emitter:
         return self._put(block_of(self._op, piece, ins, out))
 
     def _put(self, op: Operation) -> SSAValue:
-        home = self._before.parent
-        assert home is not None
-        op.location = self._before.location
-        home.insert_op_before(op, self._before)
-        return op.results[0]
+        return put_before(self._before, op).results[0]

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from byocir.dialects.tir import BlockOp, EmptyOp
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import element_type_of, shape_of, tensor
-from byocir.dialects.uses import replace_op
+from byocir.dialects.uses import put_before, replace_op
 from byocir.machine import Machine
 from byocir.machine.cut_plans import Plan
 from byocir.rewrites.block_ends import NOTHING, Known, ends_of
@@ -70,11 +70,7 @@ class _Emitter:
             fuse_into(x.owner)
 
     def _put(self, op: Operation) -> SSAValue:
-        home = self._op.parent
-        assert home is not None
-        op.location = self._op.location
-        home.insert_op_before(op, self._op)
-        return op.results[0]
+        return put_before(self._op, op).results[0]
 
     def _converted(self, value: SSAValue, type_: Attribute) -> SSAValue:
         """Converts the elements of an array."""

@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from byocir.dialects.byoc import TARGET, CallOp, CompositeOp, TargetAttr
+from byocir.dialects.byoc import TARGET, CallOp, CompositeOp, TargetAttr, composites_in
 from byocir.dialects.graph import ForeignOp, GraphOp
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp, IteratorAttr
@@ -59,7 +59,7 @@ class ChooseSchedulesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         calls = [each for each in op.walk() if isinstance(each, CallOp)]
         for function, attribute in region_functions(op):
-            composites = _composites(function)
+            composites = composites_in(function)
             patterns = {each.name: each for each in composites_of(attribute)}
             for composite in composites:
                 if composite.schedule is None:
@@ -81,10 +81,10 @@ class ApplySchedulesPass(ModulePass):
             if not is_scheduled(function):
                 continue
             patterns = {each.name: each for each in composites_of(attribute)}
-            for composite in _composites(function):
+            for composite in composites_in(function):
                 _name_blocks(composite, patterns.get(composite.pattern.data))
             bufferize(function, routines)
-            for composite in _composites(function):
+            for composite in composites_in(function):
                 _follow(composite, attribute)
 
 
@@ -92,7 +92,7 @@ def is_scheduled(function: FuncOp) -> bool:
     """Tells if a function has composites whose schedules are still to be applied."""
     if function.is_declaration or is_in_memory(function):
         return False
-    return any(read_knobs(composite.schedule) is None for composite in _composites(function))
+    return any(read_knobs(composite.schedule) is None for composite in composites_in(function))
 
 
 def has_graph_ops(function: FuncOp) -> bool:
@@ -108,10 +108,6 @@ def region_functions(module: ModuleOp) -> Iterator[tuple[FuncOp, TargetAttr]]:
             continue
         if not function.is_declaration and not is_in_memory(function):
             yield function, attribute
-
-
-def _composites(function: FuncOp) -> list[CompositeOp]:
-    return [op for op in function.body.block.ops if isinstance(op, CompositeOp)]
 
 
 def _choose(composite: CompositeOp, attribute: TargetAttr) -> None:
@@ -135,7 +131,7 @@ def space_for(target: Any, composite: CompositeOp) -> KnobChoices:
 
 def record(calls: Sequence[CallOp], function: FuncOp) -> None:
     """Writes the scripts of a function's composites into those of these calls that call it."""
-    composites = _composites(function)
+    composites = composites_in(function)
     if all(composite.schedule is None for composite in composites):
         return
     scripts = ArrayAttr([each.schedule or StringAttr("") for each in composites])
