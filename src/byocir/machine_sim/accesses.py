@@ -1,11 +1,11 @@
-"""Keeps the latest accesses to each element of a memory, and finds which instructions conflict by
-them.
+"""Finds which instructions of a program conflict, by the latest accesses to each element of a
+memory.
 
 Units run in order: what is ordered after the latest access of a unit to an element is ordered after
 all earlier ones of it. So one position for each unit and element is enough, and time and memory are
 linear in the program and in what it touches. This is the bookkeeping of FastTrack (Flanagan and
-Freund, PLDI 2009) for a few threads that are known before. Simulators that look for hazards and
-the passes that order a program's instructions both keep it.
+Freund, PLDI 2009) for a few threads that are known before. Simulators keep it in shadows while they
+look for hazards; passes that order instructions ask `conflicts`, which looks at all at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds rows of a memory for what is alive at once.
+"""Finds room in a memory for buffers, so that those that are alive at once do not overlap.
 
 The largest come first, each as low as those that are alive with it allow. What is placed lies in
 one bank of its memory or, if it is larger, begins with one.

@@ -1,4 +1,6 @@
-"""Helps all passes on the way to VTA: finds the functions they act on, and makes their errors."""
+"""Helps all passes on the way to VTA: finds the functions they act on, restates what their calls
+exchange, and makes their errors.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Cuts blocks into parts, each done by calls of one instruction. One part is the whole block where
-it can be; ragged ends, and the first of sums that begin with a number, may need parts of their own.
+"""Cuts blocks into parts, each done by calls of one instruction.
+
+One part is the whole block where it can be; ragged ends, and the first of sums that begin with a
+number, may need parts of their own.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Takes the greatest or the least of windows in front of what is computed of each element, where
-that keeps their order:
+"""Moves max and min pools in front of what is computed of each element, where that never falls as
+the element rises:
 
 ```
 max(clamp(sums * 3 >> 8))  →  clamp(max(sums) * 3 >> 8)

@@ -1,4 +1,4 @@
-"""Gathers numbers that are added to terms of a sum in one number, which is added behind it:
+"""Joins the numbers that are added to the terms of a sum to one number, added behind the sum:
 
 ```
 (x * 27 - 459) + (y * 23 + 345)  →  (x * 27 + y * 23) - 114

@@ -1,4 +1,4 @@
-"""Leaves out clamps of terms of a sum, on sides on which the clamp of the sum gives the same:
+"""Leaves out clamps of the terms of a sum that the clamp of the sum makes needless:
 
 ```
 max((clamp(x, -128, 127) * 2 + y) >> 1, 0)  →  max((min(x, 127) * 2 + y) >> 1, 0)

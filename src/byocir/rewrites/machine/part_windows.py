@@ -1,4 +1,4 @@
-"""Takes windows of an array whole, or along one dimension after the other, whichever takes fewer
+"""Computes pools over whole windows, or along one dimension after the other, whichever takes fewer
 cycles of a machine:
 
 ```

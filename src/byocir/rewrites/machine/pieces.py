@@ -1,5 +1,5 @@
-"""Splits a block into pieces, each of which one instruction does: describes pieces, and makes
-blocks of them.
+"""Describes the pieces into which a block is split, each done by one instruction, and makes blocks
+of them.
 """
 
 from __future__ import annotations

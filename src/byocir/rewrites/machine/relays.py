@@ -1,5 +1,5 @@
-"""Finds a unit by way of which others are ordered that exchange no tokens, and makes the
-instruction that it pops and pushes such tokens with where it has no work between them.
+"""Finds the unit that passes tokens on between units that exchange none, and makes the instruction
+that carries them where that unit has no work in between.
 
 A load that reads what a store wrote to main memory must wait for it. Where no tokens lead from the
 unit that stores to the one that loads, they lead to a third one, and from there. That one needs an

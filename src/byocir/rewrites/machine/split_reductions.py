@@ -1,5 +1,5 @@
-"""Splits blocks that combine what they compute of several arrays into a block that computes it and
-one that combines it, where instructions combine elements as they are.
+"""Splits a reduction of computed terms into a block that computes the terms and one that combines
+them, where instructions combine elements as they are.
 
 ```
 [i | k]  old + (x[i, k] - m[i]) ** 2   →   [i, k]  (x[i, k] - m[i]) ** 2

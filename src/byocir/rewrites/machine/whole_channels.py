@@ -1,4 +1,6 @@
-"""Finds how many channels a block must have for an instruction to do it. A layer that is refused
+"""Finds how many channels a layer must have for an instruction to do it.
+
+A layer that is refused
 for its own number of channels could have more: `pad-channels` fills them up to a multiple.
 """
 

@@ -1,5 +1,5 @@
-"""Restates blocks that take the greatest, the least or the sum of windows, so that instructions do
-them whose numbers are of a wider type.
+"""Restates pools (maxima, minima or sums over windows) in a wider type of integers, where
+instructions do them only in that.
 
 A vector unit takes the greater of two vectors of the numbers that its memory holds. So a pool of
 bytes becomes three blocks: one that widens the bytes, the pool of wide numbers, and one that
