@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import byocir
-from byocir.dialects.types import i8
+from byocir.dialects.types import i8, i32
 from byocir.errors import ByocirError
 from byocir.machine import (
     MAIN,
@@ -99,6 +99,28 @@ def never_begun(machine: Machine) -> None:
         return block("m n", x, lambda old, x: old + x, init=sums("sums"))
 
 
+def computing(body: Callable[[Any, Any], Any]) -> Callable[[Machine], None]:
+    """Adds an instruction with this body, from bytes to sums."""
+
+    def add(machine: Machine) -> None:
+        near, dma = machine.memories[0], machine.units[0]
+        sums = machine.memory("sums", i32, row=(4,), rows=8)
+        moved: dict[str, Any] = {"cycles": lambda s: 1, "rows": up_to(4), "lanes": up_to(4)}
+        machine.copy("out", sums, MAIN, unit=dma, **moved)
+
+        @machine.instruction(dma, into=sums, cycles=lambda s: 1)
+        def compute() -> Any:
+            return block("m | k", near("x")["m k"], body)
+
+    return add
+
+
+def setting_registers(machine: Machine) -> None:
+    near, dma = machine.memories[0], machine.units[0]
+    moved: dict[str, Any] = {"cycles": lambda s: 1, "rows": up_to(4), "lanes": up_to(4)}
+    machine.copy("other", MAIN, near, unit=dma, registers=lambda call: {}, **moved)
+
+
 def one_in_rows(machine: Machine) -> None:
     near = machine.memories[0]
 
@@ -117,12 +139,30 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         {"more": one_in_rows},
         "npu.scale to read a single number where an instruction writes one, found it in npu.near",
     ),
+    (
+        {"more": computing(lambda acc, x: acc + x)},
+        "the body of npu.compute to fit the types of its memories, found (acc + x) for x of i8 in "
+        "npu.near, acc of i32 in npu.sums",
+    ),
+    (
+        {"more": computing(lambda acc, x: acc + x.to(i32).exp())},
+        "the body of npu.compute to fit the types of its memories, found (acc + x.to(i32).exp())",
+    ),
+    (
+        {"more": computing(lambda acc, x: x + x)},
+        "npu.compute to write i32, which npu.sums holds, found a body that gives i8",
+    ),
+    ({"more": setting_registers}, "encode of npu.other, which sets registers, found none"),
     ({"lost": True}, "an instruction that brings what npu.load writes from npu.near back, found"),
     ({"cycles": lambda s: s["m"] - 2}, "cycles of npu.double of at least 0 at {'m': 1, 'n': 1}"),
     ({"cycles": lambda s: (s["m"] - 2) ** 2 - 1}, "of at least 0 at {'m': 2, 'n': 1}, found -1"),
     (
-        {"cycles": lambda s: s["k"]},
-        "cycles of npu.double of at least 0 at {'m': 1, 'n': 1}, found Key",
+        {"cycles": lambda s: "3"},
+        "cycles of npu.double to be a number at {'m': 1, 'n': 1}, found '3'",
+    ),
+    (
+        {"cycles": lambda s: None},
+        "cycles of npu.double to be a number at {'m': 1, 'n': 1}, found N",
     ),
     ({"idle": True}, "an instruction of unit core, found none"),
     ({"rows": 3, "limit": exactly(4)}, "npu.near to hold the smallest tile of npu.double, found 4"),
@@ -133,8 +173,9 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"keeps": "x", "kept_cycles": lambda s: -1}, "kept_cycles of npu.double of at least 0 at"),
     ({"opcode": 2}, "one pattern for opcode 2, found npu.store and npu.double"),
     ({"limited": "k"}, "limits of npu.double for m, n, found k"),
-    ({"limit": up_to(0)}, "m of npu.double that allows a size, found multiples of 1 up to 0"),
-    ({"limit": multiples_of(8, 7)}, "that allows a size, found multiples of 8 up to 7"),
+    ({"limit": up_to(0)}, "m of npu.double that allows a size, found up to 0"),
+    ({"limit": exactly(0)}, "m of npu.double that allows a size, found exactly 0"),
+    ({"limit": multiples_of(8, 7)}, "that allows a size, found up to 7 in steps of 8"),
     (
         {"banks": 2, "limit": exactly(9)},
         "tile of npu.double, found 9 rows for 9x1 and 8 there in 2",
@@ -144,7 +185,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"rows": 0}, "rows of npu.near of at least 1, found 0"),
     ({"rows": 2.5}, "rows of npu.near to be a whole number, found 2.5"),
     ({"limit": 4}, "the limit of m of npu.double to be a limit, such as up_to(16), found 4"),
-    ({"opcode": "3"}, "opcode of npu.double to be a whole number, found '3'"),
+    ({"opcode": "3"}, "opcode of npu.double to be a whole number, found '3"),
     ({"cycles": 20}, "cycles of npu.double to be a function, found 20"),
     ({"more": ordered_by_a_class}, "the order to be a kind of order, such as Counted(), found"),
     ({"fifo": True, "banks": 2}, "as they came, without banks and granules, found banks=2"),
@@ -182,7 +223,10 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"more": sharing(lead=-1)}, "a lead of npu.other of at least 0, found -1"),
     ({"more": sharing(lead=0.5)}, "the lead of npu.other to be a whole number, found 0.5"),
     ({"more": sharing(rank="low")}, "the rank of npu.other to be a whole number, found 'low'"),
-    ({"more": sharing(lead=5)}, "of npu.other of at least 5 at {'rows': 1, 'lanes': 1}, found 4"),
+    (
+        {"more": sharing(lead=5)},
+        "a lead of npu.other within its 4 cycles at {'rows': 1, 'lanes': 1}, found 5",
+    ),
     (
         {"more": lambda machine: machine.channel("port")},
         "an instruction that moves data over port, found none",
@@ -204,6 +248,19 @@ def test_a_mistake_is_told_when_the_target_is_loaded(changes: dict[str, Any], to
     assert told in caught.value.message
 
 
+def test_a_hook_of_costs_that_fails_is_told_with_its_line_and_the_sizes() -> None:
+    with pytest.raises(ByocirError) as caught:
+        check_machine(described(cycles=lambda s: s["k"]))
+    assert caught.value.code == "B270"
+    assert caught.value.message == "cycles of npu.double failed with KeyError: 'k'"
+    assert caught.value.where.startswith(f"{__file__}:")
+    assert caught.value.help == "it is given sizes by name: m, n, such as s['m']"
+
+
+def test_a_body_may_wrap_in_the_type_of_its_operands() -> None:
+    check_machine(described(more=computing(lambda acc, x: acc + (x * x).to(i32))))
+
+
 def test_tokens_may_lead_by_way_of_another_unit() -> None:
     def add(machine: Machine) -> None:
         third = machine.unit("third")
@@ -215,37 +272,31 @@ def test_tokens_may_lead_by_way_of_another_unit() -> None:
     check_machine(described(more=add))
 
 
-DECLARED: list[tuple[Callable[[Machine], Any], str]] = [
+DECLARED: list[tuple[Callable[[Any], Any], str]] = [
     (lambda m: m.memory("far", i8, row=16, rows=8), "row of npu.far to be a tuple, such as (16,)"),
     (lambda m: m.memory("far", "i8", row=(4,), rows=8), "element of npu.far to be a type, such as"),
-    (lambda m: m.memory("far", i8, rows=8), "arguments of memory, found: missing a required argum"),
-    (lambda m: m.unit("far", depth=2), "unit, found: got an unexpected keyword argument 'depth'"),
-    (lambda m: m.order(), "arguments of order, found: missing a required argument: 'kind'"),
-    (lambda m: m.instruction(m.units[0]), "instruction, found: missing a required argument: 'cycl"),
     (lambda m: m.instruction(m.units[0], cycles=abs)(3), "a function that gives the pattern, foun"),
-    (
-        lambda m: m.copy("c", MAIN, m.memories[0], unit=m.units[0], cycles=abs, rows=up_to(4)),
-        "arguments of copy, found: missing a required argument: 'lanes'",
-    ),
     (
         lambda m: m.copy("c", "main", m.memories[0], unit=m.units[0], cycles=abs, rows=1, lanes=1),
         "c to copy from a memory into one, found 'main'",
     ),
+    (
+        lambda m: m.copy("c", MAIN, MAIN, unit=m.units[0], cycles=abs, rows=1, lanes=1),
+        "c to copy into another memory, found main memory twice",
+    ),
+    (lambda m: m.memories[0]["m k"], "a name for what lies in npu.near, found an index alone"),
 ]
 
 
 @pytest.mark.parametrize(("declare", "told"), DECLARED, ids=lambda each: "")
-def test_what_cannot_be_declared_is_told_with_its_line(
-    declare: Callable[[Any], Any], told: str
-) -> None:
+def test_what_cannot_be_declared_is_told_at_once(declare: Callable[[Any], Any], told: str) -> None:
     with pytest.raises(ByocirError) as caught:
         declare(described())
     assert caught.value.code == "B270"
     assert told in caught.value.message
-    assert caught.value.where.startswith(f"{__file__}:")
 
 
-@pytest.mark.parametrize("machine", [Machine, None, 3], ids=str)
+@pytest.mark.parametrize("machine", [Machine, None, 3, "npu"], ids=str)
 def test_a_machine_is_one_that_was_made(machine: object) -> None:
     with pytest.raises(ByocirError, match="machine of class Npu to be a Machine, found") as caught:
         type("Npu", (byocir.Target,), {"name": "npu", "machine": machine})

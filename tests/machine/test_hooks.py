@@ -70,3 +70,25 @@ def test_a_hook_that_fails_is_told(hooks: dict[str, Any], told: str) -> None:
         byocir.compile(module, targets=[target(**hooks)], levels=("tensor",))
     assert caught.value.code == "B270"
     assert told in caught.value.message
+
+
+FILES: list[tuple[Any, str]] = [
+    (
+        lambda function, code: b"x",
+        "expected assemble of random to give files, as bytes by name, fo",
+    ),
+    (lambda code: {}, "assemble of random failed with TypeError: <lambda>() takes 1 positional"),
+    (lambda function, code: code[9], "assemble of random failed with IndexError"),
+]
+
+
+@pytest.mark.parametrize(("assemble", "told"), FILES, ids=lambda each: "")
+def test_a_hook_that_gives_no_files_is_told_with_its_line(assemble: Any, told: str) -> None:
+    given = target(encode=words)
+    assert isinstance(given.machine, Machine)
+    given.machine.assemble = assemble
+    with pytest.raises(ByocirError) as caught:
+        byocir.compile(product_module(4, 4, 4, relu=False), targets=[given], levels=("tensor",))
+    assert caught.value.code == "B270"
+    assert told in caught.value.message
+    assert caught.value.where.startswith(f"{__file__}:")

@@ -222,7 +222,7 @@ def test_broadcast_of_a_constant_bias():
         ("m m | k", "expected distinct iterators, found 'm m | k'"),
         ("m | m", "expected distinct iterators, found 'm | m'"),
         ("*m | *m", r"expected distinct iterators, found '\*m \| \*m'"),
-        ("m | k | l", "expected distinct iterators"),
+        ("m | k | l", "expected iterators by name, such as 'm n | k', found 'm | k | l'"),
         ("*i *i", r"expected distinct iterators, found '\*i \*i'"),
     ],
 )

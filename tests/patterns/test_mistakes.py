@@ -279,11 +279,21 @@ def test_a_test_of_values_that_fails():
         (lambda x: block("m", x["m"], lambda e: e), "the body failed with TypeError"),
         (lambda x: block("m", x["m"], lambda acc, e: e.exp2()), "failed with AttributeError"),
         (lambda x: block("m", x["m"], lambda acc, e: None), "expected a scalar, found NoneType"),
+        (lambda x: block("m, n", x["m"], lambda acc, e: e), "expected iterators by name, such as"),
+        (
+            lambda x: block("m", x, lambda acc, e: e + 1),
+            "an index for the input that the body calls",
+        ),
+        (
+            lambda x: block("m", x["m"], x, lambda acc, e, t: t.read(t)),
+            "the body calls t, found no",
+        ),
         (lambda x: block("m", 3, lambda acc, e: e), "expected accesses and then a body"),
         (lambda x: block("m", x["m"]), "expected accesses and then a body, found Access"),
         (lambda x: block("m", x["m"], lambda acc, e: e.to("i32")), "an element type such as i32"),
         (lambda x: block("m", x["m"].padded("0"), lambda acc, e: e), "expected pad to be a number"),
         (lambda x: block("m", x["m"], lambda acc, e: e, init="x"), "expected init to be a number"),
+        (lambda x: block("m", x["m"], lambda acc, e: e, init=x["m"]), 'a value such as sums("c")'),
     ],
 )
 def test_a_block_that_cannot_be_read(make: Callable[[Any], Any], said: str):

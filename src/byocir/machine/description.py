@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
-from inspect import signature, stack
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
@@ -35,38 +33,9 @@ from byocir.patterns.composite import composite
 from byocir.vendor.places import place_of
 
 Answer = TypeVar("Answer")
-Given = ParamSpec("Given")
 
 MOST_ANSWERS = 4096
 """A ResNet-18 asks for about twice as many."""
-
-
-def _declaring(
-    method: Callable[Concatenate[Any, Given], Answer],
-) -> Callable[Concatenate[Any, Given], Answer]:
-    """Makes a method raise ByocirError B270 where Python would say in a TypeError which arguments
-    it lacks, or has not.
-    """
-    parameters = signature(method)
-    names = [name for name in parameters.parameters if name != "self"]
-
-    @wraps(method)
-    def declare(machine: Any, *args: Given.args, **kwargs: Given.kwargs) -> Answer:
-        try:
-            parameters.bind(machine, *args, **kwargs)
-        except TypeError as error:
-            told = f"expected the arguments of {method.__name__}, found: {error}"
-            help = f"it takes {', '.join(names)}"
-            raise ByocirError("B270", told, where=_line(), help=help) from None
-        return method(machine, *args, **kwargs)
-
-    return declare
-
-
-def _line() -> str:
-    """Gives the line that declares something, of those that led here."""
-    frame = next(each for each in stack(0) if each.filename != __file__)
-    return f"{frame.filename}:{frame.lineno}"
 
 
 @dataclass(eq=False)
@@ -93,19 +62,16 @@ class Machine:
     )
     _keys: BlockKeys = field(default_factory=BlockKeys, repr=False)
 
-    @_declaring
     def unit(self, name: str, *, queue: int = 1) -> Unit:
         """Declares a unit, in front of which up to `queue` instructions may wait."""
         self.units.append(Unit(name, queue))
         return self.units[-1]
 
-    @_declaring
     def channel(self, name: str) -> Channel:
         """Declares a channel, which instructions of several units share: see `Transfer`."""
         self.channels.append(Channel(name))
         return self.channels[-1]
 
-    @_declaring
     def memory(
         self,
         name: str,
@@ -129,17 +95,15 @@ class Machine:
         for what, (found, kind, wanted) in given.items():
             if not isinstance(found, kind):
                 told = f"expected {what} of {scope} to be {wanted}, found {found!r}"
-                raise ByocirError("B270", told, where=_line())
+                raise ByocirError("B270", told)
         self.memories.append(Memory(scope, element, tuple(row), rows, *own))
         return self.memories[-1]
 
-    @_declaring
     def order(self, kind: Order) -> None:
         """Declares what keeps instructions of several units in order: `InOrder()`, the default,
         `Interlocked(memories)`, `Tokens(pairs)` or `Counted()`."""
         self.ordered = kind
 
-    @_declaring
     def instruction(
         self,
         unit: Unit,
@@ -168,14 +132,13 @@ class Machine:
         def build(function: Callable[[], Any]) -> Instruction:
             if not callable(function):
                 told = f"expected a function that gives the pattern, found {function!r}"
-                raise ByocirError("B270", told, where=_line())
+                raise ByocirError("B270", told)
             pattern = composite(f"{self.name}.{function.__name__}")(function)
             hooks = (transfer, opcode, encode, registers, strided, keeps, kept_cycles)
             return self._add(pattern, function, into, (unit, limits, cycles), hooks)
 
         return build
 
-    @_declaring
     def copy(
         self,
         name: str,
@@ -198,7 +161,10 @@ class Machine:
         for each in cast("Sequence[object]", (source, into)):
             if not isinstance(each, Memory):
                 told = f"expected {name} to copy from a memory into one, found {each!r}"
-                raise ByocirError("B270", told, where=_line(), help="main memory is MAIN")
+                raise ByocirError("B270", told, help="main memory is MAIN")
+        if source == into:
+            told = f"expected {name} to copy into another memory, found {into.called} twice"
+            raise ByocirError("B270", told)
 
         def moved() -> Pattern:
             return block("rows lanes", source("x")["rows lanes"], lambda _, x: x)

@@ -8,12 +8,13 @@ same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, TypeVarTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.dialects.func import FuncOp
 
 from byocir.errors import FAILURES, ByocirError
 from byocir.machine.calls import Calls, IssuedCalls
@@ -21,7 +22,7 @@ from byocir.machine.description import Machine
 from byocir.machine.instructions import Call, Instruction, Register
 from byocir.vendor.places import failed, place_of
 
-Given = TypeVar("Given")
+Given = TypeVarTuple("Given")
 Answer = TypeVar("Answer")
 Configuration = Mapping[Register, Any]
 
@@ -120,9 +121,22 @@ def _told_apart(op: Calls) -> Hashable:
     return (*places, op.op.waits, op.op.pops, op.op.pushes)
 
 
-def _ask(what: str, hook: Callable[[Given], Answer], given: Given) -> Answer:
+def assembled(machine: Machine, function: FuncOp, code: Sequence[Any]) -> Mapping[str, bytes]:
+    """Asks the machine for the files of a function's code. Raises ByocirError B270 for a hook that
+    fails, or gives no files by name.
+    """
+    assert machine.assemble is not None
+    found: object = _ask(f"assemble of {machine.name}", machine.assemble, function, code)
+    if isinstance(found, Mapping):
+        return cast("Mapping[str, bytes]", found)
+    told = f"expected assemble of {machine.name} to give files, as bytes by name, found {found!r}"
+    help = "assemble = lambda function, code: {'npu_0.bin': …}"
+    raise ByocirError("B270", told, where=place_of(machine.assemble), help=help)
+
+
+def _ask(what: str, hook: Callable[[*Given], Answer], *given: *Given) -> Answer:
     try:
-        return hook(given)
+        return hook(*given)
     except ByocirError:
         raise
     except FAILURES as error:

@@ -25,7 +25,7 @@ from byocir.dialects.tir.affine import expression, linear
 from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.machine.description import Machine
-from byocir.machine.instructions import WORK, Fit, Instruction, Kind
+from byocir.machine.instructions import WORK, Fit, Instruction, Kind, memory_of
 from byocir.machine.lines import Chain, chains_of
 from byocir.machine.operand_places import Place
 from byocir.machine.parts import MAIN, Memory, Operand
@@ -216,8 +216,7 @@ def _ranks(instruction: Instruction, form: BlockPattern, count: int) -> list[tup
         return []
     found: list[Rank] = []
     for read, index in zip(form.reads, form.indices, strict=True):
-        memory = read.pattern.memory if isinstance(read.pattern, Operand) else MAIN
-        found.append((len(index), _lanes(memory)))
+        found.append((len(index), _lanes(memory_of(read))))
     out = len(form.out), _lanes(instruction.into)
     return [(*order, out) for order in dict.fromkeys(permutations(found))]
 

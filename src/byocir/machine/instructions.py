@@ -19,6 +19,7 @@ from byocir.machine.operand_places import Place
 from byocir.machine.parts import MAIN, Limit, Memory, Operand, Sizes, Transfer, Unit
 from byocir.patterns import Composite, Pattern, ScalarPattern
 from byocir.patterns.blocks import BlockPattern
+from byocir.patterns.nodes import Access
 
 WORK = "work"
 """The name of an instruction's block in its matches, unless its pattern names it."""
@@ -94,8 +95,7 @@ class Instruction:
         """
         found: set[tuple[str, ...]] = set()
         for form in self.forms:
-            patterns = (read.pattern for read in form.reads)
-            memories = [each.memory if isinstance(each, Operand) else MAIN for each in patterns]
+            memories = map(memory_of, form.reads)
             found.add((*sorted(memory.scope for memory in memories), self.into.scope))
         return frozenset(found)
 
@@ -109,16 +109,14 @@ class Instruction:
     @property
     def reads_main(self) -> bool:
         """Tells whether it reads main memory."""
-        patterns = [read.pattern for form in self.forms for read in form.reads]
-        return not all(isinstance(each, Operand) and not each.memory.is_main for each in patterns)
+        return any(memory_of(read).is_main for form in self.forms for read in form.reads)
 
     @cached_property
     def moves(self) -> Memory | None:
         """Gives the memory that the instruction copies from, if it is a copy; else None."""
         for form in self.forms:
             if len(form.reads) == 1 and form.indices[0] == form.out and _gives_input(form):
-                pattern = form.reads[0].pattern
-                return pattern.memory if isinstance(pattern, Operand) else MAIN
+                return memory_of(form.reads[0])
         return None
 
     def cost(self, sizes: Sizes) -> float:
@@ -147,6 +145,11 @@ def _gives_input(form: BlockPattern) -> bool:
     """Tells whether a body gives the element that it reads, unchanged."""
     old, read = ScalarPattern(), ScalarPattern()
     return form.body(old, read) is read
+
+
+def memory_of(read: Access) -> Memory:
+    """Gives the memory that an instruction reads a value from."""
+    return read.pattern.memory if isinstance(read.pattern, Operand) else MAIN
 
 
 def init_of(form: BlockPattern) -> Operand | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NoReturn
 
 import numpy as np
 from xdsl.ir import Attribute
 
 from byocir.dialects.types import Bools, Ints, Shape, nbytes, tensor
+from byocir.errors import ByocirError
 from byocir.patterns.nodes import WildcardPattern
 
 Sizes = Mapping[str, int]
@@ -78,6 +80,14 @@ class Memory:
 
     def __call__(self, label: str) -> Operand:
         return Operand(label, self)
+
+    def __getitem__(self, index: object) -> NoReturn:
+        told = f"expected a name for what lies in {self.called}, found an index alone"
+        help = f'operands have names: near("x")[{index!r}], for near = npu.memory("near", …)'
+        raise ByocirError("B270", told, help=help)
+
+    def __repr__(self) -> str:
+        return f"<memory {self.called}>"
 
     def __hash__(self) -> int:
         return hash(self.scope)  # memories are looked up often, and few have the same scope

@@ -118,7 +118,7 @@ def block(iterators: str, *parts: Any, init: Init = None, out: str | None = None
         made = BlockPattern(Iterators.parse(iterators), reads, body, init, out)
     except ValueError as error:
         raise ByocirError("B206", str(error), where=where) from error
-    check_body(cast("Callable[..., Any]", body), len(reads))
+    check_body(cast("Callable[..., Any]", body), [read.whole for read in reads])
     return made
 
 
@@ -131,7 +131,8 @@ def _check_numbers(given: Mapping[str, Sequence[Any]]) -> None:
             started = name == "init" and isinstance(value, Pattern)
             named = name == "pad" and isinstance(value, str) and value.isidentifier()
             if value is not None and not isinstance(value, Real) and not (started or named):
-                raise ValueError(f"expected {name} to be a number, found {value!r}")
+                kinds = "a number" if name == "pad" else 'a number, or a value such as sums("c")'
+                raise ValueError(f"expected {name} to be {kinds}, found {value!r}")
 
 
 class BlockPattern(Pattern):

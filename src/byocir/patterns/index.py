@@ -65,12 +65,14 @@ class Iterators:
     @lru_cache(maxsize=1024)
     def parse(text: str) -> Iterators:
         """Parses the text of a block's iterators. Raises ValueError for text that declares no
-        iterator, or one twice.
+        iterator, or one twice, and for what is no name.
         """
         before, _, after = text.partition("|")
         (parallel, groups), (reduction, reduced) = _declared(before), _declared(after)
         names = [*parallel, *groups, *reduction, *reduced]
-        if not names or len(set(names)) != len(names) or not all(map(str.isidentifier, names)):
+        if not all(map(str.isidentifier, names)):
+            raise ValueError(f"expected iterators by name, such as 'm n | k', found '{text}'")
+        if not names or len(set(names)) != len(names):
             raise ValueError(f"expected distinct iterators, found '{text}'")
         return Iterators(parallel, reduction, groups, reduced, " ".join(text.split()))
 

@@ -98,6 +98,9 @@ class Access:
     pad: int | float | str | None = None
     whole: bool = False
 
+    def __repr__(self) -> str:
+        return f'{self.pattern.label or "…"}["{self.index}"]'
+
     def padded(self, pad: float | str) -> Access:
         """Gives the same access, which may also read outside the array and then reads this number,
         or any number, bound to this name.

@@ -35,8 +35,8 @@ from byocir.dialects.tir.scalar import (
     Number,
     Scalar,
 )
-from byocir.errors import FAILURES
-from byocir.vendor.places import failed
+from byocir.errors import FAILURES, ByocirError
+from byocir.vendor.places import failed, place_of
 
 COMMUTATIVE = frozenset({"add", "mul", "max", "min", "and", "or", "xor"})
 CONVERSIONS = (
@@ -216,11 +216,30 @@ def emit_pattern(
     return _typed(_computed(body, acc, *inputs).emit(arguments, number))
 
 
-def check_body(body: Callable[..., Any], inputs: int) -> None:
-    """Calls a body once, so that a mistake in it shows: a wrong number of parameters, or an error
-    of its own. Raises ByocirError B206.
+def check_body(body: Callable[..., Any], whole: Sequence[bool]) -> None:
+    """Calls a body once, so that a mistake in it shows: a wrong number of parameters, an error of
+    its own, or an array without an index (a `whole` input) that it takes for an element. Raises
+    ByocirError B206.
     """
-    _computed(body, *(_Argument(i) for i in range(inputs + 1)))
+    value = _computed(body, *(_Argument(i) for i in range(len(whole) + 1)))
+    elements = {*_elements(value)}
+    for i, is_whole in enumerate(whole, start=1):
+        if is_whole and i in elements:
+            name = body_text(body, len(whole))[0][i]
+            told = f"expected an index for the input that the body calls {name}, found none"
+            help = 'x["m k"] is an element; an array without an index is for x.read(…) alone'
+            raise ByocirError("B206", told, where=place_of(body), help=help)
+
+
+def _elements(value: object) -> Iterator[int]:
+    """Lists the arguments that a scalar computes with: not those that it only looks up in."""
+    if isinstance(value, _Argument):
+        yield value.index
+    elif isinstance(value, ScalarPattern):
+        parts = {**vars(value), **({"array": None} if isinstance(value, _Read) else {})}
+        for part in parts.values():
+            for each in part if isinstance(part, tuple) else [part]:
+                yield from _elements(each)
 
 
 def _computed(body: Callable[..., Any], *arguments: ScalarPattern) -> ScalarPattern:
@@ -228,8 +247,13 @@ def _computed(body: Callable[..., Any], *arguments: ScalarPattern) -> ScalarPatt
     try:
         return _scalar(body(*arguments))
     except FAILURES as error:
-        help = "a body takes the result so far and then each input: lambda acc, x: acc + x"
-        raise failed("B206", "the body", body, error, help) from error
+        raise failed("B206", "the body", body, error, _BODIES) from error
+
+
+_BODIES = (
+    "a body takes the result so far and then each input, lambda acc, x: acc + x; it computes with "
+    '+ - * / >> and methods: x.to(i32), x.max(0), x.clamp(-128, 127), x.compare("gt", 0).select(…)'
+)
 
 
 def _scalar(value: Any) -> ScalarPattern:

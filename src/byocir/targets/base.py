@@ -38,6 +38,7 @@ from byocir.rewrites.byoc.count_work import MatchedOps
 from byocir.targets.device import CFunctions, Device
 from byocir.targets.loader import Loader, Runner
 from byocir.targets.profile import Profile
+from byocir.vendor.blame import is_ours
 from byocir.vendor.hooks import ask, expect_given
 
 if TYPE_CHECKING:
@@ -90,11 +91,13 @@ class Target(Loader, ArgSpecConvertible):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         found, follows = cast(object, cls.machine), _is_property(cls)
-        if not follows and not isinstance(found, str):
+        is_described = follows or not isinstance(found, str)
+        if is_described and not follows:
             from byocir.machine.checks import check_machine
 
             check_machine(_expected(cls, found))
-        is_described = follows or not isinstance(found, str)
+        if isinstance(found, str) and vars(cls).get("machine") and not is_ours(cls):
+            _expected(cls, found)
         cls.is_searched = is_described and cls.schedule is Target.schedule
 
     name: ClassVar[str]

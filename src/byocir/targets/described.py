@@ -31,7 +31,7 @@ from byocir.evaluate.ports import ports_of
 from byocir.lowering.tir_to_c.literals import defined_array, initialiser, stored_type
 from byocir.machine import Call, Machine
 from byocir.machine.calls import IssuedCalls, calls_in
-from byocir.machine.encoding import Encoder
+from byocir.machine.encoding import Encoder, assembled
 from byocir.machine.numeric_programs import check_order, model_of, timed_numbers_of
 from byocir.machine.simulator import Simulator
 from byocir.machine_sim import run_times
@@ -81,7 +81,7 @@ def _code(machine: Machine, function: FuncOp, code: Sequence[Any]) -> Mapping[st
     """Makes the files of a function's code."""
     symbol = function.sym_name.data
     if machine.assemble is not None:
-        return machine.assemble(function, code)
+        return assembled(machine, function, code)
     if not all(isinstance(each, bytes) for each in code):
         try:
             return {f"{symbol}.json": json.dumps(code).encode()}

@@ -7,6 +7,7 @@ from inspect import unwrap
 from typing import Any
 
 from byocir.errors import ByocirError
+from byocir.vendor.advice import advice
 
 
 def place_of(function: Callable[..., Any], error: BaseException | None = None) -> str:
@@ -29,7 +30,7 @@ def failed(
     code: str, what: str, function: Callable[..., Any], error: BaseException, help: str = ""
 ) -> ByocirError:
     """Makes a user error of the error that a user's function raised, with the line at which it
-    did.
+    did. Without `help`, its help line is advice on the error itself.
     """
     told = f"{what} failed with {type(error).__name__}: {error}"
-    return ByocirError(code, told, where=place_of(function, error), help=help)
+    return ByocirError(code, told, where=place_of(function, error), help=help or advice(error))

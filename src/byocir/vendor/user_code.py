@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from byocir.errors import FAILURES, ByocirError
+from byocir.vendor.advice import advice
 
 FILE_MODULE = "byocir_target_"
 """Begins the names of modules that were imported from a file the user gave."""
@@ -60,24 +61,23 @@ def import_file(path: Path, code: str) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except ByocirError:
+    except ByocirError as error:
         del sys.modules[name]
+        error.at(_place(error, file))
         raise
     except FAILURES as error:
         del sys.modules[name]
-        raise ByocirError(
-            code,
-            f"expected a file that imports, found {type(error).__name__}: {error}",
-            where=_place(error, file),
-        ) from error
+        text = error.msg if isinstance(error, SyntaxError) else error
+        told = f"expected a file that imports, found {type(error).__name__}: {text}"
+        raise ByocirError(code, told, where=_place(error, file), help=advice(error)) from error
     return module
 
 
 def _place(error: BaseException, file: Path) -> str:
     """Gives the line of the user's file at which importing it failed."""
     known = os.path.abspath(file)  # in the form in which code objects name their file
-    if isinstance(error, SyntaxError) and error.filename == known:
-        return f"{file}:{error.lineno}"
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{file if error.filename == known else error.filename}:{error.lineno}"
     lines: list[int] = []
     trace = error.__traceback__
     while trace is not None:

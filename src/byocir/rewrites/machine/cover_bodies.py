@@ -23,7 +23,7 @@ from byocir.dialects.tir.scalar import Emitted, number_op
 from byocir.dialects.types import shape_of
 from byocir.evaluate.scalar import sources
 from byocir.machine import MAIN, Machine, Memory
-from byocir.machine.instructions import Instruction, init_of
+from byocir.machine.instructions import Instruction, init_of, memory_of
 from byocir.machine.parts import Operand
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.scalars import Part, constant_number, emit_pattern, match_part
@@ -157,8 +157,7 @@ class Cover:
             found.append(list(self._in_place(part.old, instruction.into, result)))
         for read, value in zip(form.reads, part.inputs, strict=True):
             assert value is not None
-            memory = read.pattern.memory if isinstance(read.pattern, Operand) else MAIN
-            found.append(list(self._read(value, memory)))
+            found.append(list(self._read(value, memory_of(read))))
         return found
 
     def _in_place(self, value: SSAValue, into: Memory, result: SSAValue) -> Iterator[Source]:

@@ -1,0 +1,35 @@
+"""Finds mistakes in descriptions of machines when the target is loaded: one message, code B270."""
+
+from byocir.machine.checks.feeding import (
+    check_feeding,
+    check_fifos,
+    check_single_numbers,
+    check_tokens,
+)
+from byocir.machine.checks.instructions import (
+    check_bodies,
+    check_costs,
+    check_limits,
+    check_registers,
+    check_strides,
+    check_tiles,
+)
+from byocir.machine.checks.parts import (
+    check_channels,
+    check_kinds,
+    check_memories,
+    check_names,
+    check_opcodes,
+    check_parts,
+    check_units,
+)
+from byocir.machine.description import Machine
+
+
+def check_machine(machine: Machine) -> None:
+    """Raises ByocirError B270 for the first mistake of a description."""
+    parts = (check_kinds, check_names, check_memories, check_parts, check_channels, check_fifos)
+    work = (check_limits, check_strides, check_bodies, check_costs, check_tiles, check_feeding)
+    each = (*parts, check_units, check_opcodes, check_registers, *work)
+    for check in (*each, check_single_numbers, check_tokens):
+        check(machine)

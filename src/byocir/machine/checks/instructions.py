@@ -1,0 +1,181 @@
+"""Checks what each instruction declares: limits, costs, bodies, tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import inf
+from typing import Any, cast
+
+import numpy as np
+from xdsl.ir import Attribute, Block
+
+from byocir.dialects.emitting import emitting_to
+from byocir.dialects.tir.scalar import Emitted
+from byocir.dialects.types import Shape, i32
+from byocir.errors import FAILURES, ByocirError
+from byocir.machine.checks.told import wrong
+from byocir.machine.description import Machine
+from byocir.machine.instructions import Instruction, memory_of
+from byocir.machine.parts import MAIN, Limit
+from byocir.patterns.blocks import BlockPattern
+from byocir.patterns.index import Affine, Index
+from byocir.patterns.nodes import Access, ValuePattern
+from byocir.patterns.scalars import body_text, emit_pattern
+from byocir.vendor.places import failed
+
+MOST_SIZES = 64
+"""The number of sizes of an iterator for which costs are asked."""
+
+
+def check_limits(machine: Machine) -> None:
+    for each in machine.instructions:
+        known = {name for form in each.forms for name in _iterators(form.iterators)}
+        for name, limit in each.limits.items():
+            if name not in known:
+                raise wrong(machine, f"limits of {each.name} for {', '.join(sorted(known))}", name)
+            if not 0 < limit.step <= limit.most:
+                wanted = f"a limit of {name} of {each.name} that allows a size"
+                raise wrong(machine, wanted, str(limit))
+
+
+def check_strides(machine: Machine) -> None:
+    """Checks that names of `strided` are operands of an alternative: another means nothing."""
+    for each in machine.instructions:
+        known = [*each.operands, "out"]
+        for name in each.strided:
+            if name not in known:
+                told = f"strided of {each.name} among {', '.join(known)}"
+                raise wrong(machine, told, repr(name))
+
+
+def check_registers(machine: Machine) -> None:
+    """Checks that instructions which set registers have code, of which registers are a part."""
+    for each in machine.instructions:
+        if each.registers is not None and each.encode is None:
+            raise wrong(machine, f"encode of {each.name}, which sets registers", "none")
+
+
+def _iterators(iterators: Any) -> tuple[str, ...]:
+    return (*iterators.parallel, *iterators.reduction, *iterators.groups)
+
+
+def check_costs(machine: Machine) -> None:
+    for each in machine.instructions:
+        if each.keeps and each.keeps not in each.operands:
+            named = f"{each.name} to keep one of its operands: {', '.join(each.operands)}"
+            raise wrong(machine, named, each.keeps)
+        if each.keeps and each.kept_cycles is None:
+            raise wrong(machine, f"kept_cycles of {each.name}, which keeps {each.keeps}", "none")
+        for name, cycles in (("cycles", each.cycles), ("kept_cycles", each.kept_cycles)):
+            for sizes in _sizes(each) if cycles else ():
+                _check_cost(machine, each, name, cycles, sizes)
+
+
+def _sizes(each: Instruction) -> Iterator[dict[str, int]]:
+    """Yields sizes of an instruction to ask its functions about: the smallest, the largest, and
+    those that differ from them in one iterator, a limited number of each, for costs are functions
+    that take their time.
+    """
+    names = [name for form in each.forms for name in _iterators(form.iterators)]
+    limits = {name: each.limits.get(name, Limit(1)) for name in names}
+    for sizes in (
+        {name: limit.least for name, limit in limits.items()},
+        {name: limit.most for name, limit in limits.items()},
+    ):
+        yield sizes
+        for name, limit in limits.items():
+            between = range(limit.least, limit.most, limit.step)[:MOST_SIZES]
+            yield from (sizes | {name: size} for size in between)
+
+
+def _check_cost(
+    machine: Machine, each: Instruction, name: str, cycles: Any, sizes: dict[str, int]
+) -> None:
+    told = f"{name} of {each.name}"
+    try:
+        found: Any = cycles(sizes)
+    except FAILURES as error:
+        help = f"it is given sizes by name: {', '.join(sizes)}, such as s[{next(iter(sizes))!r}]"
+        raise failed("B270", told, cycles, error, help) from error
+    if not isinstance(cast(object, found), int | float | np.integer):
+        raise wrong(machine, f"{told} to be a number at {sizes}", repr(found))
+    if not 0 <= found < inf:
+        raise wrong(machine, f"{told} of at least 0 at {sizes}", str(found))
+    if each.transfer is not None and each.transfer.lead > found:
+        lead = f"a lead of {each.name} within its {found} cycles at {sizes}"
+        raise wrong(machine, lead, str(each.transfer.lead))
+
+
+def check_bodies(machine: Machine) -> None:
+    """Checks that bodies compute on what the memories hold, and give what `into` holds: no block
+    could have another body.
+    """
+    for each in machine.instructions:
+        for form in each.forms:
+            types = [*map(_type_of, form.reads), each.into.element]
+            if not any(read.whole for read in form.reads) and None not in types[:-1]:
+                _check_body(machine, each, form, cast("list[Attribute]", types))
+
+
+def _type_of(read: Access) -> Attribute | None:
+    """Gives the type of the elements that are read; None for any."""
+    return read.pattern.dtype if isinstance(read.pattern, ValuePattern) else None
+
+
+def _check_body(
+    machine: Machine, each: Instruction, form: BlockPattern, types: list[Attribute | None]
+) -> None:
+    is_known = types[-1] is not None
+    block = Block(arg_types=[type_ or types[0] or i32 for type_ in types])
+    try:
+        with emitting_to(block):
+            given = emit_pattern(form.body, [*map(Emitted, block.args)], lambda name: 1)
+        for op in block.ops:
+            op.verify()
+    except TypeError:  # a number alone has any type
+        return
+    except FAILURES as error:
+        if not is_known and block.args[-1].first_use is not None:
+            return
+        raise _mixed(machine, each, form, types) from error
+    if is_known and given.type != types[-1]:
+        told = f"{each.name} to write {types[-1]}, which {each.into.scope} holds"
+        help = f"convert what the body gives, (…).to({types[-1]}), or declare another memory"
+        raise wrong(machine, told, f"a body that gives {given.type}", help)
+
+
+def _mixed(
+    machine: Machine, each: Instruction, form: BlockPattern, types: Sequence[Attribute | None]
+) -> ByocirError:
+    """Words what is wrong with a body whose operators take numbers of several types."""
+    (old, *names), text = body_text(form.body, len(form.reads))
+    memories = [memory_of(read) for read in form.reads]
+    values = zip([*names, old], types, [*memories, each.into], strict=True)
+    told = [f"{name} of {type_} in {memory.called}" for name, type_, memory in values if type_]
+    help = "both sides of an operator have one type: convert with .to(…), or change the memory"
+    expected = f"the body of {each.name} to fit the types of its memories"
+    return wrong(machine, expected, f"{text} for {', '.join(told)}", help)
+
+
+def check_tiles(machine: Machine) -> None:
+    for each in machine.instructions:
+        for form in each.forms:
+            least = {n: limit.least for n, limit in each.limits.items()}
+            accesses = [(memory_of(r), i) for r, i in zip(form.reads, form.indices, strict=True)]
+            for memory, index in [*accesses, (each.into, form.out)]:
+                shape = _reached(index, least)
+                rows = memory.rows_of(shape)
+                if memory != MAIN and not memory.holds([rows]):
+                    told = f"{memory.scope} to hold the smallest tile of {each.name}"
+                    size = "x".join(map(str, shape))
+                    raise wrong(machine, told, f"{rows} rows for {size} and {memory.there}")
+
+
+def _reached(index: Index, sizes: dict[str, int]) -> Shape:
+    """Gives the sizes of the box that an index reaches, taking unknown steps for 1."""
+    shape: list[int] = []
+    for part in index:
+        terms = part.terms if isinstance(part, Affine) else ()
+        steps = [(name, step if isinstance(step, int) else 1) for name, step in terms]
+        shape.append(1 + sum(abs(step) * (sizes.get(name, 1) - 1) for name, step in steps))
+    return tuple(shape)
