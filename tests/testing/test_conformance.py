@@ -26,6 +26,7 @@ from byocir.targets.json import JsonTarget
 from byocir.testing import conform
 from byocir.testing.conformance.cases import Case, Unmeant
 from byocir.testing.conformance.options import settings_of
+from byocir.testing.conformance.session import Session
 from byocir.testing.conformance.trial import Trial, difference
 from byocir.testing.draft import WIDE
 from byocir.vendor.user_code import import_file
@@ -529,6 +530,25 @@ def test_a_session_ends_between_two_calls(monkeypatch):
     behind = [i for i, each in enumerate(told) if each == "emit"][2]
     assert "run" in told[:behind]
     assert "run" not in told[behind:]
+
+
+def test_no_pattern_takes_the_time_of_others(monkeypatch):
+    """Of two patterns the first has cases that take a third of its part each: it has four, and the
+    quick one goes on until its part is over."""
+    now, told = [0.0], []
+
+    def match(self, setting, composite, number):
+        told.append(composite.name)
+        now[0] += 10.0 if composite.name == "lean.dense" else 1.0
+
+    for name in ("_near_miss", "_net", "_try_other_hashes"):
+        monkeypatch.setattr(Session, name, lambda *given: None)
+    monkeypatch.setattr(Session, "_match", match)
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    Session(Lean()).run(90)
+    assert now[0] == pytest.approx(60, abs=10)
+    assert told.count("lean.dense") == 4
+    assert told.count("lean.max_pool") > 15
 
 
 @dataclass(frozen=True)

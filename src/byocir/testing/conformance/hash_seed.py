@@ -14,8 +14,10 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -34,10 +36,15 @@ Digests = Mapping[str, Mapping[str, str]]
 """By program the digest of each blob."""
 
 
-def digests_of(target: Target, folder: Path) -> Digests:
-    """Compiles each program of a folder and hashes the code; programs that fail are left out."""
+def digests_of(target: Target, folder: Path, until: float = inf) -> Digests:
+    """Compiles each program of a folder and hashes the code; programs that fail are left out, and
+    those behind the first when it is later than `until`.
+    """
     found: dict[str, dict[str, str]] = {}
     for path in sorted(folder.glob("*.mlir")):
+        if found and time.monotonic() > until:
+            path.unlink()
+            continue
         with suppress(Wrong, Unmeant):
             with np.load(path.with_suffix(FEEDS), allow_pickle=False) as feeds:
                 package, _ = compiled(read_case(path, dict(feeds)), target)
@@ -46,14 +53,17 @@ def digests_of(target: Target, folder: Path) -> Digests:
     return found
 
 
-def differing(target: Target, cases: Mapping[str, Case]) -> dict[str, Problem]:
+def differing(target: Target, cases: Mapping[str, Case], until: float = inf) -> dict[str, Problem]:
     """Finds the programs whose code is another in a process with other hashes, each with that
-    problem; none for a target that no other process can import.
+    problem; none for a target that no other process can import. Programs for which it is too late
+    are left out: compiling them there takes as long again.
     """
+    half = (until + time.monotonic()) / 2
     with TemporaryDirectory() as folder:
         for name, case in cases.items():
             write_case(case, Path(folder) / f"{name}.mlir")
-        here, there = digests_of(target, Path(folder)), _digests_elsewhere(target, folder)
+        here = digests_of(target, Path(folder), half)
+        there = _digests_elsewhere(target, folder)
     pairs = [(name, here[name], blobs) for name, blobs in there.items() if name in here]
     return {name: _problem(ours, theirs) for name, ours, theirs in pairs if ours != theirs}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -61,6 +61,8 @@ TURNS = 3
 REDRAWS = 40
 """The programs of a pattern that are looked at for a smaller one."""
 
+Step = tuple[Composite, Callable[[], None]]
+"""What is tried next of a composite."""
 Progress = Callable[[Score, str], None]
 """Told the score so far, and what comes next."""
 
@@ -115,6 +117,8 @@ class Session:
         self._known: set[tuple[str, str]] = set()
         self._end = inf
         """The moment, in `time.monotonic()`, at which time is over."""
+        self._spent = defaultdict[str, float](float)
+        """By composite the seconds that its steps took."""
         self._taken: dict[str, Case] = {}
         """By composite the smallest program that it took."""
         self._home: dict[str, Setting] = {}
@@ -137,31 +141,44 @@ class Session:
     def run(
         self, seconds: float = 60.0, rounds: int | None = None, *, first: bool = False
     ) -> Score:
-        """Tries cases until time is over, at least one; with `rounds`, so many of each pattern and
-        kind, and at least one of each rule; with `first`, until something is wrong.
+        """Tries cases until time is over, at least one, and of each pattern for an even part of it;
+        with `rounds`, so many of each pattern and kind, and at least one of each rule; with
+        `first`, until something is wrong.
         """
-        self._end = inf if rounds is not None else time.monotonic() + seconds
+        end = inf if rounds is not None else time.monotonic() + seconds
+        part = inf if rounds is not None else seconds / (len(self._home) + 1)  # one for the hashes
+        self._end = inf if rounds is not None else end - part
         with quiet():
-            with suppress(TimeOver):
-                for step in self._steps(rounds):
-                    step()
-                    if time.monotonic() > self._end or (first and self.score.wrong):
-                        break
+            for composite, step in self._steps(rounds):
+                if self._spent[composite.name] <= part:
+                    self._spend(composite, step)
+                if time.monotonic() > self._end or (first and self.score.wrong):
+                    break
             if rounds is None and not (first and self.score.wrong):
-                self._try_other_hashes()
+                self._try_other_hashes(end)
         return self.score
 
-    def _try_other_hashes(self) -> None:
-        """Compares the code of a small program of each composite with that from another process."""
+    def _spend(self, composite: Composite, step: Callable[[], None]) -> None:
+        """Does a step of a composite, and counts the time that it takes."""
+        began = time.monotonic()
+        with suppress(TimeOver):
+            step()
+        self._spent[composite.name] += time.monotonic() - began
+
+    def _try_other_hashes(self, end: float) -> None:
+        """Compares the code of a small program of each composite, for which there is time, with
+        that from another process.
+        """
         from byocir.testing.conformance.hash_seed import differing
 
         self.progress(self.score, "another hash seed")
         for setting in self.settings:
             taken = {n: case for n, case in self._taken.items() if self._home[n] is setting}
-            for name, problem in differing(setting.target, taken).items() if taken else ():
+            found = differing(setting.target, taken, end) if taken else {}
+            for name, problem in found.items():
                 self._fail(setting, [name], MATCH, problem, taken[name], is_small=True)
 
-    def _steps(self, rounds: int | None) -> Iterator[Callable[[], None]]:
+    def _steps(self, rounds: int | None) -> Iterator[Step]:
         yield from self._first_steps(self.settings[0])
         for number in count(1) if rounds is None else range(1, rounds):
             # The options as they were given, every other time.
@@ -170,26 +187,26 @@ class Session:
             if number % 2 and others:
                 setting = others[number // 2 % len(others)]
             for composite in setting.composites:
-                yield partial(self._match, setting, composite, number)
-                yield partial(self._near_miss, setting, composite)
-                yield partial(self._net, setting, composite, number)
+                yield composite, partial(self._match, setting, composite, number)
+                yield composite, partial(self._near_miss, setting, composite)
+                yield composite, partial(self._net, setting, composite, number)
 
-    def _first_steps(self, setting: Setting) -> Iterator[Callable[[], None]]:
+    def _first_steps(self, setting: Setting) -> Iterator[Step]:
         """Yields a match of each pattern, then a near miss of each rule, so that all are reached
         soon; then another search for rules that had none.
         """
         for composite in setting.composites:
             for number in range(TURNS if composite.glue else 1):
                 if not self.score.taken[composite.name]:
-                    yield partial(self._match, setting, composite, number)
+                    yield composite, partial(self._match, setting, composite, number)
         for composite in setting.composites:
             for _ in composite.rules or (None,):
-                yield partial(self._near_miss, setting, composite)
+                yield composite, partial(self._near_miss, setting, composite)
         for composite in setting.composites:
             for _ in self._waiting(composite):
-                yield partial(self._near_miss, setting, composite)
+                yield composite, partial(self._near_miss, setting, composite)
         for composite in setting.composites:
-            yield partial(self._net, setting, composite, 0)
+            yield composite, partial(self._net, setting, composite, 0)
 
     def _seed(self, *parts: object) -> int:
         text = " ".join(map(str, (self.seed, *parts)))
