@@ -49,6 +49,19 @@ def test_a_declined_attempt_as_data_survives_text():
     assert decisions(again) == decisions(module)
 
 
+def test_a_record_of_an_older_version_is_a_match_only_where_rules_were_evaluated():
+    module = module_of(elementwise(*LINES))
+    refused = str(record(fused().attempt(by_name(module)["b"]), "toy", "too small"))
+    old = refused.replace('"taken"', '"declined"')
+    missed = old.replace('[#byoc.rule<"There are 4 numbers", "holds", "4", "">]', "[]")
+    append(module, [record(fused().attempt(by_name(module)["b"]), "toy")])
+    for text, is_match in ((old, True), (missed, False)):
+        again = parse_module(print_module(module).replace(refused.replace("too small", ""), text))
+        (trail,) = [op for op in again.body.block.ops if isinstance(op, TrailOp)]
+        assert not trail.decisions.data[0].plain.taken
+        assert trail.decisions.data[0].plain.is_match == is_match
+
+
 def test_what_was_recorded_is_not_recorded_again():
     module = module_of(elementwise(*LINES))
     attempt = record(fused().attempt(by_name(module)["b"]), "toy")
@@ -87,7 +100,7 @@ def test_withdrawn_decisions_are_declined():
     (made,) = [o for o in module.walk() if isinstance(o, CompositeOp)]
     append(module, [taken])
     withdraw(module, {made: "not worth it"})
-    assert decisions(module) == [("toy.fused", "declined", ["b", "a"], "not worth it")]
+    assert decisions(module) == [("toy.fused", "refused", ["b", "a"], "not worth it")]
     append(module, [taken])
     withdraw(module, {made: "not worth it"})
     assert len(decisions(module)) == 1

@@ -26,6 +26,8 @@ class Gap(StrEnum):
     KIND = "kind"
     """Pattern and block have nothing in common but that both are blocks: they read other numbers of
     arrays, or only one of them copies, or sums up."""
+    UNTOLD = "untold"
+    """An older version made the record, which did not tell."""
 
 
 class Node(NamedTuple):
@@ -66,12 +68,13 @@ class Decision:
     total: int
     reason: str
     rules: list[RuleResult]
-    gap: Gap = Gap.NONE
+    gap: Gap = Gap.UNTOLD
 
     @property
     def is_match(self) -> bool:
-        """Tells if the pattern matched as a whole, though the target may not have taken it."""
-        return self.gap == Gap.NONE
+        """Tells if the pattern matched as a whole, though the target may not have taken it. Rules
+        are evaluated then alone."""
+        return self.gap == Gap.NONE or (self.gap == Gap.UNTOLD and bool(self.taken or self.rules))
 
     @property
     def shown(self) -> str:

@@ -203,7 +203,7 @@ def test_glue_given_back_cuts_nothing_and_leaves_a_legal_program():
     assert sorted(kinds(main_of(module))) == ["@npu_0", "relu", "relu", "softmax"]
     (function,) = region_functions(module).values()
     assert composites(function) == ["npu.add", "npu.view"]
-    assert ("npu.view", "declined", ("q",), "nothing beside it that is worth a call") in trail(
+    assert ("npu.view", "refused", ("q",), "nothing beside it that is worth a call") in trail(
         module
     )
 

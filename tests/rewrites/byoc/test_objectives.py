@@ -96,7 +96,7 @@ def test_who_takes_a_match(objective, prices, expected):
 def test_the_decision_is_told_with_its_numbers():
     records = trail(chosen("latency", fused(2), single(1)))
     note = "latency 2 on q, 4 on p"
-    assert ("p.sum", "declined", ("b", "a"), note) in records
+    assert ("p.sum", "refused", ("b", "a"), note) in records
     assert ("q.relu", "taken", ("b",), note) in records
     assert ("q.add", "taken", ("a",), note) in records
 
@@ -156,7 +156,7 @@ def test_the_host_keeps_what_it_does_for_less(monkeypatch):
     module = beside_host(monkeypatch, LINES, ["b"], [target], HARD)
     assert kinds(main_of(module)) == ["add", "relu"]
     ((_, verdict, _, reason), *_) = trail(module)
-    assert verdict == "declined"
+    assert verdict == "refused"
     assert re.fullmatch(
         r"latency 0.001 on host, 0.002 on q, and up to \S+ for what crosses", reason
     )

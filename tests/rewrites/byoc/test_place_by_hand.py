@@ -74,7 +74,7 @@ def test_where_nodes_go(placement, expected):
 
 
 def test_the_record_says_that_a_user_placed_it():
-    assert ("p.add", "declined", ("b",), "graph.add (b) is placed on host") in trail(
+    assert ("p.add", "refused", ("b",), "graph.add (b) is placed on host") in trail(
         placed({"b": "host"})
     )
 
@@ -256,7 +256,7 @@ def test_no_composite_spans_two_groups():
     module, report = two_groups("a = add x y", "b = relu a", target=fused("p"))
     assert [(r.group, r.nodes) for r in report.regions] == [("one", ["a"]), ("two", ["b"])]
     reason = "ops are in several groups: graph.relu (b) in two, graph.add (a) in one"
-    assert ("p.sum", "declined", ("b", "a"), reason) in trail(module)
+    assert ("p.sum", "refused", ("b", "a"), reason) in trail(module)
 
 
 def test_a_group_survives_text_and_a_dialect_of_markers():

@@ -50,7 +50,7 @@ def test_regions_of_too_few_composites_go_back():
     module = with_policy(RegionPolicy("connected", min_composites=2))
     assert sorted(kinds(main_of(module))) == ["@a_0", "relu", "softmax"]
     reason = "expected 2 composites in a region, found 1"
-    assert ("a.relu", "declined", ("c",), reason) in trail(module)
+    assert ("a.relu", "refused", ("c",), reason) in trail(module)
     assert len(with_policy(RegionPolicy(min_composites=4)).body.block.ops) > 0
 
 
@@ -196,7 +196,7 @@ def test_what_breaks_a_rule_alone_goes_back_and_says_why():
     lines = ["a = relu x", "b = add a y", "h = softmax b", "c = relu h"]
     module = with_rules(lines, ["c"], one_input)
     assert kinds(main_of(module)) == ["relu", "add", "softmax", "@a_0"]
-    told = {(nodes, reason) for _, outcome, nodes, reason in trail(module) if outcome == "declined"}
+    told = {(nodes, reason) for _, outcome, nodes, reason in trail(module) if outcome == "refused"}
     reason = "A region has one input, found 2"
     assert {(("a",), reason), (("b",), reason)} <= told
 
@@ -216,7 +216,7 @@ def test_a_rule_sees_what_crosses_and_all_rules_are_told():
     assert region.composites == ("a.relu", "a.add")
     assert [len(types) for types in (region.inputs, region.outputs)] == [1, 2]
     assert {str(each) for each in region.inputs + region.outputs} == {F}
-    assert ("a.add", "declined", ("b",), f"It looks good, found {region.composites}") in trail(
+    assert ("a.add", "refused", ("b",), f"It looks good, found {region.composites}") in trail(
         module
     )
 

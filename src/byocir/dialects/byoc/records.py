@@ -224,7 +224,7 @@ _NO_RULES = ArrayAttr[RuleAttr]([])
 class DecisionAttr(ParametrizedAttribute):
     """Records the outcome of one pattern at one place in the program.
 
-    `nodes` are the model's nodes of the ops it reached; `outcome` is "taken", or "declined"
+    `nodes` are the model's nodes of the ops it reached; `outcome` is "taken", or "refused"
     where the pattern matched, or "misses" with the gap; `matched` of `total` ops fitted; `reason`
     says where it stopped, empty when all ops fitted.
     """
@@ -280,13 +280,14 @@ class DecisionAttr(ParametrizedAttribute):
     def gap(self) -> Gap:
         """Gives what kept the pattern from matching as a whole."""
         _, _, gap = self.outcome.data.partition("misses ")
-        return Gap(gap) if gap else Gap.NONE
+        untold = self.outcome.data == "declined"  # older versions told matches and misses so
+        return Gap(gap or (Gap.UNTOLD if untold else Gap.NONE))
 
 
 def _outcome(decision: Decision) -> str:
     if decision.gap != Gap.NONE:
         return f"misses {decision.gap}"
-    return "taken" if decision.taken else "declined"
+    return "taken" if decision.taken else "refused"
 
 
 @irdl_attr_definition

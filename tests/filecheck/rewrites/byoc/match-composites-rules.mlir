@@ -7,7 +7,7 @@
 // CHECK:         graph.conv
 // CHECK-NEXT:    graph.requantize
 // CHECK:         byoc.trail
-// CHECK-SAME:    #byoc.decision<"vta", "graph", "vta.conv", "declined", ["scale", "conv"], #builtin.int<2>, #builtin.int<5>, "1 of {{[0-9]+}} rules fail", [#byoc.rule<"The convolution has one or two spatial dimensions", "holds", "2"
+// CHECK-SAME:    #byoc.decision<"vta", "graph", "vta.conv", "refused", ["scale", "conv"], #builtin.int<2>, #builtin.int<5>, "1 of {{[0-9]+}} rules fail", [#byoc.rule<"The convolution has one or two spatial dimensions", "holds", "2"
 // CHECK-SAME:    #byoc.rule<"Groups of channels, several together if they are small, fill whole blocks", "fails", "2 groups of 1 and 2 channels for blocks of 16"
 func.func @grouped(%x: tensor<1x2x4x4xi8>) -> tensor<1x4x4x4xi8> {
   %w = graph.constant #graph.array<[1, 2, 3, 4] : tensor<4x1x1x1xi8>>

@@ -39,4 +39,4 @@ func.func private @vta_0(%x: tensor<4xi8>) -> tensor<4xi8> attributes {byoc.targ
 
 // CHECK:         byoc.trail
 // CHECK-SAME:    #byoc.decision<"vta", "graph", "vta.max_pool", "taken", ["relu", "pool"], #builtin.int<2>, #builtin.int<2>, "",
-// CHECK-SAME:    #byoc.decision<"vta", "graph", "vta.max_pool", "declined", ["relu 2", "pool 2"], #builtin.int<2>, #builtin.int<2>, "graph.max_pool (pool 2) is also used by graph.transpose (transpose) outside the match",
+// CHECK-SAME:    #byoc.decision<"vta", "graph", "vta.max_pool", "refused", ["relu 2", "pool 2"], #builtin.int<2>, #builtin.int<2>, "graph.max_pool (pool 2) is also used by graph.transpose (transpose) outside the match",

@@ -9,7 +9,7 @@
 // CHECK:         %[[V:.*]] = graph.reshape %y {{.*}} loc("alone")
 // CHECK-NEXT:    func.return %[[R]], %[[V]]
 // CHECK:         byoc.trail
-// CHECK-SAME:    "vta.view", "declined", ["alone"], #builtin.int<1>, #builtin.int<1>, "nothing beside it that is worth a call"
+// CHECK-SAME:    "vta.view", "refused", ["alone"], #builtin.int<1>, #builtin.int<1>, "nothing beside it that is worth a call"
 func.func @main(%x: tensor<1x4xi8>, %y: tensor<1x4xi8>) -> (tensor<1x4x1x1xi8>, tensor<1x4x1x1xi8>) {
   %0 = graph.relu %x : (tensor<1x4xi8>) -> tensor<1x4xi8> loc("relu")
   %1 = graph.reshape %0 {shape = array<i64: 1, 4, 1, 1>} : (tensor<1x4xi8>) -> tensor<1x4x1x1xi8> loc("beside")
