@@ -87,7 +87,7 @@ class Memory:
         raise ByocirError("B270", told, help=help)
 
     def __repr__(self) -> str:
-        return f"<memory {self.called}>"
+        return f"<memory {self.scope}>" if self.scope else "<main memory>"
 
     def __hash__(self) -> int:
         return hash(self.scope)  # memories are looked up often, and few have the same scope
