@@ -73,6 +73,15 @@ def reorder_arguments(block: Block, order: Sequence[int]) -> None:
         block.erase_arg(arg)
 
 
+def replace_block(old: Block, new: Block) -> None:
+    """Puts a block in the place of another one, which is erased."""
+    region = old.parent
+    assert region is not None, "expected a block in a region"
+    region.detach_block(old)
+    region.add_block(new)
+    old.erase(safe_erase=False)
+
+
 def moved_into_body(
     ops: Sequence[Operation], inputs: Sequence[SSAValue], copies: Mapping[SSAValue, Operation]
 ) -> Block:

@@ -40,7 +40,7 @@ from byocir.dialects.locations import names
 from byocir.dialects.open_values import how_to_close, listed, origins
 from byocir.dialects.tir import buffer
 from byocir.dialects.types import DYNAMIC, element_type_of, shape_of
-from byocir.dialects.uses import erase, replace_uses
+from byocir.dialects.uses import erase, replace_block, replace_uses
 from byocir.errors import ByocirError
 from byocir.rewrites.liveness import Liveness, hand_on, starts_block
 
@@ -87,9 +87,7 @@ def bufferize(function: FuncOp, routines: Routines, updates: Updates | None = No
     if not function.is_declaration:
         old = function.body.block
         new = _Body(old, ports, routines, updates or Updates()).converted()
-        function.body.detach_block(old)
-        function.body.add_block(new)
-        old.erase(safe_erase=False)
+        replace_block(old, new)
     attributes = _port_attributes(function)
     function.function_type = FunctionType.from_lists(ports, [])
     function.properties.pop("res_attrs", None)

@@ -29,7 +29,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
 from byocir.dialects.array import Array
-from byocir.dialects.byoc import CallOp, CompositeOp, composites_in
+from byocir.dialects.byoc import CallOp, CompositeOp, calls_in, composites_in
 from byocir.dialects.tir import BlockOp, ConstantOp, IteratorAttr, IteratorKind
 from byocir.dialects.tir.moves import axes, moved
 from byocir.dialects.tir.reductions import is_unordered
@@ -259,10 +259,7 @@ def narrow_reads(composite: CompositeOp) -> Iterator[NarrowRead]:
 
 def gather_windows(module: ModuleOp, choosers: Iterable[tuple[FuncOp, Chooser]]) -> None:
     """Lets the host gather the windows of convolutions in functions where a device gains by it."""
-    calls: dict[str, list[CallOp]] = {}
-    for op in module.walk():
-        if isinstance(op, CallOp):
-            calls.setdefault(op.callee.root_reference.data, []).append(op)
+    calls = calls_in(module)
     for function, choose in choosers:
         own = calls.get(function.sym_name.data, [])
         for composite in composites_in(function):

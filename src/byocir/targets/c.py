@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.traits import SymbolTable
 
-from byocir.dialects.byoc import CallOp
+from byocir.dialects.byoc import calls_in
 from byocir.dialects.tir import IntrinsicOp
 from byocir.dialects.types import dtype_of, element_type_of, shape_of, static_shape
 from byocir.errors import ByocirError
@@ -164,11 +164,7 @@ def _outputs(module: ModuleOp, symbol: str) -> list[tuple[list[int], str]]:
     """
     from byocir.evaluate.ports import ports_of
 
-    call = next(
-        op
-        for op in module.walk()
-        if isinstance(op, CallOp) and op.callee.root_reference.data == symbol
-    )
+    call = calls_in(module)[symbol][0]
     found: list[tuple[list[int], str]] = []
     if not call.outputs:
         function = SymbolTable.lookup_symbol(module, symbol)

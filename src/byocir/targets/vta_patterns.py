@@ -31,6 +31,7 @@ from byocir.patterns import (
 )
 from byocir.patterns.nodes import OptionalOperand
 from byocir.patterns.value_tests import ValueTest
+from byocir.targets.pads import around_the_image, of_zeros
 from byocir.targets.vta_blocks import (
     bound,
     contraction,
@@ -104,17 +105,6 @@ def _listed(seen: Sequence[Any]) -> str:
     return ", ".join(dict.fromkeys(map(str, seen)))
 
 
-def _around_the_image(pads: tuple[int, ...]) -> bool:
-    """around the spatial dimensions alone"""
-    begins, ends = pads[: len(pads) // 2], pads[len(pads) // 2 :]
-    return min(pads, default=0) >= 0 and not any((*begins[:2], *ends[:2]))
-
-
-def _none(pads: tuple[int, ...]) -> bool:
-    """of zeros"""
-    return not any(pads)
-
-
 def _is_in_fixed_point(rounding: Any) -> bool:
     """in fixed point"""
     return isinstance(rounding, FixedAttr)
@@ -136,8 +126,8 @@ def _windows(name: str, label: str, *others: Pattern | OptionalOperand, **inside
     zeros outside of the padded input.
     """
     x = wildcard("x", dtype=i8)
-    padded = op("graph.pad", x, mode="constant", pads=_around_the_image)
-    return (op(name, padded, *others, pads=_none, **inside) | op(name, x, *others)) @ label
+    padded = op("graph.pad", x, mode="constant", pads=around_the_image)
+    return (op(name, padded, *others, pads=of_zeros, **inside) | op(name, x, *others)) @ label
 
 
 def _term(name: str, x: Pattern | None = None, **inside: Any) -> Pattern:

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     FlatSymbolRefAttrConstr,
     FunctionType,
     LocationAttr,
+    ModuleOp,
     StringAttr,
     SymbolRefAttr,
     i64,
@@ -405,6 +406,15 @@ def _parse_interface(parser: Parser) -> tuple[list[SSAValue], list[Attribute], R
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
     body = parser.parse_region([argument for argument, _ in bindings])
     return [value for _, value in bindings], types, body
+
+
+def calls_in(module: ModuleOp) -> dict[str, list[CallOp]]:
+    """Lists the calls in a module by the function that they call."""
+    found: dict[str, list[CallOp]] = {}
+    for op in module.walk():
+        if isinstance(op, CallOp):
+            found.setdefault(op.callee.root_reference.data, []).append(op)
+    return found
 
 
 def composites_in(op: FuncOp | RegionOp) -> list[CompositeOp]:

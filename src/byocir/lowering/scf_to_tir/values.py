@@ -28,7 +28,7 @@ from byocir.dialects import tir
 from byocir.dialects.byoc import NAME
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import element_type_of, shape_of, tensor
-from byocir.dialects.uses import replace_uses
+from byocir.dialects.uses import replace_block, replace_uses
 from byocir.patterns.dataflow import read, writes_whole, written
 
 MOST_ELEMENTS = 1 << 26
@@ -90,9 +90,7 @@ class _Values:
         self._name(taken, written)
         arguments = _ports(self.function, [arg.index for arg in taken])
         results = _ports(self.function, [arg.index for arg in written])
-        self.function.body.detach_block(self.old)
-        self.function.body.add_block(self.new)
-        self.old.erase(safe_erase=False)
+        replace_block(self.old, self.new)
         self.function.function_type = FunctionType.from_lists(
             [arg.type for arg in self.new.args], [_tensor(arg.type) for arg in written]
         )

@@ -24,7 +24,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from byocir.dialects.byoc import CallOp, CompositeOp, composites_in
+from byocir.dialects.byoc import CallOp, CompositeOp, calls_in, composites_in
 from byocir.dialects.tir import (
     BlockOp,
     ConstantOp,
@@ -54,13 +54,11 @@ class VtaArrangePass(ModulePass):
     name = "vta-arrange"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        orders: dict[str, _Ports] = {}
+        calls = calls_in(op)
         for function in vta_functions(op):
             _check(function)
-            orders[function.sym_name.data] = _arrange(function)
-        for call in [inner for inner in op.walk() if isinstance(inner, CallOp)]:
-            ports = orders.get(call.callee.root_reference.data)
-            if ports is not None:
+            ports = _arrange(function)
+            for call in calls.get(function.sym_name.data, ()):
                 ports.permute(call)
 
 

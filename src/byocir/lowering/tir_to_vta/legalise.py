@@ -38,7 +38,7 @@ from byocir.dialects.byoc import CompositeOp, YieldOp, composites_in
 from byocir.dialects.intervals import Interval
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
 from byocir.dialects.types import element_type_of, i8, shape_of
-from byocir.dialects.uses import erase, replace_uses
+from byocir.dialects.uses import erase, replace_block, replace_uses
 from byocir.dialects.vta import config_of
 from byocir.lowering.tir_to_vta.composites import sink_constants, unsupported, vta_functions
 from byocir.lowering.tir_to_vta.legalise_bodies import Value, lane_of
@@ -96,8 +96,7 @@ def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Interval], config: 
     lanes = _Reader(composite, known, config).results()
     new = Block(arg_types=[argument.type for argument in old.args])
     for before, after in zip(old.args, new.args, strict=True):
-        after.name_hint = before.name_hint
-        after.location = before.location
+        after.name_hint, after.location = before.name_hint, before.location
     yielded = _emit(lanes, new, composite, config)
     # The new blocks still read arguments and weights of the old body.
     for before, after in zip(old.args, new.args, strict=True):
@@ -106,10 +105,7 @@ def _legalise(composite: CompositeOp, ranges: dict[SSAValue, Interval], config: 
     last = old.last_op
     assert last is not None
     new.add_op(YieldOp.create(operands=yielded, location=last.location))
-    body = composite.body
-    body.detach_block(old)
-    body.add_block(new)
-    old.erase(safe_erase=False)
+    replace_block(old, new)
     for result, lane in zip(composite.outputs, lanes, strict=True):
         ranges[result] = lane.range
 

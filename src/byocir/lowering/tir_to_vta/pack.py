@@ -32,7 +32,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from byocir.dialects.byoc import CallOp, CompositeOp, YieldOp, composites_in
+from byocir.dialects.byoc import CallOp, CompositeOp, YieldOp, calls_in, composites_in
 from byocir.dialects.tir import (
     BlockOp,
     ConstantOp,
@@ -41,6 +41,7 @@ from byocir.dialects.tir import (
 )
 from byocir.dialects.tir.moves import axes, moved
 from byocir.dialects.types import i8, shape_of
+from byocir.dialects.uses import replace_block
 from byocir.dialects.vta_config import config_of
 from byocir.lowering.tir_to_vta.composites import (
     outside_of,
@@ -69,15 +70,12 @@ class VtaPackPass(ModulePass):
     name = "vta-pack"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        found: dict[str, Lanes] = {}
-        weights: dict[str, dict[int, list[int]]] = {}
+        calls = calls_in(op)
         for function in vta_functions(op):
-            symbol, lanes = function.sym_name.data, Lanes.of(config_of(function))
-            found[symbol], weights[symbol] = lanes, _pack_function(function, lanes)
-        for call in [inner for inner in op.walk() if isinstance(inner, CallOp)]:
-            symbol = call.callee.root_reference.data
-            if symbol in found:
-                _pack_call(call, found[symbol], weights[symbol])
+            lanes = Lanes.of(config_of(function))
+            weights = _pack_function(function, lanes)
+            for call in calls.get(function.sym_name.data, ()):
+                _pack_call(call, lanes, weights)
 
 
 def _pack_function(function: FuncOp, lanes: Lanes) -> dict[int, list[int]]:
@@ -130,9 +128,7 @@ def _pack_composite(composite: CompositeOp, lanes: Lanes) -> None:
     for op in old.ops:
         for made in _pack_op(op, values, new, lanes, per_group):
             made.location = op.location
-    composite.body.detach_block(old)
-    composite.body.add_block(new)
-    old.erase(safe_erase=False)
+    replace_block(old, new)
     for result in list(composite.outputs):
         _set_type(result, lanes)
 

@@ -23,11 +23,12 @@ from byocir.dialects.vta import AluKind
 from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta import forms
 from byocir.lowering.tir_to_vta.composites import unsupported
+from byocir.lowering.tir_to_vta.legalise_lanes import IMMEDIATE
 from byocir.lowering.tir_to_vta.micro_ops import Axis, MicroOpNest, Offsets, nests
-from byocir.lowering.tir_to_vta.tile_nest import element_rank
+from byocir.lowering.tir_to_vta.tile_nest import SCOPES, element_rank
 from byocir.patterns.scalars import number
 from byocir.rewrites.schedule.write_out import PaddedBox
-from byocir.vta_sim import Memory, VTAConfig
+from byocir.vta_sim import VTAConfig
 
 ALU_KINDS = {
     "add": AluKind.ADD,
@@ -39,7 +40,7 @@ ALU_KINDS = {
 }
 """The operation of the ALU that does what a scalar operator does."""
 
-MEMORIES = {"vta.inp": Memory.INP, "vta.wgt": Memory.WGT, "vta.acc": Memory.ACC}
+MEMORIES = {scope: memory for memory, scope in SCOPES.items()}
 """The scratchpad of each scope."""
 
 
@@ -133,7 +134,7 @@ def _immediate(name: str, number: int, op: BlockOp) -> int:
         if not 0 <= number <= 31:
             raise unsupported("B334", f"expected a shift by 0 to 31, found {number}", op)
         return -number if name == "shl" else number
-    if not -(1 << 15) <= number < 1 << 15:
+    if not IMMEDIATE.holds(number):
         raise unsupported(
             "B334",
             f"expected a constant that fits 16 bits, found {number}",

@@ -16,7 +16,7 @@ from byocir.lowering.tir_to_vta.copies import Dimension, Transfer, transfers
 from byocir.lowering.tir_to_vta.tensorise_blocks import element_shape
 from byocir.vta_sim import VTAConfig
 
-MEMORIES: dict[tuple[str, Attribute], LoadMemory] = {
+LOADS: dict[tuple[str, Attribute], LoadMemory] = {
     ("vta.inp", i8): LoadMemory.INP,
     ("vta.wgt", i8): LoadMemory.WGT,
     ("vta.acc", i32): LoadMemory.ACC,
@@ -45,8 +45,8 @@ def movement(
     if scopes == ("vta.acc", "") and element_type_of(destination) == i8 and op.pad is None:
         memory, scope = None, "vta.acc"
         local, local_bases, dram, dram_bases = source, source_bases, destination, destination_bases
-    elif scopes[0] == "" and (scopes[1], element_type_of(source)) in MEMORIES:
-        memory, scope = MEMORIES[scopes[1], element_type_of(source)], scopes[1]
+    elif scopes[0] == "" and (scopes[1], element_type_of(source)) in LOADS:
+        memory, scope = LOADS[scopes[1], element_type_of(source)], scopes[1]
         local, local_bases, dram, dram_bases = destination, destination_bases, source, source_bases
     else:
         raise unsupported(

@@ -22,6 +22,7 @@ from byocir.dialects.vta import (
     StoreOp,
 )
 from byocir.dialects.vta.base import integer, integers
+from byocir.lowering.tir_to_vta.legalise_lanes import IMMEDIATE
 from byocir.lowering.tir_to_vta.micro_ops import Axis, MicroOpNest, Offsets, kernel_of, nests
 from byocir.lowering.tir_to_vta.micro_ops_memory import MicroOpMemory
 from byocir.lowering.tir_to_vta.tensorise_copies import Movement
@@ -107,12 +108,12 @@ class InstructionEmitter:
         """
         shift = max((value & -value).bit_length() - 1, 0)
         short = value >> shift
-        if not -(1 << 15) <= short < 1 << 15:
+        if not IMMEDIATE.holds(short):
             return False
         steps = nests((Axis(count, (1, 1, 0)),), (0, 0, 0), self.config, gemm=False)
         bases = (start, start, 0)
         self.gemm(steps, bases, location, reset=True)
-        if -(1 << 15) <= value < 1 << 15:
+        if IMMEDIATE.holds(value):
             short, shift = value, 0
         if short:
             self.alu(AluKind.ADD, short, steps, bases, location)

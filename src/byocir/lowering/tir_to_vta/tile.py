@@ -34,8 +34,8 @@ from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape
 from byocir.dialects.vta_config import config_of
 from byocir.lowering.tir_to_vta.composites import unsupported, vta_functions
-from byocir.lowering.tir_to_vta.tile_nest import CompositeNest, nest_of
-from byocir.lowering.tir_to_vta.tile_search import MEMORIES, NoTiles, are_tiles, best_tiles
+from byocir.lowering.tir_to_vta.tile_nest import SCOPES, CompositeNest, nest_of
+from byocir.lowering.tir_to_vta.tile_search import NoTiles, are_tiles, best_tiles
 from byocir.lowering.tir_to_vta.tile_spaces import Spaces, Step, adds_lanes
 from byocir.patterns.knobs import knobs_of
 from byocir.rewrites.schedule.access import reach
@@ -93,8 +93,8 @@ def _given(composite: CompositeOp, nest: CompositeNest, config: VTAConfig) -> Sh
 
 
 def _too_small(error: NoTiles, composite: CompositeOp, config: VTAConfig) -> Exception:
-    depths = ", ".join(f"{memory.name} {config.depth(memory)}" for memory in MEMORIES)
-    needed = ", ".join(f"{memory.name} {error.needed[memory]}" for memory in MEMORIES)
+    depths = ", ".join(f"{memory.name} {config.depth(memory)}" for memory in SCOPES)
+    needed = ", ".join(f"{memory.name} {error.needed[memory]}" for memory in SCOPES)
     return unsupported(
         "B326",
         f"expected tiles that fit VTA's memories ({depths} elements), found none: the smallest of "

@@ -15,11 +15,9 @@ import numpy as np
 
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Bools, Floats, Ints, Shape
-from byocir.lowering.tir_to_vta.tile_nest import Buffer, CompositeNest, element_cycles
+from byocir.lowering.tir_to_vta.tile_nest import SCOPES, Buffer, CompositeNest, element_cycles
 from byocir.rewrites.tiles import at, fills, product, shape_over, sides, spread
 from byocir.vta_sim import Memory, VTAConfig
-
-MEMORIES = (Memory.INP, Memory.WGT, Memory.ACC)
 
 LOAD_OVERHEAD = 24
 """Cycles of a load besides its data."""
@@ -134,7 +132,7 @@ class _Costs:
 
     def _used(self) -> dict[Memory, Ints]:
         """Counts the elements that the buffers take of each memory."""
-        used: dict[Memory, Ints] = {memory: np.zeros((), np.int64) for memory in MEMORIES}
+        used: dict[Memory, Ints] = {memory: np.zeros((), np.int64) for memory in SCOPES}
         for buffer in self.nest.buffers:
             if buffer.occupies:
                 twice = np.where(self._times(buffer) > 1, 2, 1)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from byocir.dialects.types import Shape
-from byocir.rewrites.machine.stages import Chain, Staged
+from byocir.rewrites.machine.stages import Chain, Staged, free_name
 from byocir.rewrites.machine.tile_costs import Tiled, Whole
 
 
@@ -57,11 +57,8 @@ class Script:
 
     def _loop(self, name: str) -> str:
         taken = {*self.names, *(stage.name for stage in self.chain.stages)}
-        found = next(
-            n for n in (name, *(f"{name}{i}" for i in range(len(taken) + 1))) if n not in taken
-        )
-        self.names.append(found)
-        return found
+        self.names.append(free_name(name, taken))
+        return self.names[-1]
 
     def _split(self, s: int, iterators: Iterable[int]) -> list[int]:
         """Selects those of a stage's iterators that have more than one tile."""

@@ -4,7 +4,7 @@ instruction that does it, and the last one may be the copy of the result to main
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
@@ -181,7 +181,11 @@ def _undone(machine: Machine, block: BlockOp, reasons: Sequence[str]) -> ByocirE
 
 
 def _named(instruction: str, taken: Sequence[str]) -> str:
-    name = instruction.rpartition(".")[2]
+    return free_name(instruction.rpartition(".")[2], taken)
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """Numbers a name that is taken."""
     return next(n for n in (name, *(f"{name}{i}" for i in range(len(taken) + 1))) if n not in taken)
 
 

@@ -27,6 +27,7 @@ from byocir.patterns import (
 )
 from byocir.patterns.structure import repeat
 from byocir.patterns.value_tests import ValueTest, per_tensor, within
+from byocir.targets.pads import around_the_image, of_zeros
 
 MOST_DIMENSIONS = 6
 """oneDNN has kernels of its own for arrays of so many."""
@@ -123,17 +124,6 @@ def _bytes(name: str, *tests: ValueTest) -> Pattern:
 
 def _numbers(name: str, *tests: ValueTest) -> Pattern:
     return wildcard(name, where=(OF_NUMBERS, SIZED, *tests))
-
-
-def _around_the_image(pads: tuple[int, ...]) -> bool:
-    """around the spatial dimensions alone"""
-    begins, ends = pads[: len(pads) // 2], pads[len(pads) // 2 :]
-    return min(pads, default=0) >= 0 and not any((*begins[:2], *ends[:2]))
-
-
-def _zero(pads: tuple[int, ...]) -> bool:
-    """of zeros"""
-    return not any(pads)
 
 
 def _in_float(rounding: Any) -> bool:
@@ -233,8 +223,8 @@ def conv_bytes() -> Pattern:
     """A convolution of bytes, requantised, and a sum with others."""
     x, w = _bytes("x", IMAGE), constant("w", where=OF_SIGNED)
     b = optional_operand(constant("b"))
-    padded = op("graph.pad", x, mode="constant", pads=_around_the_image)
-    acc = op("graph.conv", padded, w, b, pads=_zero) | op("graph.conv", x, w, b)
+    padded = op("graph.pad", x, mode="constant", pads=around_the_image)
+    acc = op("graph.conv", padded, w, b, pads=of_zeros) | op("graph.conv", x, w, b)
     made = _requantized(acc)
     return _summed(made) | _limited(made)
 
