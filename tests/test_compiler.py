@@ -114,18 +114,39 @@ def test_each_stage_reads_back_and_goes_on_to_the_same_bytes(
     assert generated.report.to_json() == straight.report.to_json()
 
 
-def test_bytes_do_not_depend_on_the_hash_seed(small: str, tmp_path: Path):
-    """Strings hash in another way in each process, unless the variable says how."""
-    path = tmp_path / "other.bpkg"
-    script = "import byocir, sys; byocir.compile(sys.argv[1]).save(sys.argv[2])"
+ALL_KINDS = """
+import sys
+from pathlib import Path
+import byocir
+from byocir.runtime.native import host_code
+
+model, folder = sys.argv[1], Path(sys.argv[2])
+byocir.compile(model).save(folder / "vta.bpkg")
+byocir.compile(model, targets="json").save(folder / "json.bpkg")
+code = host_code(byocir.compile(model, host="c").module)
+(folder / "model.c").write_text(code.source + code.header)
+(folder / "weights").write_bytes(bytes(code.weights))
+"""
+
+
+def test_bytes_do_not_depend_on_the_hash_seed(
+    small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Strings hash in another way in each process, unless the variable says how: programs of VTA
+    and in JSON, and C."""
+    own, other = tmp_path / "own", tmp_path / "other"
+    own.mkdir()
+    other.mkdir()
     seed = "1" if os.environ.get("PYTHONHASHSEED") == "0" else "0"
     subprocess.run(
-        [sys.executable, "-c", script, small, str(path)],
+        [sys.executable, "-c", ALL_KINDS, small, str(other)],
         check=True,
         env={**os.environ, "PYTHONHASHSEED": seed},
     )
-    byocir.compile(small).save(tmp_path / "own.bpkg")
-    assert path.read_bytes() == (tmp_path / "own.bpkg").read_bytes()
+    monkeypatch.setattr(sys, "argv", ["", small, str(own)])
+    exec(ALL_KINDS, {})
+    for path in other.iterdir():
+        assert path.read_bytes() == (own / path.name).read_bytes(), path.name
 
 
 def test_levels_must_be_known():
