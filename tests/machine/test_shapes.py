@@ -64,7 +64,7 @@ ON_GEMMINI = 16 * 16 * 3
     ("target", "zero", "left"),
     [
         ("vta", np.int8(0), 0),
-        ("vta_machine", np.int8(0), 0),
+        pytest.param("vta_machine", np.int8(0), 0, marks=pytest.mark.slow),
         ("vta_machine", np.uint8(121), 0),
         ("gemmini", np.int8(0), ON_GEMMINI),
     ],
@@ -107,7 +107,7 @@ def bottleneck(groups: int, zero: np.int8 | np.uint8) -> onnx.ModelProto:
     [
         ("vta", 6, np.int8(0)),
         ("vta_machine", 6, np.uint8(121)),
-        ("vta_machine", 4, np.int8(0)),
+        pytest.param("vta_machine", 4, np.int8(0), marks=pytest.mark.slow),
         ("gemmini", 6, np.int8(0)),
     ],
 )
