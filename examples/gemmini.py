@@ -21,7 +21,7 @@ CONFIG, MVIN, MVOUT, COMPUTE, COMPUTE_AGAIN, PRELOAD, FENCE = 0, 2, 3, 4, 5, 6, 
 ACCUMULATOR, ADD, WIDE = 1 << 31, 1 << 30, 1 << 29
 NONE, ONE = DIM << 48 | DIM << 32 | 0xFFFFFFFF, 0x3F800000
 
-gemmini = Machine("gemmini")
+gemmini = Machine("gemmini", in_columns=True)
 load, store = gemmini.unit("load", queue=8), gemmini.unit("store", queue=4)
 execute = gemmini.unit("execute", queue=16)
 scratchpad = gemmini.memory("sp", i8, row=(DIM,), rows=16384, banks=4)

@@ -6,12 +6,13 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, prod
-from typing import overload
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from byocir.dialects.body_facts import parts_of
 from byocir.dialects.intervals import Interval
 from byocir.dialects.locations import place
 from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, IntrinsicOp, scope_of
@@ -22,7 +23,7 @@ from byocir.machine.call_cycles import cycles_of_block
 from byocir.machine.description import Machine
 from byocir.machine.find_instruction import kind_of
 from byocir.machine.instructions import Call, Fit, Instruction, Kind
-from byocir.machine.operand_places import Place, Span
+from byocir.machine.operand_places import ROW, Place, Places, Span
 from byocir.machine.parts import Memory, Unit
 
 Index = NDArray[np.int64]
@@ -32,11 +33,19 @@ class Buffers:
     """Gives the places of the buffers of a program, each made once."""
 
     def __init__(self, body: Block) -> None:
-        made = [op.results[0] for op in body.ops if isinstance(op, AllocOp | ConstantOp)]
+        made = [op for op in body.ops if isinstance(op, AllocOp | ConstantOp)]
         arrays: list[SSAValue] = [*body.args]
-        arrays += [value for value in made if not scope_of(value.type)]
+        arrays += [op.results[0] for op in made if not scope_of(op.results[0].type)]
         self._numbers = {value: number for number, value in enumerate(arrays)}
+        self._rows = {op: op.attributes.get(ROW) for op in made}
         self._known: dict[tuple[SSAValue, Memory], Place] = {}
+
+    def keep_places(self, later: Buffers) -> bool:
+        """Tells if buffers have the places that they have in a later listing of the program."""
+        rows = self._rows.items()
+        return self._numbers == later._numbers and all(
+            later._rows.get(op, row) == row for op, row in rows
+        )
 
     def whole(self, memory: Memory, buffer: SSAValue) -> Place:
         """Gives the place of a buffer in a memory, without a box."""
@@ -134,6 +143,17 @@ class Calls:
         reached = dict(zip(kind.fit.operands, [boxes[at] for at in own], strict=True))
         is_last = number == len(course.kinds) - 1
         return Call(self.op, kind, reached, number == 0, is_last, is_kept)
+
+    def calls(self, numbers: Sequence[int], *, is_kept: bool) -> Call:
+        """Gives several calls of one kind, which are neither the first nor the last, as one whose
+        operands have the places of all."""
+        course, boxes = self.course, self.boxes
+        kind, own = course.kinds[numbers[0]], [course.own[number] for number in numbers]
+        reached = {
+            name: Places.of([boxes[each[i]] for each in own])
+            for i, name in enumerate(kind.fit.operands)
+        }
+        return Call(self.op, kind, reached, is_first=False, is_last=False, is_kept=is_kept)
 
     @property
     def course(self) -> Course:
@@ -321,10 +341,51 @@ def _parts_of(op: IntrinsicOp) -> tuple[BlockOp, Attribute | None]:
 def ops_in(machine: Machine, body: Block) -> list[Calls]:
     """Lists the ops of a program, in order, each with its calls. Raises ByocirError B271 for an op
     that the machine has no instruction for.
+
+    Passes list a program one after the other: what changed since the last time is described anew.
     """
     program = Buffers(body)
-    ops = [op for op in body.ops if isinstance(op, IntrinsicOp)]
-    return [Calls(machine, op, *_parts_of(op), program) for op in ops]
+    before: _Listed | None = vars(body).get(_LISTED)
+    known, found = _Known(), _Known()
+    if before is not None and before.program.keep_places(program):
+        known = before.calls
+    for op in body.ops:
+        if not isinstance(op, IntrinsicOp):
+            continue
+        block, start = _parts_of(op)
+        stated = _stated(machine, op, block, start)
+        listed = known.get(op)
+        if listed is None or listed[0] != stated:
+            listed = stated, Calls(machine, op, block, start, program)
+        found[op] = listed
+    vars(body)[_LISTED] = _Listed(program, found)
+    return [calls for _, calls in found.values()]
+
+
+_Known = dict[IntrinsicOp, tuple[Sequence[object], Calls]]
+"""The calls of ops, each with all that the op stated when they were listed."""
+
+
+class _Listed(NamedTuple):
+    """Holds the last listing of a program."""
+
+    program: Buffers
+    calls: _Known
+
+
+_LISTED = "byocir.machine.calls"
+"""The name under which the body of a program holds its last listing, which ends with it."""
+
+
+def _stated(
+    machine: Machine, op: IntrinsicOp, block: BlockOp, start: Attribute | None
+) -> Sequence[object]:
+    """Lists what decides which calls an op stands for, and where their operands lie. Most of it are
+    objects that stay the same, which takes no time to compare."""
+    told, own = op.properties, block.properties
+    body = parts_of(block.body.block) or [object()]
+    parts = (told["callee"], told.get("cut"), told.get("order"), start)
+    return [machine, *parts, *block.operands, *own, *own.values(), *body]
 
 
 def _called(machine: Machine, op: IntrinsicOp) -> Instruction:

@@ -57,6 +57,10 @@ class Machine:
     assemble: Callable[[FuncOp, Sequence[Any]], Mapping[str, bytes]] | None = None
     """Makes the files of a function's code from the entries of its calls, where more than one call
     shares something: tables, the addresses of arrays, an end. Without it, code is the entries."""
+    in_columns: bool = False
+    """Tells that hooks which encode may be asked once about many calls that differ in their
+    addresses alone: `address`, `row` and `lane` of an operand are an array then, with a number for
+    each call, and so are the numbers of the code that follow from them."""
     _answers: Memo[Any, Any] = field(
         default_factory=lambda: Memo[Any, Any](MOST_ANSWERS), repr=False
     )

@@ -8,7 +8,7 @@ same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, TypeVarTuple, cast
 
@@ -44,6 +44,7 @@ class Encoder:
         self._is_shared = machine.assemble is None
         """Tells whether entries are the code; a machine that makes files of them itself may want
         to know of each call what it belongs to."""
+        self._in_columns = machine.in_columns
         self._configurations: list[Configuration] = []
         self._last: dict[Instruction, int] = {}
 
@@ -86,29 +87,73 @@ class Encoder:
 
     def _asked(self, op: Calls, kept: NDArray[np.bool_]) -> _Encoded:
         """Asks the hooks of an instruction about the calls of an op."""
-        encode = op.instruction.encode
+        encode, entries, configured = op.instruction.encode, [None] * op.count, [0] * op.count
         if encode is None:
-            return _Encoded([None] * op.count, np.zeros(op.count, np.int64))
-        entries, configured = list[Any](), list[int]()
+            return _Encoded(entries, np.array(configured, np.int64))
         what = f"encode of {op.instruction.name}"
-        for number, is_kept in enumerate(kept.tolist()):
-            call = op.call(number, is_kept=is_kept)
-            configured.append(self._configured(op.instruction, call))
-            entries.append(_ask(what, encode, call))
+        for numbers in self._groups(op, kept):
+            first, count = numbers[0], len(numbers)
+            stays = bool(kept[first])
+            alone = count == 1
+            call = op.call(first, is_kept=stays) if alone else op.calls(numbers, is_kept=stays)
+            configurations = self._configured(op.instruction, call, count)
+            code = _of_each(what, _ask(what, encode, call), count)
+            for number, entry, configuration in zip(numbers, code, configurations, strict=True):
+                entries[number], configured[number] = entry, configuration
         return _Encoded(entries, np.array(configured, np.int64))
 
-    def _configured(self, instruction: Instruction, call: Call) -> int:
-        """Numbers the configuration that a call needs: often it is that of the last call of the
-        instruction.
-        """
-        hook, last, known = instruction.registers, self._last.get(instruction), self._configurations
+    def _groups(self, op: Calls, kept: NDArray[np.bool_]) -> Iterator[Sequence[int]]:
+        """Yields the numbers of the calls of an op about which hooks are asked together."""
+        if not self._in_columns:
+            yield from ([number] for number in range(op.count))
+            return
+        last = op.count - 1
+        yield from ([number] for number in sorted({0, last}))
+        for _, numbers, _ in op.course.groups:
+            inner = numbers[(numbers > 0) & (numbers < last)]
+            for stays in (False, True):
+                found: list[int] = inner[kept[inner] == stays].tolist()
+                if found:
+                    yield found
+
+    def _configured(self, instruction: Instruction, call: Call, count: int) -> Sequence[int]:
+        """Numbers the configurations that calls need, which are asked about together."""
+        hook = instruction.registers
+        if hook is None:
+            return [self._numbered(instruction, {})] * count
         what = f"registers of {instruction.name}"
-        found: object = {} if hook is None else _ask(what, hook, call)
-        if last is not None and isinstance(found, dict) and found == known[last]:
+        found = _checked(what, _ask(what, hook, call), hook)
+        values = _of_each(what, [*found.values()], count)
+        pairs = (dict(zip(found, each, strict=True)) for each in values)
+        return [self._numbered(instruction, each) for each in pairs]
+
+    def _numbered(self, instruction: Instruction, found: Configuration) -> int:
+        """Numbers a configuration: often it is the last one that the instruction needed."""
+        last, known = self._last.get(instruction), self._configurations
+        if last is not None and found == known[last]:
             return last
         number = self._last[instruction] = len(known)
-        known.append(dict(_checked(what, found, hook)))
+        known.append(found)
         return number
+
+
+def _of_each(what: str, found: object, count: int) -> Sequence[Any]:
+    """Gives what a hook told of so many calls for each of them: arrays have a number for each, and
+    all else is the same for all. Raises ByocirError B270 for arrays of another length.
+    """
+    if count == 1:
+        return [found]
+    if isinstance(found, np.ndarray):
+        column = cast("NDArray[Any]", found)
+        if column.shape != (count,):
+            told = f"expected {what} to give arrays of {count} numbers, found {column.shape}"
+            raise ByocirError("B270", told)
+        return column.tolist()
+    if not isinstance(found, list | tuple):
+        return [found] * count
+    parts = [_of_each(what, each, count) for each in cast("Sequence[object]", found)]
+    rows: list[Any] = [*zip(*parts, strict=True)] or [()] * count
+    return rows if isinstance(found, tuple) else [[*row] for row in rows]
 
 
 def _told_apart(op: Calls) -> Hashable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import product
@@ -182,6 +182,63 @@ class Place:
         if not (self.has_rows and other.has_rows):
             return False
         return any(a < d and c < b for a, b in self.rows() for c, d in other.rows())
+
+
+class Places(Place):
+    """Names the places of an operand in calls that differ in nothing else: boxes of one buffer, of
+    which `address`, `row` and `lane` are arrays with a number for each call.
+    """
+
+    each: Sequence[Place]
+
+    @staticmethod
+    def of(each: Sequence[Place]) -> Place:
+        """Gives several places, or the one place that all of them are."""
+        first = each[0]
+        if all(place is first for place in each):
+            return first
+        made = object.__new__(Places)
+        vars(made).update(first._shared, each=each, steps=first.steps)
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Places) and self.each == other.each
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.each))
+
+    @property
+    def address(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._column("address")
+
+    @property
+    def row(self) -> Any:
+        return self._column("row")
+
+    @property
+    def lane(self) -> Any:
+        return self._column("lane")
+
+    def _column(self, name: str) -> np.ndarray:
+        """Lists a number of each place; numbers of Python do not overflow."""
+        return np.array([getattr(place, name) for place in self.each], object)
+
+    @property
+    def box(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        raise self._several("box")
+
+    @property
+    def _rows(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        raise self._several("rows()")
+
+    def _several(self, asked: str) -> ByocirError:
+        owner = self.buffer.owner
+        return ByocirError(
+            "B271",
+            f"expected address, row or lane of the places of {len(self.each)} calls, found {asked}",
+            where=place_of(owner.location) if isinstance(owner, Operation) else "",
+            help="without Machine.in_columns, hooks are asked about one call after the other",
+        )
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ def _declared(machine: Machine) -> Iterator[tuple[str, Any, Any]]:
     """Lists all declarations whose type is checked: words for messages, value, type."""
     yield "the machine's name", machine.name, str
     yield from _ordering(machine.ordered)
+    yield "in_columns", machine.in_columns, bool
     for name in ("issue", "assemble"):
         value, kind = getattr(machine, name), str if name == "issue" else Callable
         yield from [(f"what {name} is", value, kind)] if value is not None else []
