@@ -77,6 +77,23 @@ def test_a_long_body_is_cut():
     assert len(found) < 140
 
 
+def test_long_bodies_are_cut_where_they_differ():
+    def clamped(most: float) -> Any:
+        def body(acc: Any, x: Any) -> Any:
+            for _ in range(20):
+                x = x * 2.0 + 1.0
+            return x.min(most).max(0.0)
+
+        return body
+
+    pattern = block("*i", X["*i"], clamped(6.0))
+    found = attempt(elementwise(clamped(7.0)), pattern).reason
+    assert found.startswith("expected body …")
+    assert found.endswith(" + 1.0).min(7.0).max(0.0)")
+    assert ".min(6.0).max(0.0), found …" in found
+    assert len(found) < 180
+
+
 def trail_of(spec: Spec, *patterns: Pattern) -> list[tuple[str, int, str]]:
     """What a target of single-block patterns leaves on record: pattern, ops matched, reason."""
     composites_ = tuple(Composite(f"npu.p{i}", (p,)) for i, p in enumerate(patterns))

@@ -26,6 +26,8 @@ from byocir.patterns.scalars import (
 
 LONGEST = 80
 """Characters of a body that are shown."""
+MOST_TEXT = 8 * LONGEST
+"""Characters of a body that are written to find where it differs from another."""
 
 _BINARY: dict[type[Operation], str] = {
     op: name for table in (BINARY_INT, BINARY_FLOAT) for name, op in table.items()
@@ -37,7 +39,8 @@ def body_differs(op: tir.BlockOp, body: Callable[..., Any]) -> str:
     """Words the reason that a block computes something else, and says what."""
     (acc, *inputs), expected = body_text(body, len(op.ins))
     found = _value(op.yielded[0], [*_as_used(op, inputs, expected), acc], {})
-    return f"expected body {_short(expected)}, found {_short(found)}"
+    wanted, given = _where_they_differ(*map(without_outer_parentheses, (expected, found)))
+    return f"expected body {wanted}, found {given}"
 
 
 def _as_used(op: tir.BlockOp, names: Sequence[str], expected: str) -> list[str]:
@@ -122,10 +125,23 @@ def without_outer_parentheses(text: str) -> str:
     return text[1:-1] if _is_enclosed(text) else text
 
 
+def _where_they_differ(one: str, other: str) -> tuple[str, str]:
+    """Cuts two texts, where they are long, to parts that show where they begin to differ."""
+    pairs = enumerate(zip(one, other, strict=False))
+    same = next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+    begin = same - LONGEST // 2
+    if begin <= 0 or max(len(one), len(other)) <= LONGEST:
+        return _cut(one), _cut(other)
+    return _cut(f"…{one[begin:]}"), _cut(f"…{other[begin:]}")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
 def _short(text: str) -> str:
     """Drops outer parentheses of a text, and cuts it where it is long."""
-    text = without_outer_parentheses(text)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return _cut(without_outer_parentheses(text))
 
 
 def _is_enclosed(text: str) -> bool:
@@ -149,7 +165,7 @@ def _value(value: SSAValue, names: Sequence[str], known: dict[SSAValue, str]) ->
         op = value.owner
         assert isinstance(op, Operation)
         text = _op(op, [_value(operand, names, known) for operand in op.operands])
-        known[value] = text[: LONGEST + 3]  # an op that uses a value twice doubles its text
+        known[value] = text[:MOST_TEXT]  # an op that uses a value twice doubles its text
     return known[value]
 
 

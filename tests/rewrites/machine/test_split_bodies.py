@@ -261,7 +261,10 @@ def test_what_a_guard_leaves_out_has_no_known_ends() -> None:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("%r = arith.xori %a, %a : i8\ntir.yield %r : i8", "none does arith.xori of i8"),
+        (
+            "%r = arith.xori %a, %a : i8\ntir.yield %r : i8",
+            'none does arith.xori of i8, of the body x.binary("xor", x)',
+        ),
         (
             "%w = arith.extsi %a : i8 to i64\n%n = arith.constant 40 : i64\n"
             "%v = arith.shli %w, %n : i64\n%r = arith.trunci %v : i64 to i8\ntir.yield %r : i8",

@@ -26,6 +26,7 @@ from byocir.machine import MAIN, Machine, Memory
 from byocir.machine.instructions import Instruction, init_of, memory_of
 from byocir.machine.parts import Operand
 from byocir.patterns.blocks import BlockPattern
+from byocir.patterns.differences import computed
 from byocir.patterns.scalars import Part, constant_number, emit_pattern, match_part
 from byocir.rewrites.machine.known_numbers import KnownNumbers
 from byocir.rewrites.machine.number_products import factors_of
@@ -69,7 +70,7 @@ class Cover:
             lost = next((v for v in self._values.computed if self._is_lost(v)), root)
             told = self._told[:1]
             if isinstance(lost.owner, Operation):
-                told = [f"none does {_described(lost.owner)}"]
+                told = [f"none does {_described(lost.owner)}, of the body {computed(self.op)}"]
             self._reasons += told
         self._values.forget()
         return min(found, key=lambda piece: piece.cycles, default=None)
