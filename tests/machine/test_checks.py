@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import byocir
@@ -154,8 +155,14 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     ({"more": setting_registers}, "encode of npu.other, which sets registers, found none"),
     ({"lost": True}, "an instruction that brings what npu.load writes from npu.near back, found"),
-    ({"cycles": lambda s: s["m"] - 2}, "cycles of npu.double of at least 0 at {'m': 1, 'n': 1}"),
-    ({"cycles": lambda s: (s["m"] - 2) ** 2 - 1}, "of at least 0 at {'m': 2, 'n': 1}, found -1"),
+    (
+        {"cycles": lambda s: s["m"] - 2},
+        "cycles of npu.double of at least 0 and at most 2**40 at {'m': 1, 'n': 1}",
+    ),
+    (
+        {"cycles": lambda s: (s["m"] - 2) ** 2 - 1},
+        "of at least 0 and at most 2**40 at {'m': 2, 'n': 1}, found -1",
+    ),
     (
         {"cycles": lambda s: "3"},
         "cycles of npu.double to be a number at {'m': 1, 'n': 1}, found '3'",
@@ -166,11 +173,18 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     ({"idle": True}, "an instruction of unit core, found none"),
     ({"rows": 3, "limit": exactly(4)}, "npu.near to hold the smallest tile of npu.double, found 4"),
-    ({"cycles": lambda s: float("inf")}, "of at least 0 at {'m': 1, 'n': 1}, found inf"),
+    (
+        {"cycles": lambda s: float("inf")},
+        "of at least 0 and at most 2**40 at {'m': 1, 'n': 1}, found inf",
+    ),
+    (
+        {"cycles": lambda s: 10**30},
+        "of at least 0 and at most 2**40 at {'m': 1, 'n': 1}, found 1000",
+    ),
     ({"more": without_tokens}, "a capacity of tokens of at least 1, found 0"),
     ({"keeps": "y"}, "npu.double to keep one of its operands: x, found y"),
     ({"keeps": "x"}, "kept_cycles of npu.double, which keeps x, found none"),
-    ({"keeps": "x", "kept_cycles": lambda s: -1}, "kept_cycles of npu.double of at least 0 at"),
+    ({"keeps": "x", "kept_cycles": lambda s: -1}, "kept_cycles of npu.double of at least 0"),
     ({"opcode": 2}, "one pattern for opcode 2, found npu.store and npu.double"),
     ({"limited": "k"}, "limits of npu.double for m, n, found k"),
     ({"limit": up_to(0)}, "m of npu.double that allows a size, found up to 0"),
@@ -255,6 +269,10 @@ def test_a_hook_of_costs_that_fails_is_told_with_its_line_and_the_sizes() -> Non
     assert caught.value.message == "cycles of npu.double failed with KeyError: 'k'"
     assert caught.value.where.startswith(f"{__file__}:")
     assert caught.value.help == "it is given sizes by name: m, n, such as s['m']"
+
+
+def test_costs_may_be_numbers_of_numpy() -> None:
+    check_machine(described(cycles=lambda s: np.float32(s["m"])))
 
 
 def test_a_body_may_wrap_in_the_type_of_its_operands() -> None:

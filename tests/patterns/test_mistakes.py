@@ -22,6 +22,7 @@ from byocir.patterns import (
     block,
     composite,
     constant,
+    either,
     op,
     optional,
     satisfies,
@@ -258,6 +259,19 @@ def test_a_body_that_fails_when_it_is_compared():
     error = refused(lambda: made.attempt(root), "B206")
     assert error.message.startswith("pattern npu.inc: the body failed with ZeroDivisionError")
     assert error.where == f"{__file__}:{body.__code__.co_firstlineno + 2}"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: either(),
+        lambda x: either(x, None),
+        lambda x: optional(x, lambda y: None),
+    ],
+)
+def test_alternatives_that_are_no_patterns(make: Callable[[Any], Any]):
+    error = refused(lambda: make(wildcard()), "B207")
+    assert error.message == "expected a pattern for each alternative, found NoneType"
 
 
 def test_a_test_of_values_that_fails():

@@ -343,6 +343,10 @@ class AlternativesPattern(Pattern):
     """Matches what one of several patterns matches, tried in order."""
 
     def __init__(self, alternatives: tuple[Pattern, ...]) -> None:
+        for each in cast("tuple[object, ...]", alternatives) or (None,):
+            if not isinstance(each, Pattern):
+                told = f"expected a pattern for each alternative, found {type(each).__name__}"
+                raise ByocirError("B207", told, help="a function that makes a pattern returns it")
         self.alternatives = alternatives
 
     def match(

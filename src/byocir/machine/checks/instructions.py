@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import inf
 from typing import Any, cast
 
 import numpy as np
@@ -23,6 +22,8 @@ from byocir.patterns.nodes import Access, ValuePattern
 from byocir.patterns.scalars import body_text, emit_pattern
 from byocir.vendor.places import failed
 
+MOST_CYCLES = 2**40
+"""The most cycles of a call: a million of those that take so long are counted in 64 bits."""
 MOST_SIZES = 64
 """The number of sizes of an iterator for which costs are asked."""
 
@@ -97,10 +98,10 @@ def _check_cost(
     except FAILURES as error:
         help = f"it is given sizes by name: {', '.join(sizes)}, such as s[{next(iter(sizes))!r}]"
         raise failed("B270", told, cycles, error, help) from error
-    if not isinstance(cast(object, found), int | float | np.integer):
+    if not isinstance(cast(object, found), int | float | np.integer | np.floating):
         raise wrong(machine, f"{told} to be a number at {sizes}", repr(found))
-    if not 0 <= found < inf:
-        raise wrong(machine, f"{told} of at least 0 at {sizes}", str(found))
+    if not 0 <= found <= MOST_CYCLES:
+        raise wrong(machine, f"{told} of at least 0 and at most 2**40 at {sizes}", str(found))
     if each.transfer is not None and each.transfer.lead > found:
         lead = f"a lead of {each.name} within its {found} cycles at {sizes}"
         raise wrong(machine, lead, str(each.transfer.lead))
