@@ -514,3 +514,23 @@ def test_work_of_unknown_size_is_not_counted_as_none():
     table = next(line for line in by_op_type(report).splitlines() if line.startswith("Conv"))
     assert table.split()[-1] == "unknown"
     assert Report.from_dict(report.to_dict()) == report
+
+
+def test_a_rule_of_a_rewrite_is_no_reason_where_a_target_took_other_nodes_all_the_same():
+    """A product whose scale only a run tells: a target that gives sums of i32 takes it, and leaves
+    another one for what its pattern lacks."""
+    rule = RuleResult("The scale is known", False, "a scale that q computes", "quantise it")
+    decisions = [
+        Decision("", "graph", "product", False, [name], 1, 1, "1 of 1 rules fail", [rule], Gap.NONE)
+        for name in ("conv", "depthwise")
+    ]
+    why = "expected group 1"
+    missed = Decision("npu", "graph", "npu.conv", False, ["depthwise"], 1, 2, why, [], Gap.PART)
+    decisions.append(missed)
+    nodes = [Node(name, "ConvInteger", 100) for name in ("conv", "depthwise")]
+    taken = [Taken("npu.conv", "graph", ["conv"])]
+    region = Region("npu_0", "npu", "graph", taken, ["conv"], [], [], 0, [])
+    for regions, host in (([region], ["depthwise"]), ([], ["conv", "depthwise"])):
+        told = explain(Report(nodes, ["npu"], regions, host, [], decisions))
+        assert ("The scale is known" in told) == (not regions)
+        assert why in told

@@ -106,6 +106,11 @@ class Decision:
         return f"{self.level:<6} {self.pattern:<18} {matched}, {reason}"
 
     @property
+    def failed(self) -> list[str]:
+        """Lists the sentences of the rules that do not hold."""
+        return [rule.sentence for rule in self.rules if not rule.holds]
+
+    @property
     def shares_an_op(self) -> bool:
         """Tells if the pattern and the ops of the node have an op in common."""
         return self.gap != Gap.KIND or self.matched > 1
@@ -118,9 +123,14 @@ class Decision:
         rules, then those that lack no more than dimensions in front. A short pattern that matches
         no more than an activation is not close.
         """
-        failed = sum(not rule.holds for rule in self.rules)
         missing = 1 - self.matched / self.total if self.total else 1.0
-        return not self.is_match, -self.matched, missing, failed, self.gap != Gap.DIMENSIONS
+        return (
+            not self.is_match,
+            -self.matched,
+            missing,
+            len(self.failed),
+            self.gap != Gap.DIMENSIONS,
+        )
 
 
 @dataclass(frozen=True)

@@ -98,13 +98,27 @@ class Report:
 
     @cached_property
     def reasons(self) -> dict[str, list[Decision]]:
-        """Gives the attempts of all patterns that were tried on each node, by the node's name."""
+        """Gives the attempts of all patterns that were tried on each node, by the node's name. Of
+        rewrites those are left out that failed for a rule which kept no target from other nodes.
+        """
         found: dict[str, list[Decision]] = {node.name: [] for node in self.nodes}
         for decision in self.decisions:
+            if not decision.target and not self._overcome.isdisjoint(decision.failed):
+                continue
             for name in decision.nodes:
                 if name in found:
                     found[name].append(decision)
         return {name: decisions for name, decisions in found.items() if decisions}
+
+    @cached_property
+    def _overcome(self) -> frozenset[str]:
+        """Lists the rules that failed before targets were asked, at nodes that one took all the
+        same: where none takes a node, these are not why.
+        """
+        taken = {name for region in self.regions for name in region.nodes}
+        untargeted = (each for each in self.decisions if not each.target)
+        met = (each.failed for each in untargeted if not taken.isdisjoint(each.nodes))
+        return frozenset(sentence for failed in met for sentence in failed)
 
     @cached_property
     def order(self) -> dict[str, int]:

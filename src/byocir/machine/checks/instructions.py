@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Any, cast
 
 import numpy as np
@@ -23,7 +24,7 @@ from byocir.patterns.scalars import body_text, emit_pattern
 from byocir.vendor.places import failed
 
 MOST_CYCLES = 2**40
-"""The most cycles of a call: a million of those that take so long are counted in 64 bits."""
+"""The most cycles of the smallest call: a million that take so long are counted in 64 bits."""
 MOST_SIZES = 64
 """The number of sizes of an iterator for which costs are asked."""
 
@@ -100,8 +101,10 @@ def _check_cost(
         raise failed("B270", told, cycles, error, help) from error
     if not isinstance(cast(object, found), int | float | np.integer | np.floating):
         raise wrong(machine, f"{told} to be a number at {sizes}", repr(found))
-    if not 0 <= found <= MOST_CYCLES:
-        raise wrong(machine, f"{told} of at least 0 and at most 2**40 at {sizes}", str(found))
+    if not 0 <= found < inf:
+        raise wrong(machine, f"{told} of at least 0 at {sizes}", str(found))
+    if found > MOST_CYCLES and sizes == next(_sizes(each)):
+        raise wrong(machine, f"{told} of at most 2**40 at {sizes}", str(found))
     if each.transfer is not None and each.transfer.lead > found:
         lead = f"a lead of {each.name} within its {found} cycles at {sizes}"
         raise wrong(machine, lead, str(each.transfer.lead))
@@ -115,7 +118,7 @@ def check_bodies(machine: Machine) -> None:
         for form in each.forms:
             types = [*map(_type_of, form.reads), each.into.element]
             if not any(read.whole for read in form.reads) and None not in types[:-1]:
-                _check_body(machine, each, form, cast("list[Attribute]", types))
+                _check_body(machine, each, form, types)
 
 
 def _type_of(read: Access) -> Attribute | None:
@@ -124,7 +127,7 @@ def _type_of(read: Access) -> Attribute | None:
 
 
 def _check_body(
-    machine: Machine, each: Instruction, form: BlockPattern, types: list[Attribute | None]
+    machine: Machine, each: Instruction, form: BlockPattern, types: Sequence[Attribute | None]
 ) -> None:
     is_known = types[-1] is not None
     block = Block(arg_types=[type_ or types[0] or i32 for type_ in types])
