@@ -142,6 +142,7 @@ def conflicts(
     touched = accesses.within(accesses.memories if memories is None else memories)
     found: dict[int, list[int]] = {}
     units = int(unit.max(initial=-1)) + 1
+    touched = _shared(unit, touched, units)
     rows = [np.flatnonzero(unit == own) for own in range(units)]
     for latest in _latest(unit, touched, units):
         for own in rows:
@@ -149,6 +150,18 @@ def conflicts(
             for index in own[np.flatnonzero(np.diff(known, prepend=0))].tolist():
                 found.setdefault(index, []).append(int(latest[index]) - 1)
     return {index: sorted(found[index]) for index in sorted(found)}
+
+
+def _shared(unit: Index, accesses: Accesses, units: int) -> Accesses:
+    """Keeps reads of memories that another unit writes, and writes of those that another touches:
+    most are of memories that one unit has for itself, or that it alone changes.
+    """
+    own, memory, writes = unit[accesses.index], accesses.memory, accesses.writes
+    users = np.zeros((2, len(accesses.memories), units), np.bool_)
+    users[0, memory, own] = True
+    users[1, memory[writes], own[writes]] = True
+    others = users.sum(2, keepdims=True) - users > 0
+    return accesses.at(np.flatnonzero(others[np.where(writes, 0, 1), memory, own]))
 
 
 MOST = 1 << 22

@@ -12,7 +12,7 @@ to the queues of units. Who waits for whom is said in four ways, which may be mi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -136,6 +136,16 @@ class Accesses:
     stop: Index
     memories: Sequence[str]
 
+    @staticmethod
+    def of(rows: Iterable[tuple[int, bool, str, int, int]]) -> Accesses:
+        """Makes the columns of accesses from rows, in order: the instruction, whether it writes,
+        the memory, the first element and the one past the last.
+        """
+        numbers: dict[str, int] = {}
+        told = [(n, w, numbers.setdefault(m, len(numbers)), a, b) for n, w, m, a, b in rows]
+        index, writes, memory, start, stop = np.array(told, np.int64).reshape(-1, 5).T
+        return Accesses(index, writes == 1, memory, start, stop, tuple(numbers))
+
     def within(self, memories: Collection[str]) -> Accesses:
         """Keeps those to some memories that touch any element."""
         named = np.array([each in memories for each in self.memories], np.bool_)
@@ -174,22 +184,15 @@ class Program:
         return Program(
             np.array([each.unit for each in instructions], np.int64),
             np.array([each.cycles for each in instructions], np.int64),
-            _accesses_of(instructions),
+            Accesses.of(
+                (index, writes, *access)
+                for index, each in numbered
+                for writes, accesses in ((False, each.reads), (True, each.writes))
+                for access in accesses
+            ),
             [(index, queue) for index, each in numbered for queue in each.pops],
             [(index, queue) for index, each in numbered for queue in each.pushes],
             [(index, wait) for index, each in numbered for wait in each.waits],
             {index: each.latency for index, each in numbered if each.latency},
             {index: each.transfer for index, each in numbered if each.transfer},
         )
-
-
-def _accesses_of(instructions: Sequence[Instruction]) -> Accesses:
-    numbers: dict[str, int] = {}
-    rows = [
-        (index, writes, numbers.setdefault(memory, len(numbers)), start, stop)
-        for index, each in enumerate(instructions)
-        for writes, accesses in enumerate((each.reads, each.writes))
-        for memory, start, stop in accesses
-    ]
-    index, writes, memory, start, stop = np.array(rows, np.int64).reshape(-1, 5).T
-    return Accesses(index, writes == 1, memory, start, stop, tuple(numbers))

@@ -26,6 +26,7 @@ from byocir.vta_sim.sanitizer_accesses import Accesses, Elements, StreamAccessRe
 from byocir.vta_sim.sanitizer_dram import DramMap
 from byocir.vta_sim.sanitizer_report import Hazard, Places
 from byocir.vta_sim.token_order import TOKEN_FIFOS, Links, TokenFifo, check_form, link, order_by
+from byocir.vta_sim.touched import USERS
 
 
 def token_hazards(
@@ -142,15 +143,6 @@ def _position(hazard: Hazard) -> tuple[int, int]:
     return (last.index if last else -1, hazard.first.index if hazard.first else -1)
 
 
-_USERS = {
-    Memory.UOP: (Queue.COMPUTE, ()),
-    Memory.INP: (Queue.LOAD, (Queue.COMPUTE,)),
-    Memory.WGT: (Queue.LOAD, (Queue.COMPUTE,)),
-    Memory.ACC: (Queue.COMPUTE, (Queue.STORE,)),
-}
-"""The module that writes a scratchpad, and the other modules that read it."""
-
-
 class _Detector:
     """Goes through a stream once, in a legal order, and collects findings."""
 
@@ -169,7 +161,7 @@ class _Detector:
         self._dram = Shadow(self._map.segments, {Queue.STORE}, {Queue.LOAD, Queue.COMPUTE})
         self._shadows = {
             memory: Shadow(config.depth(memory), {writer}, readers, keeps_writes=True)
-            for memory, (writer, readers) in _USERS.items()
+            for memory, (writer, readers) in USERS.items()
         }
         self._reader = StreamAccessReader(config, dram, self._loaded_uops(dram, config))
         self._found: list[Hazard] = []

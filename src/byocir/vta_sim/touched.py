@@ -12,11 +12,20 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from byocir.machine_sim import Access, Instruction, Program, conflicts
-from byocir.vta_sim.isa import Decoded, Opcode
-from byocir.vta_sim.sanitizer_accesses import Elements, StreamAccessReader, Touched
+from byocir.machine_sim import Accesses, Program, conflicts
+from byocir.vta_sim.config import Memory
+from byocir.vta_sim.isa import Decoded, Opcode, Queue
+from byocir.vta_sim.sanitizer_accesses import Elements, StreamAccessReader
 from byocir.vta_sim.sanitizer_dram import DramMap
 from byocir.vta_sim.token_order import route
+
+USERS = {
+    Memory.UOP: (Queue.COMPUTE, ()),
+    Memory.INP: (Queue.LOAD, (Queue.COMPUTE,)),
+    Memory.WGT: (Queue.LOAD, (Queue.COMPUTE,)),
+    Memory.ACC: (Queue.COMPUTE, (Queue.STORE,)),
+}
+"""The module that writes a scratchpad, and the other modules that read it."""
 
 
 def conflicts_of(
@@ -25,30 +34,34 @@ def conflicts_of(
     """Gives by instruction those that must be done before it starts, as `machine_sim.conflicts`
     does. ``image`` uint8 [B] is the start of DRAM, with all micro-ops; DRAM has ``size`` bytes.
     """
+    units = route(decoded).astype(np.int64)
     reader, shared = StreamAccessReader(decoded.config, image, {}), DramMap(decoded, size)
-    program: list[Instruction] = []
-    for unit, insn in zip(route(decoded).tolist(), decoded.instructions(), strict=True):
-        touched, segments = reader.read(insn), shared.touched(insn.index)
-        moved = [] if segments is None else list(_runs("DRAM", segments))
-        stored = insn.opcode == Opcode.STORE
-        reads = [*_all_runs(touched.reads), *([] if stored else moved)]
-        writes = [*_all_runs(touched.writes), *(moved if stored else [])]
-        program.append(Instruction(unit, reads=reads, writes=writes))
-    return conflicts(Program.of(program))
+
+    def rows() -> Iterator[tuple[int, bool, str, int, int]]:
+        for insn, unit in zip(decoded.instructions(), units.tolist(), strict=True):
+            touched, segments = reader.read(insn), shared.touched(insn.index)
+            for memory, elements in touched.reads:
+                if unit in USERS[memory][1]:
+                    yield from _runs(insn.index, False, memory.name, elements)
+            for memory, elements in touched.writes:
+                if USERS[memory][1]:
+                    yield from _runs(insn.index, True, memory.name, elements)
+            if segments is not None:
+                yield from _runs(insn.index, insn.opcode == Opcode.STORE, "DRAM", segments)
+
+    return conflicts(Program(units, np.zeros_like(units), Accesses.of(rows())))
 
 
-def _all_runs(touched: Sequence[Touched]) -> Iterator[Access]:
-    for memory, elements in touched:
-        yield from _runs(memory.name, elements)
-
-
-def _runs(memory: str, elements: Elements) -> Iterator[Access]:
+def _runs(
+    index: int, writes: bool, memory: str, elements: Elements
+) -> Iterator[tuple[int, bool, str, int, int]]:
     """Yields the runs of elements, which ascend."""
     if isinstance(elements, slice):
-        yield Access(memory, int(elements.start), int(elements.stop))
+        yield index, writes, memory, int(elements.start), int(elements.stop)
+    if isinstance(elements, slice) or not elements.size:
         return
     ends = np.flatnonzero(np.diff(elements) > 1)
     starts: list[int] = elements[np.concatenate([[0], ends + 1])].tolist()
     stops: list[int] = (elements[np.append(ends, -1)] + 1).tolist()
     for start, stop in zip(starts, stops, strict=True):
-        yield Access(memory, start, stop)
+        yield index, writes, memory, start, stop
