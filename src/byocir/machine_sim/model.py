@@ -185,7 +185,7 @@ class Program:
             np.array([each.unit for each in instructions], np.int64),
             np.array([each.cycles for each in instructions], np.int64),
             Accesses.of(
-                (index, writes, *access)
+                (index, writes, access.memory, access.start, access.stop)
                 for index, each in numbered
                 for writes, accesses in ((False, each.reads), (True, each.writes))
                 for access in accesses

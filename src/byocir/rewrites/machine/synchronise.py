@@ -15,7 +15,7 @@ implies is not waited for again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,9 +25,9 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.locations import place
 from byocir.errors import ByocirError
-from byocir.machine import Calls, InOrder, Machine, Place, Tokens
+from byocir.machine import Calls, InOrder, Machine, Tokens
 from byocir.machine.calls import IssuedCalls, ops_in
-from byocir.machine_sim import Access, Instruction, Program, conflicts
+from byocir.machine_sim import Accesses, Program, conflicts
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.relays import carrier, relay_of
 from byocir.rewrites.unit_order import OrderedStep, Ordering, UnorderedError
@@ -65,21 +65,19 @@ def _needs(machine: Machine, calls: Sequence[Calls]) -> list[dict[int, int]]:
     """
     written = {call.result.buffer for call in calls}
 
-    def touched(places: Iterable[Place]) -> list[Access]:
-        return [
-            Access(at.home, *rows)
-            for at in places
-            if at.memory not in machine.guarded
-            if not at.memory.is_main or at.buffer in written
-            for rows in at.rows()
-        ]
+    def rows() -> Iterator[tuple[int, bool, str, int, int]]:
+        for number, call in enumerate(calls):
+            for writes, places in ((False, call.read), (True, [call.result])):
+                for at in places:
+                    alone = at.memory.is_main and at.buffer not in written
+                    if at.memory not in machine.guarded and not alone:
+                        yield from ((number, writes, at.home, *span) for span in at.rows())
 
     units = [machine.units.index(call.unit) for call in calls]
-    program = [
-        Instruction(unit, reads=touched(call.read), writes=touched([call.result]))
-        for unit, call in zip(units, calls, strict=True)
-    ]
-    found = conflicts(Program.of(program))
+    program = Program(
+        np.array(units, np.int64), np.zeros(len(calls), np.int64), Accesses.of(rows())
+    )
+    found = conflicts(program)
     return [{units[each]: each for each in found.get(at, ())} for at in range(len(calls))]
 
 
