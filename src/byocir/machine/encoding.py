@@ -171,7 +171,8 @@ def assembled(machine: Machine, function: FuncOp, code: Sequence[Any]) -> Mappin
     fails, or gives no files by name.
     """
     assert machine.assemble is not None
-    found: object = _ask(f"assemble of {machine.name}", machine.assemble, function, code)
+    hook: Callable[[FuncOp, Sequence[Any]], Any] = machine.assemble
+    found = _ask(f"assemble of {machine.name}", hook, function, code)
     if isinstance(found, Mapping):
         return cast("Mapping[str, bytes]", found)
     told = f"expected assemble of {machine.name} to give files, as bytes by name, found {found!r}"

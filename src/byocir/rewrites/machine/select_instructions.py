@@ -151,8 +151,11 @@ class _Numbers:
         if not isinstance(op, BlockOp):
             yield from (_Access.of(each) for each in accesses_of(op))
             return
-        reached, ins = _reached(self.machine, op), op.ins
-        for i, value in enumerate([*ins, *op.outs]):
+        ins, values = op.ins, [*op.ins, *op.outs]
+        if self.accesses.keys().isdisjoint(values):
+            return
+        reached = _reached(self.machine, op)
+        for i, value in enumerate(values):
             if value in self.accesses:
                 yield _Access(op, value, i >= len(ins), reached[i])
 
