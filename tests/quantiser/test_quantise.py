@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -193,6 +195,18 @@ def test_what_cannot_be_folded_is_a_note_and_no_traceback(
     told = "ONNX Runtime quantises the model without folding it first: ValueError: no room"
     assert list(made.notes) == [told]
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_sizes_that_a_model_declares_wrongly_are_not_told_at_each_run(tmp_path: Path):
+    model = net(1)
+    model.graph.output[0].type.tensor_type.shape.dim.pop()
+    onnx.save(model, tmp_path / "net.onnx")
+    np.savez(tmp_path / "x.npz", x=np.ones((2, 6), np.float32))
+    files = [str(tmp_path / name) for name in ("net.onnx", "x.npz", "q.onnx")]
+    command = ["quantise", files[0], "--data", files[1], "-o", files[2]]
+    code = f"import sys; from byocir.cli.main import main; sys.exit(main({command!r}))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_labels_must_be_whole_numbers_of_each_sample():

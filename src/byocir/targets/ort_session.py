@@ -59,6 +59,20 @@ def reported(where: str = "", help: str = "") -> Generator[None]:
         raise ByocirError("B119", found, where=where, help=help) from error
 
 
+def hide_warnings() -> None:
+    """Keeps what ONNX Runtime warns of from standard error, in the whole process: it says of each
+    run that a model's outputs have other sizes than it declares. Raises ByocirError B118."""
+    with reported():
+        _onnxruntime().set_default_logger_severity(3)  # errors
+
+
+def _onnxruntime() -> Any:
+    try:
+        return import_module("onnxruntime")
+    except ImportError as error:
+        raise NoRuntime(f"no ONNX Runtime: {error}") from error
+
+
 class Session:
     """Runs a model, or a file with its weights beside it, in ONNX Runtime on the processor. Graph
     optimisations are off unless `optimise`: then each operator is computed as ONNX defines it.
@@ -69,11 +83,7 @@ class Session:
     def __init__(
         self, model: onnx.ModelProto | bytes | Path, *, optimise: bool = False, threads: int = 1
     ) -> None:
-        try:
-            ort: Any = import_module("onnxruntime")
-        except ImportError as error:
-            raise NoRuntime(f"no ONNX Runtime: {error}") from error
-        self._ort = ort
+        self._ort = ort = _onnxruntime()
         options = ort.SessionOptions()
         levels = ort.GraphOptimizationLevel
         level = levels.ORT_ENABLE_ALL if optimise else levels.ORT_DISABLE_ALL
