@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -17,7 +18,7 @@ from xdsl.ir import SSAValue
 
 from byocir.dialects.locations import place
 from byocir.dialects.tir import AllocOp, ConstantOp, IntrinsicOp
-from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.scalar import number
 from byocir.evaluate.tir_block import BlockPlan
@@ -25,7 +26,7 @@ from byocir.machine.calls import calls_in
 from byocir.machine.description import Machine
 from byocir.machine.find_instruction import local_form
 from byocir.machine.instructions import Call, Kind
-from byocir.machine.operand_places import Place
+from byocir.machine.operand_places import Box, Place
 from byocir.machine.parts import Memory, Unit
 
 _UNWRITTEN = 0x5A
@@ -131,7 +132,7 @@ class Simulator:
         """Puts the rows of a result into a FIFO. Raises ByocirError B272 where it is full."""
         queue, rows = self._queues[at.memory], _new(replace(at.memory, rows=_count(at)))
         index = _within(at)
-        rows[index] = values.reshape(index[0].shape)
+        rows[index] = values
         if len(queue) + len(rows) > at.memory.rows:
             told = (
                 f"expected room for {len(rows)} rows in {at.memory.scope}, found {len(queue)} of "
@@ -146,8 +147,7 @@ class Simulator:
         if at.memory.fifo:
             self._enter(at, values)
             return
-        index = _elements(at)
-        self.memories[at.memory][index] = values.reshape(index[0].shape)
+        self.memories[at.memory][_elements(at)] = values
 
 
 def _new(memory: Memory) -> np.ndarray:
@@ -181,21 +181,29 @@ def _slices(at: Place) -> tuple[slice, ...]:
 
 
 def _elements(at: Place) -> tuple[np.ndarray, ...]:
-    """Finds the row and the lanes of each element of a box."""
-    rank = len(at.memory.row)
-    leading, blocks = at.memory.cut(at.shape)
-    box = ((0, 1),) * (len(leading) + rank - len(at.box)) + at.box
-    counts = [np.arange(*side) for side in box]
-    grids = np.meshgrid(*counts, indexing="ij", sparse=True)
+    """Finds the row and the lanes of each element of a box, in arrays that broadcast to it."""
+    row, *lanes = _inside(at.memory, at.shape, at.box)
+    return row + at.first, *lanes
+
+
+@lru_cache(maxsize=256)
+def _inside(memory: Memory, shape: Shape, box: Box) -> tuple[np.ndarray, ...]:
+    """Does as `_elements`, but counts rows from the first of the buffer: boxes at other rows, as
+    those of the next tile, are alike.
+    """
+    rank = len(memory.row)
+    leading, blocks = memory.cut(shape)
+    box = ((0, 1),) * (len(leading) + rank - len(box)) + box
+    grids = np.meshgrid(*[np.arange(*side) for side in box], indexing="ij", sparse=True)
     row: np.ndarray = np.zeros((1,) * len(box), np.int64)
     lanes: list[np.ndarray] = []
-    for grid, size, count in zip(grids[len(leading) :], at.memory.row, blocks, strict=True):
-        row = row * count + grid // size
+    for grid, size, count in zip(grids[len(leading) :], memory.row, blocks, strict=True):
+        if count > 1:
+            row = row * count + grid // size
         lanes.append(grid % size)
     for grid, size in zip(grids, leading, strict=False):
         row = row * size + grid
-    shape = [len(count) for count in counts]
-    return tuple(np.broadcast_to(each, shape) for each in (row + at.first, *lanes))
+    return row, *lanes
 
 
 def _within(at: Place) -> tuple[np.ndarray, ...]:
