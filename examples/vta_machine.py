@@ -46,7 +46,8 @@ class Vta(Machine):
         super().__init__("vta16", assemble=files_of_steps)
         side, blocks = config.block_in, config.depth(Memory.WGT)
         few = min(64, blocks // 4)
-        self.inp = self.memory("inp", i8, row=(side,), rows=config.depth(Memory.INP))
+        inp = dict(row=(side,), rows=config.depth(Memory.INP), interleaved=True)
+        self.inp = self.memory("inp", i8, **inp)
         self.wgt = self.memory("wgt", i8, row=(side, side), rows=blocks - few)
         self.diagonals = self.memory("diagonals", i8, row=(side,), rows=few)
         self.acc = self.memory("acc", i32, row=(side,), rows=config.depth(Memory.ACC))
@@ -71,8 +72,22 @@ class Vta(Machine):
             cycles = dict(cycles=lambda s: REQUEST + prod(s.values()) * bytes // BUS)
             return dict(encode=words.load(memory, first), **cycles)
 
-        self.copy("load_inp", MAIN, self.inp, **early, **vectors, **loads("inp"))
         self.copy("load_acc", MAIN, self.acc, **late, **vectors, **loads("acc", 4))
+        box = dict(into=self.inp, y=MOST, x=self.lanes)
+
+        @self.instruction(**early, **box, **loads("inp"))
+        def load_inp() -> Pattern:
+            """Rows of vectors, and zeros around them."""
+            padded = byte("x")["(y - top) (x - left)"].padded(0)
+            return block("y x", padded, lambda _, x: x)
+
+        @load_inp.rule
+        def zeros_have_four_bits(m: Match) -> tuple[bool, tuple[int, ...]]:
+            """At most 15 vectors of zeros are on each side."""
+            (height, width), (rows, lanes) = m["work"].extents.values(), m["x"].type.shape
+            sides = m["top"], height - rows - m["top"], m["left"], width - lanes - m["left"]
+            return max(*sides[:2], *(n // side for n in sides[2:])) <= 15, sides
+
         blocks = dict(into=self.wgt, rows=MOST, k=self.lanes, n=self.lanes)
 
         @self.instruction(**early, **blocks, **loads("wgt"))

@@ -58,6 +58,13 @@ def sum_pool() -> Pattern:
     return block("h w c | r s", windows, lambda old, x: old + x.to(i32)) @ "pool"
 
 
+@composite("random.conv")
+def conv() -> Pattern:
+    window = wildcard("x", dtype=i8)["(h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
+    weights = wildcard("w", dtype=i8)["r s c o"]
+    return block("h w o | r s c", window, weights, multiply_add) @ "conv"
+
+
 @dataclass
 class Drawn:
     """A machine that was drawn, with the choices that made it."""
@@ -72,7 +79,7 @@ class Drawn:
         class Random(byocir.Target):
             name, machine = "random", self.machine
             products = (gemm_relu, gemm) if self.choices["stores relu"] else (gemm,)
-            patterns = (*products, pool, sum_pool)
+            patterns = (*products, pool, sum_pool, conv)
 
         register("random", Random)
         return Random
@@ -112,6 +119,7 @@ def machine_by(
         banks, granule = choose(f"{name} banks", 1, 2), choose(f"{name} granule", 1, 2, 4)
         parts = {"banks": banks, "granule": granule}
         parts["inside_rows"] = choose(f"inside rows of {name}", False, True)
+        parts["interleaved"] = choose(f"{name} interleaved", False, True)
         return machine.memory(name, element, row=(lanes,), rows=rows, **parts)
 
     size = choose("size", 2, 4, 8)
@@ -134,8 +142,13 @@ def _copies(
     sizes = {"rows": up_to(rows), "lanes": up_to(wide)}
     sizes |= {name: multiples_of(2, max(sizes[name].most, 2)) for name in even}
 
+    pads = choose("pads", "", "rows", "boxes", "lines")
+
     def copy(name: str, source: Memory, into: Memory, unit: Unit) -> None:
-        machine.copy(name, source, into, unit=unit, cycles=lambda s: 4 + s["rows"], **sizes)
+        if pads and source.is_main and into.element == i8:
+            _padded_load(machine, pads, name, into, unit, sizes)
+        else:
+            machine.copy(name, source, into, unit=unit, cycles=lambda s: 4 + s["rows"], **sizes)
 
     if choose("two steps in", False, True):
         shared = memory("shared", i8, 2 * size)
@@ -159,6 +172,25 @@ def _copies(
         @machine.instruction(store, cycles=lambda s: 4 + s["r"], **limits)
         def store_relu() -> Pattern:
             return block("r c", sums("x")["r c"], lambda _, x: x.max(0))
+
+
+def _padded_load(
+    machine: Machine, pads: str, name: str, into: Memory, unit: Unit, sizes: dict[str, Limit]
+) -> None:
+    """Declares a load that sets what is around an image to zeros: rows of one memory, boxes, or
+    lines of an image."""
+    x, (rows, lanes) = wildcard("x", dtype=i8), sizes.values()
+    index, names, limits = {
+        "rows": ("(y - top) c", "y c", {"y": rows, "c": lanes}),
+        "boxes": ("(y - top) (x - left) c", "y x c", {"y": rows, "x": rows, "c": lanes}),
+        "lines": ("(y - top) (x - left)", "y x", {"y": rows, "x": Limit(lanes.most * 8)}),
+    }[pads]
+
+    def load() -> Pattern:
+        return block(names, x[index].padded(0), lambda _, x: x)
+
+    load.__name__ = name
+    machine.instruction(unit, into=into, cycles=lambda s: 4 + s["y"], **limits)(load)
 
 
 def _product(machine: Machine, choose: Any, core: Unit, memories: Any, size: int) -> None:
@@ -307,4 +339,33 @@ def pool_module(
         tir.yield %0 : {element}
       }} loc("pool")
       func.return %y : {made}
+    }}""")
+
+
+def conv_module(shape: Sequence[int], window: Sequence[Sequence[int]], outputs: int) -> ModuleOp:
+    """A convolution of an image with channels last, with zeros around it: for each side of a window
+    its size, step, dilation, and the zeros before and behind."""
+    index, sizes = list[str](), list[int]()
+    for extent, (name, inner), (size, step, by, low, high) in zip(
+        shape, ("hr", "ws"), window, strict=False
+    ):
+        sizes.append((extent + low + high - by * (size - 1) - 1) // step + 1)
+        index.append(f"{step} * {name} + {by} * {inner} - {low}")
+    (h, w), c, (r, s) = sizes, shape[-1], (side[0] for side in window)
+    x, k = f"tensor<{'x'.join(map(str, shape))}xi8>", f"tensor<{r}x{s}x{c}x{outputs}xi8>"
+    y = f"tensor<{h}x{w}x{outputs}xi32>"
+    return parse_module(f"""
+    func.func @main(%x: {x}, %k: {k}) -> {y} {{
+      %zero = tir.fill 0 : i32 : {y}
+      %y = tir.block [h: {h}, w: {w}, o: {outputs} | r: {r}, s: {s}, c: {c}]
+          ins(%x[{", ".join(index)}, c] pad 0 : i8 : {x}, %k[r, s, c, o] : {k})
+          outs(%zero[h, w, o] : {y}) {{
+      ^bb0(%p: i8, %q: i8, %acc: i32):
+        %0 = arith.extsi %p : i8 to i32
+        %1 = arith.extsi %q : i8 to i32
+        %2 = arith.muli %0, %1 : i32
+        %3 = arith.addi %acc, %2 : i32
+        tir.yield %3 : i32
+      }} loc("conv")
+      func.return %y : {y}
     }}""")

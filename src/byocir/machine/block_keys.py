@@ -18,7 +18,7 @@ from byocir.dialects.body_facts import BodyFacts, computation_of
 from byocir.dialects.memos import Memo, ObjectMemo
 from byocir.dialects.tir import BlockOp, IteratorAttr, scope_of
 from byocir.dialects.tir.affine import linear
-from byocir.dialects.tir.linear import Linear
+from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, element_type_of, shape_of
 
 MOST = 1 << 14
@@ -56,6 +56,30 @@ class _Stored(NamedTuple):
     where: int
     """The type of elements and the memory."""
     shape: int
+
+
+def pads_in_memory(block: BlockOp) -> list[Attribute | None]:
+    """Gives the numbers that a block in memory reads outside of each array; an empty list if it
+    reads none. On tensors blocks read arrays that are not yet where instructions read them.
+    """
+    pads = [] if block.in_value_form else block.pad_values
+    return pads if any(pad is not None for pad in pads) else []
+
+
+def reaches_beyond(block: BlockOp) -> frozenset[int]:
+    """Gives the iterators that lead a block in memory out of arrays: its calls take them whole."""
+    found = set[int]()
+    for i, pad in enumerate(pads_in_memory(block)):
+        if pad is None:
+            continue
+        pairs = zip(block.in_maps[i].results, shape_of(block.ins[i].type), strict=True)
+        for expr, size in pairs:
+            form = linear(expr)
+            if form is None:
+                continue
+            low, high = form.interval(spans(block.extents).__getitem__)
+            found |= set(form.atoms) if low < 0 or high >= size else set()
+    return frozenset(found)
 
 
 class BlockKeys:
@@ -98,7 +122,19 @@ class BlockKeys:
         told = [index.of(each).number for each in maps]
         told += [types.of(value.type).where for value in block.operands[: len(maps)]]
         kinds = self._iterators.of(block.iterators).kinds
+        told += self._padded(block)
         return self.number_of(("pattern", kinds, self.body(block.body.block), *told))
+
+    def _padded(self, block: BlockOp) -> list[int]:
+        """Tells apart what blocks in memory read outside of arrays, and where they do that."""
+        pads = pads_in_memory(block)
+        if not pads:
+            return []
+        padded = [i for i, pad in enumerate(pads) if pad is not None]
+        told = [self.value(pad) for pad in pads]
+        told += [self.value(block.maps.data[i]) for i in padded]
+        shapes = [self._types.of(block.ins[i].type).shape for i in padded]
+        return [*told, *shapes, self._iterators.of(block.iterators).extents]
 
     def block(self, block: BlockOp) -> int:
         """Numbers blocks by all that decides which instruction does them: all but where their boxes
@@ -107,6 +143,7 @@ class BlockKeys:
         maps, iterators = block.maps, block.iterators
         values = block.operands[: len(maps.data)]
         own = [self.body(block.body.block), maps, iterators, *[value.type for value in values]]
+        own.append(block.pads)
         return self._blocks.of(own, lambda: self._block(block))
 
     def _block(self, block: BlockOp) -> int:
@@ -121,7 +158,7 @@ class BlockKeys:
         stored = [types.of(value.type) for value in block.operands[: len(maps)]]
         numbers = [number for each in stored for number in each]
         kinds = self._iterators.of(block.iterators).kinds
-        return (kinds, *(index.of(each).number for each in maps), *numbers)
+        return (kinds, *(index.of(each).number for each in maps), *numbers, *self._padded(block))
 
     def _index(self, map_: AffineMapAttr) -> Index:
         forms = [linear(expr) for expr in map_.data.results]

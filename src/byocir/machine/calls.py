@@ -19,6 +19,7 @@ from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, IntrinsicOp, scope
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.types import Shape
 from byocir.errors import ByocirError
+from byocir.machine.block_keys import pads_in_memory
 from byocir.machine.call_cycles import cycles_of_block
 from byocir.machine.description import Machine
 from byocir.machine.find_instruction import kind_of
@@ -187,7 +188,11 @@ class Calls:
 
     def _place(self, box: _Box) -> Place:
         whole, starts = self.arrays[box.operand]
-        return whole.over(box.moved(starts), box.steps)
+        sides, pads = box.moved(starts), pads_in_memory(self.block)
+        if box.operand < len(pads) and pads[box.operand] is not None:
+            pairs = zip(sides, whole.shape, strict=True)
+            sides = tuple((max(low, 0), min(high, size)) for (low, high), size in pairs)
+        return whole.over(sides, box.steps)
 
     @cached_property
     def boxes(self) -> list[Place]:

@@ -19,6 +19,7 @@ from byocir.dialects.tir.affine import iterators_in
 from byocir.dialects.tir.reductions import keeps_order
 from byocir.dialects.types import Bools, Floats, Ints, Shape
 from byocir.errors import ByocirError, Lines
+from byocir.machine.block_keys import reaches_beyond
 from byocir.machine.call_cycles import count_calls, cycles_of_block, cycles_of_calls
 from byocir.machine.description import Machine
 from byocir.machine.find_instruction import Asked, Misfit, Refusal, body_differences, fits, nearness
@@ -90,6 +91,10 @@ class _Search:
     def _key(self) -> int:
         return self.machine.keys.pattern(self.block)
 
+    @cached_property
+    def _beyond(self) -> frozenset[int]:
+        return reaches_beyond(self.block)
+
     @property
     def _instructions(self) -> list[Instruction]:
         return self.machine.instructions if self.only is None else [self.only]
@@ -132,6 +137,8 @@ class _Search:
                 plan = _planned(fit, sizes, extents, refusals, overlapping)
                 if plan is None or not self._sums_alike(plan.sizes, extents):
                     continue
+                if any(plan.sizes[i] < extents[i] for i in self._beyond):
+                    continue  # each call reads other pads
                 # tiles may be as small as a call is
                 called = sizes if self.asked == "pattern" else plan.sizes
                 inside = calls_inside_rows(fit, self.block, called, extents)
@@ -178,7 +185,8 @@ class _Search:
         """Tries each instruction on the block without regard to limits: then it only matters
         whether an iterator has one point or more.
         """
-        least, every = tuple(min(n, 2) for n in sizes), self.explains or self.asked == "pattern"
+        least = sizes if self._beyond else tuple(min(n, 2) for n in sizes)
+        every = self.explains or self.asked == "pattern"
 
         def found() -> list[Fit | Misfit]:
             tried = fits(

@@ -87,11 +87,14 @@ class Machine:
         granule: int = 1,
         fifo: bool = False,
         inside_rows: bool = False,
+        interleaved: bool = False,
     ) -> Memory:
         """Declares a memory of `rows` rows, each of shape `row`; buffers in it are in scope
-        "machine.name". See `Memory` for `banks`, `granule`, `fifo` and `inside_rows`.
+        "machine.name". See `Memory` for `banks`, `granule`, `fifo`, `inside_rows` and
+        `interleaved`.
         """
-        scope, own = f"{self.name}.{name}", (banks, granule, fifo, inside_rows)
+        scope = f"{self.name}.{name}"
+        own = banks, granule, fifo, inside_rows, interleaved
         given: Mapping[str, tuple[Any, Any, str]] = {
             "element": (element, Attribute, "a type, such as i8"),
             "row": (row, (tuple, list), "a tuple, such as (16,)"),
@@ -235,6 +238,11 @@ class Machine:
     def called(self, name: str) -> Instruction:
         """Finds the instruction of this name."""
         return next(each for each in self.instructions if each.name == name)
+
+    @property
+    def pads(self) -> set[int | float]:
+        """Gives the numbers that copies of arrays in main memory read outside of these."""
+        return {each.pad for each in self.instructions if each.pad is not None}
 
     def path(self, source: Memory, into: Memory) -> Sequence[Memory] | None:
         """Finds the shortest way from one memory to another along copies, as the memories on it;

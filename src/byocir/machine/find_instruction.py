@@ -24,6 +24,7 @@ from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind, buf
 from byocir.dialects.tir.affine import expression, linear
 from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.machine.block_keys import pads_in_memory
 from byocir.machine.description import Machine
 from byocir.machine.instructions import WORK, Fit, Instruction, Kind, memory_of
 from byocir.machine.lines import Chain, chains_of
@@ -74,10 +75,10 @@ def fits(
     every: bool = True,
     chains: Sequence[Chain] = (),
 ) -> Iterator[Fit | Misfit]:
-    """Tries each instruction, or `only` one, on a block over these extents; bases, guards and pads
-    do not count. With `start` the block's result begins with that number, not with what was there.
-    Each of the `chains` counts as one iterator. Without `every`, instructions on other memories are
-    left out.
+    """Tries each instruction, or `only` one, on a block over these extents; bases and guards do not
+    count, nor do pads on tensors. With `start` the block's result begins with that number, not with
+    what was there. Each of the `chains` counts as one iterator. Without `every`, instructions on
+    other memories are left out.
     """
     seen = _Seen(machine, block, extents, start, chains)
     differences = body_differences(machine, block, seen.body)
@@ -237,6 +238,7 @@ class _Local:
 
     iterators: tuple[tuple[str, IteratorKind, int], ...]
     operands: tuple[tuple[Attribute, str, tuple[_Side, ...]], ...]
+    pads: tuple[Attribute | None, ...] = ()
 
     def program(self, block: BlockOp, start: Attribute | None) -> BlockOp:
         """Makes a program of that block alone, with the body of another block."""
@@ -247,7 +249,7 @@ class _Local:
         ]
         indices = [[expression(form) for _, form in sides] for *_, sides in self.operands]
         maps = [AffineMap(len(iterators), 0, tuple(index)) for index in indices]
-        return on_its_own(block, iterators, types, maps, start)
+        return on_its_own(block, iterators, types, maps, start, self.pads or None)
 
 
 def local_form(block: BlockOp, ranks: Sequence[Rank]) -> BlockOp | None:
@@ -267,8 +269,13 @@ def _local(
     kept = _kept(extents, chains)
     places = {i: n for n, chain in enumerate(kept) for i in chain}
     operands = list[tuple[Attribute, str, tuple[_Side, ...]]]()
-    for value, attr, rank in zip([*block.ins, *block.outs], block.maps.data, ranks, strict=True):
-        sides = [_side(expr, extents, places) for expr in attr.data.results]
+    pads = pads_in_memory(block)
+    padded = [pad is not None for pad in pads] or [False] * len(block.ins)
+    triples = zip([*block.ins, *block.outs], block.maps.data, ranks, strict=True)
+    for (value, attr, rank), is_padded in zip(triples, [*padded, False], strict=True):
+        sizes = shape_of(value.type) if is_padded else [None] * len(attr.data.results)
+        pairs = zip(attr.data.results, sizes, strict=True)
+        sides = [_side(expr, extents, places, size) for expr, size in pairs]
         known = [side for side in sides if side is not None]
         known = _joined(known, [n for n, chain in enumerate(kept) if len(chain) > 1])
         shape = None if None in sides else _with_rank(known, rank)
@@ -278,7 +285,7 @@ def _local(
         operands.append((element_type_of(value.type), scope, tuple(shape)))
     iterators = [(block.iterators.data[at[0]], prod(extents[i] for i in at)) for at in kept]
     told = tuple((it.iterator_name.data, it.kind.data, extent) for it, extent in iterators)
-    return _Local(told, tuple(operands))
+    return _Local(told, tuple(operands), tuple(pads))
 
 
 def _kept(extents: Shape, chains: Sequence[Chain] = ()) -> list[Chain]:
@@ -290,12 +297,14 @@ def _kept(extents: Shape, chains: Sequence[Chain] = ()) -> list[Chain]:
 
 def _joined(sides: Sequence[_Side], chained: Sequence[int]) -> list[_Side]:
     """Joins neighbouring sides that are indexed by the same chain of iterators to one: [(4, hw),
-    (8, hw)] → [(32, hw)].
+    (8, hw)] → [(32, hw)]. Where the outer one leads out of an array, so does the joined one: [(3,
+    hw - 1), (8, hw)] → [(24, hw - 8)].
     """
     found: list[_Side] = []
     for size, index in sides:
         if found and any(index.terms == found[-1][1].terms == ((n, 1),) for n in chained):
-            found[-1] = found[-1][0] * size, index
+            outer, at = found[-1]
+            found[-1] = outer * size, index + at.constant * size
         else:
             found.append((size, index))
     return found
@@ -312,6 +321,7 @@ def on_its_own(
     types: Sequence[Attribute],
     maps: Sequence[AffineMap],
     start: Attribute | None = None,
+    pads: Sequence[Attribute | None] | None = None,
 ) -> BlockOp:
     """Makes a program of one block alone, which has the body of another and works on arrays of
     these types. With `start` its result begins with that number.
@@ -320,7 +330,8 @@ def on_its_own(
     if start is not None:
         outside.add_op(FillOp.of(start, outside.args[count], block.location))
     ins, outs = outside.args[:count], outside.args[count:]
-    made = BlockOp(iterators, ins, outs, maps, clone_region(block.body), location=block.location)
+    body = clone_region(block.body)
+    made = BlockOp(iterators, ins, outs, maps, body, pads=pads, location=block.location)
     outside.add_op(made)
     return made
 
@@ -331,7 +342,8 @@ def sized(block: BlockOp, sizes: Sequence[int]) -> BlockOp:
     if block.in_value_form:
         types = [buffer(element_type_of(type_), shape_of(type_)) for type_ in types]
     iterators = [it.resized(size) for it, size in zip(block.iterators, sizes, strict=True)]
-    return on_its_own(block, iterators, types, [*block.in_maps, *block.out_maps])
+    maps, pads = [*block.in_maps, *block.out_maps], pads_in_memory(block) or None
+    return on_its_own(block, iterators, types, maps, pads=pads)
 
 
 def kind_of(
@@ -367,11 +379,20 @@ def kind_of(
     return machine.answer(("kind", name, key, extents, start), found)
 
 
-def _side(expr: AffineExpr, extents: Shape, places: Mapping[int, int]) -> _Side | None:
+def _side(
+    expr: AffineExpr, extents: Shape, places: Mapping[int, int], size: int | None
+) -> _Side | None:
+    """Describes a dimension of the box that an operand reaches. With a `size`, the array's, what is
+    outside of that is no part of the box: [-1, 4) of 8 → (4, i - 1).
+    """
     form = linear(expr)
     if form is None:
         return None
     low, high = form.interval(spans(extents).__getitem__)
+    if size is not None:
+        low, high = max(low, 0), min(high, size - 1)
+    if low > high:
+        return None
     terms = tuple((places[i], c) for i, c in form.terms if extents[i] > 1)
     return high - low + 1, Linear(terms, form.constant - low)
 
@@ -383,7 +404,7 @@ def _with_rank(sides: Sequence[_Side], rank: Rank) -> list[_Side] | None:
     left = len(sides) - rank[0]
     kept: list[_Side] = []
     for at, (size, index) in enumerate(sides):
-        if left > 0 and size == 1 and at < len(sides) - rank[1]:
+        if left > 0 and size == 1 and not index.terms and at < len(sides) - rank[1]:
             left -= 1
         else:
             kept.append((size, index))
@@ -456,6 +477,10 @@ def _scattered(fit: Fit, block: BlockOp) -> str:
         is_result = position == len(block.ins)
         if not memory.is_main and ("out" if is_result else name) in fit.instruction.strided:
             continue
+        if memory.interleaved:
+            if not _is_one_run(fit, block, position):
+                return f"expected rows of {name} one after the other, found some apart"
+            continue
         for iterator, at in fit.iterators.items():
             moved = tuple(f.coefficient(at[-1]) if f is not None and at else 0 for f in forms)
             step = Place(memory, value, (), {iterator: moved}).stride(iterator)
@@ -463,3 +488,20 @@ def _scattered(fit: Fit, block: BlockOp) -> str:
             if wide and step not in (0, 1):
                 return f"expected {name} of {iterator} one after the other, found {step} apart"
     return ""
+
+
+def _is_one_run(fit: Fit, block: BlockOp, position: int) -> bool:
+    """Tells whether an operand in a memory whose rows are interleaved is one run of rows, in the
+    order in which the instruction takes them.
+    """
+    value = [*block.ins, *block.outs][position]
+    forms = [linear(expr) for expr in block.maps.data[position].data.results]
+    known = [form for form in forms if form is not None]
+    reached = [form.interval(spans(block.extents).__getitem__) for form in known]
+    steps = {
+        n: tuple(f.coefficient(at[-1]) for f in known) for n, at in fit.iterators.items() if at
+    }
+    box = tuple((low, high + 1) for low, high in reached)
+    at = Place(fit.memories[position], value, box, steps)
+    strides = [found for name in steps if (found := at.stride(name))]
+    return len(at.own_rows) == 1 and strides == sorted(strides, reverse=True)

@@ -5,7 +5,7 @@ program.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -19,6 +19,7 @@ from byocir.machine.operand_places import Place
 from byocir.machine.parts import MAIN, Limit, Memory, Operand, Sizes, Transfer, Unit
 from byocir.patterns import Composite, Pattern, ScalarPattern
 from byocir.patterns.blocks import BlockPattern
+from byocir.patterns.index import Affine
 from byocir.patterns.nodes import Access
 
 WORK = "work"
@@ -112,10 +113,17 @@ class Instruction:
         return any(memory_of(read).is_main for form in self.forms for read in form.reads)
 
     @cached_property
+    def pad(self) -> int | float | None:
+        """Gives the number that the instruction, if it is a copy, reads outside of an array in main
+        memory; None if it reads none."""
+        pads = [form.reads[0].pad for form in self.forms if self.moves == MAIN]
+        return next((pad for pad in pads if isinstance(pad, int | float)), None)
+
+    @cached_property
     def moves(self) -> Memory | None:
         """Gives the memory that the instruction copies from, if it is a copy; else None."""
         for form in self.forms:
-            if len(form.reads) == 1 and form.indices[0] == form.out and _gives_input(form):
+            if len(form.reads) == 1 and _moves(form) and _gives_input(form):
                 return memory_of(form.reads[0])
         return None
 
@@ -139,6 +147,13 @@ class Instruction:
 
     def __repr__(self) -> str:
         return f"<instruction {self.name}>"
+
+
+def _moves(form: BlockPattern) -> bool:
+    """Tells whether a form reads each element where it writes it, but for what is around an
+    array."""
+    read = [replace(each, unknown=None) for each in form.indices[0] if isinstance(each, Affine)]
+    return (*read,) == form.out
 
 
 def _gives_input(form: BlockPattern) -> bool:

@@ -12,8 +12,9 @@ from xdsl.ir.affine import AffineMap
 
 from byocir.dialects.tir import BlockOp, scope_of
 from byocir.dialects.tir.affine import linear
-from byocir.dialects.types import shape_of
+from byocir.dialects.types import Shape, shape_of
 from byocir.machine.description import Machine
+from byocir.machine.parts import Memory
 
 Chain = tuple[int, ...]
 """Positions of iterators, the outermost first: those behind the first one are done in whole."""
@@ -60,10 +61,19 @@ def _are_one(
         return True
     memory, shape = machine.memory_of(scope_of(value.type)), shape_of(value.type)
     dims = [d for d, _ in used]
-    lanes = 0 if memory is None or memory.is_main else len(memory.row)
-    if len(used) != 2 or dims[1] != dims[0] + 1 or dims[1] >= len(shape) - lanes:
+    if len(used) != 2 or dims[1] != dims[0] + 1 or _is_inside_rows(memory, shape, dims[1]):
         return False
     alone = all(
         f is not None and f.terms == ((i, 1),) for (_, f), i in zip(used, pair, strict=True)
     )
-    return alone and shape[dims[1]] == extent
+    inner = used[1][1]
+    return alone and shape[dims[1]] == extent and inner is not None and inner.constant == 0
+
+
+def _is_inside_rows(memory: Memory | None, shape: Shape, d: int) -> bool:
+    """Tells whether one step of the dimension before this one does not lead to where one more step
+    of this one would: rows of a memory are cut out of the last dimensions."""
+    if memory is None or memory.is_main or d < len(shape) - len(memory.row):
+        return False
+    (*_, lanes) = memory.row
+    return not memory.interleaved or len(memory.row) > 1 or shape[d] % lanes > 0

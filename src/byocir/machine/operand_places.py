@@ -265,11 +265,13 @@ class _Layout:
         if self.memory.is_main:
             return tuple(self._runs(box))
         row = self.memory.row
-        if len(box) == 2 and len(row) == 1:
+        if len(box) == 2 and len(row) == 1 and not self.memory.interleaved:
             return self._matrix_rows(box)
         count = len(self.shape) - len(row)
         lanes = [_side(box, d) for d in range(count, len(self.shape))]
         blocks = [range(lo // n, -(-hi // n)) for (lo, hi), n in zip(lanes, row, strict=True)]
+        if self.memory.interleaved:
+            return self._interleaved_rows([*map(_span, blocks)], box)
         outer = [range(*box[d]) for d in range(max(count - 1, 0))]
         low, high = _side(box, count - 1)
         starts = (
@@ -288,6 +290,19 @@ class _Layout:
         if high - low == height:
             return ((starts[0] + low, starts[-1] + high),)
         return tuple((start + low, start + high) for start in starts)
+
+    def _interleaved_rows(self, blocks: Sequence[Span], box: Box) -> tuple[Span, ...]:
+        """Lists the rows of a box in a memory where rows of the same index follow each other."""
+        sides = [*box[: len(self.leading)], *blocks]
+        sizes = (*self.leading, *self.blocks)
+        whole = len(sides) - 1
+        while whole and sides[whole] == (0, sizes[whole]):
+            whole -= 1
+        steps, (low, high) = strides_of(sizes), sides[whole]
+        outer = product(*(range(*side) for side in sides[:whole]))
+        starts = (sum(i * n for i, n in zip(at, steps, strict=False)) for at in outer)
+        step = steps[whole]
+        return _joined((start + low * step, start + high * step) for start in starts)
 
     def row_at(self, index: list[int]) -> int:
         """Finds the row that holds an element of the buffer, counted from the buffer's first
@@ -314,6 +329,10 @@ class _Layout:
             yield start + low * step, start + high * step
 
 
+def _span(numbers: range) -> Span:
+    return numbers.start, numbers.stop
+
+
 def _side(box: Box, dimension: int) -> Span:
     """Gives the interval of a box along a dimension; missing dimensions in front have one index."""
     return box[dimension] if dimension >= 0 else (0, 1)
@@ -326,6 +345,9 @@ def _layout_of(memory: Memory, shape: Shape) -> _Layout:
     if memory.is_main:
         return _Layout(memory, shape, leading, blocks, (1,) * len(shape), strides_of(shape))
     units = (*(1,) * len(leading), *memory.row)[-len(shape) :] if shape else ()
+    if memory.interleaved:
+        steps = strides_of((*leading, *blocks))[-len(shape) :] if shape else ()
+        return _Layout(memory, shape, leading, blocks, units, steps)
     height = prod(leading)
     steps = (*strides_of(leading), *(height * step for step in strides_of(blocks)))[-len(shape) :]
     return _Layout(memory, shape, leading, blocks, units, steps if shape else ())

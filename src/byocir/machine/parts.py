@@ -57,7 +57,9 @@ class Memory:
     `scope` is what buffers in it are marked with (`memref<16x8xi8, "engine.near">`). A buffer
     begins at a multiple of `granule` rows and lies within one of `banks` equal parts or, if it is
     larger than these, begins with one. Its trailing dimensions are cut into rows, those before
-    count rows: a buffer of 20 by 40 in rows of 16 lanes is three times 20 rows.
+    count rows: a buffer of 20 by 40 in rows of 16 lanes is three times 20 rows or, if the memory is
+    `interleaved`, 20 times three: rows of the same index follow each other, as channels of a pixel
+    do in an image with channels last.
 
     Rows of a `fifo` leave it in the order in which they came, each once. The hardware holds back an
     instruction that finds it full or empty. So a tile in it is exactly what one call reads; only
@@ -77,6 +79,7 @@ class Memory:
     granule: int = 1
     fifo: bool = False
     inside_rows: bool = False
+    interleaved: bool = False
 
     def __call__(self, label: str) -> Operand:
         return Operand(label, self)

@@ -196,14 +196,12 @@ def _inside(memory: Memory, shape: Shape, box: Box) -> tuple[np.ndarray, ...]:
     box = ((0, 1),) * (len(leading) + rank - len(box)) + box
     grids = np.meshgrid(*[np.arange(*side) for side in box], indexing="ij", sparse=True)
     row: np.ndarray = np.zeros((1,) * len(box), np.int64)
-    lanes: list[np.ndarray] = []
-    for grid, size, count in zip(grids[len(leading) :], memory.row, blocks, strict=True):
-        if count > 1:
-            row = row * count + grid // size
-        lanes.append(grid % size)
-    for grid, size in zip(grids, leading, strict=False):
-        row = row * size + grid
-    return row, *lanes
+    inner = list(zip(grids[len(leading) :], memory.row, blocks, strict=True))
+    parted = [(grid // size, count) for grid, size, count in inner if count > 1]
+    outer = list(zip(grids, leading, strict=False))
+    for index, count in [*outer, *parted] if memory.interleaved else [*parted, *outer]:
+        row = row * count + index
+    return row, *(grid % size for grid, size, _ in inner)
 
 
 def _within(at: Place) -> tuple[np.ndarray, ...]:

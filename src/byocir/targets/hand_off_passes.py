@@ -52,8 +52,6 @@ from byocir.targets.resolve_targets import Targets, attributes_of
 from byocir.vendor.hooks import ask, expect_given
 
 LOWERING = "convert-graph-to-tir"
-LAYOUTS = "assign-layouts{frames=copied least=1 height=true pools=true},order-weights,"
-"""The passes that targets whose convolutions have channels last want before they match."""
 GRAPH_REWRITES = (
     "fold-constants,clean-up,normalize-qdq,fold-constants,qdq-to-integer,fold-constants,clean-up"
 )
@@ -226,12 +224,24 @@ def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) 
         check += parse_pipeline("choose-schedules")
     if not tensor:
         return [*parse_pipeline(LOWERING), *check]
-    layouts = LAYOUTS if any(ask(target, "channels_last") for target in targets) else ""
     relaxed = "relax-contractions," if any(ask(t, "reassociates") for t in targets) else ""
-    lowered = f"{LOWERING}{{bodies=true}},{relaxed}{layouts}"
+    lowered = f"{LOWERING}{{bodies=true}},{relaxed}{_layouts(targets)}"
     before = f"{lowered}{place}match-composites{{level=tensor}}"
     after = [*passes_at(targets, "after-match"), *parse_pipeline(HAND_OFF)]
     return [*parse_pipeline(before), *after, *check]
+
+
+def _layouts(targets: Sequence[Target]) -> str:
+    """Gives the passes that targets whose convolutions have channels last want before they match.
+    Windows read zeros outside of images if all these targets have machines that load them so.
+    """
+    asked = [target for target in targets if ask(target, "channels_last")]
+    if not asked:
+        return ""
+    machines = [target.machine for target in asked]
+    padding = all(isinstance(each, Machine) and 0 in each.pads for each in machines)
+    frames = "read" if padding else "copied"
+    return f"assign-layouts{{frames={frames} least=1 height=true pools=true}},order-weights,"
 
 
 def _schedules(target: Target) -> bool:

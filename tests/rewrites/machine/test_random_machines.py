@@ -4,6 +4,7 @@ reason; each pass on the way keeps results; waits order all that must be."""
 from __future__ import annotations
 
 import random
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from random_machines import (
     Drawn,
+    conv_module,
     gemm,
     machine_by,
     machines,
@@ -31,7 +33,7 @@ from byocir.dialects.types import i8, i32
 from byocir.dialects.verify import verify_module
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
-from byocir.machine import MAIN, Machine, exactly, up_to
+from byocir.machine import MAIN, Call, Machine, exactly, up_to
 from byocir.machine.calls import calls_in
 from byocir.machine.numeric_programs import hazards_of, model_of, numbers_of
 from byocir.machine.simulator import Simulator
@@ -171,6 +173,50 @@ def test_pools_reach_over_the_borders_of_images(given, image, window) -> None:
     fixed = {"pools": True, "starts": "zeros", **given}
     drawn = machine_by(lambda options: options[0], fixed)
     assert brought_down(drawn, pool_module(image, window)) is not None
+
+
+@settings(max_examples=4 if settings.default.max_examples < 100 else 500)
+@given(machines(), images, st.tuples(sides, sides), st.sampled_from([1, 4, 8, 20]))
+def test_convolutions_read_zeros_around_images(drawn, image, window, outputs) -> None:
+    drawn = machine_by(
+        lambda options: options[0], {**drawn.choices, "fifos": (), "even copies": ()}
+    )
+    module = conv_module(image, window, outputs)
+    function = brought_down(drawn, module.clone())
+    event("computed" if function is not None else "refused")
+    if function is not None:
+        disordered(drawn, function, module, sum(image))
+
+
+PADS = {"size": 8, "own weights": True, "near rows": 512, "weights rows": 512, "sums rows": 256}
+AROUND = (3, 1, 1, 1, 1), (3, 1, 1, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "channels", "most"),
+    [
+        ({"pads": "rows", "copy rows": 16}, 4, 8),
+        ({"pads": "boxes", "copy rows": 16, "near interleaved": True, "wide": 4}, 8, 2),
+        ({"pads": "lines", "copy rows": 16, "near interleaved": True, "wide": 4, "lanes": 8}, 8, 2),
+    ],
+    ids=["rows", "boxes", "lines"],
+)
+def test_loads_set_zeros_around_what_they_read(given, channels: int, most: int) -> None:
+    """A call brings rows, or boxes, of an image with the zeros around them."""
+    drawn = machine_by(lambda options: options[0], {**PADS, **given})
+    function = brought_down(drawn, conv_module((6, 7, channels), AROUND, 4))
+    assert function is not None
+    calls = calls_in(drawn.machine, function.body.block)
+    loads = [each for each in calls if each.result.memory.scope == "random.near"]
+    padded = [each for each in loads if {"top", "left"} & {*each.numbers} and _zeros(each)]
+    assert padded
+    assert len(loads) <= most
+
+
+def _zeros(call: Call) -> int:
+    """The elements that a load sets beside those that it reads."""
+    source, into = (prod(b - a for a, b in place.box) for place in call.places.values())
+    return into - source
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (16, 16, 16), (20, 7, 33)], ids=str)

@@ -25,11 +25,13 @@ import numpy as np
 from xdsl.dialects.builtin import LocationAttr, MemRefType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineMap
 
 from byocir.dialects.array import Array
 from byocir.dialects.locations import place as where
-from byocir.dialects.tir import AllocOp, ConstantOp
-from byocir.dialects.types import i8, i32
+from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp
+from byocir.dialects.tir.affine import linear
+from byocir.dialects.types import i8, i32, shape_of
 from byocir.dialects.vta import AluKind, LoadMemory, ProgramOp, config_of
 from byocir.dialects.vta.assemble import Word, assembled_words, program_of
 from byocir.dialects.vta.transfer import MEMORIES
@@ -40,9 +42,9 @@ from byocir.lowering.tir_to_vta.insert_tokens import tokens_of
 from byocir.lowering.tir_to_vta.micro_ops import Axis, MicroOpNest, Offsets, kernel_of, nests
 from byocir.lowering.tir_to_vta.micro_ops_memory import MicroOpMemory
 from byocir.machine import Call, Place
+from byocir.machine.block_keys import reaches_beyond
 from byocir.machine.instructions import Kind
 from byocir.machine.operand_places import Box
-from byocir.machine.parts import Sizes
 from byocir.rewrites.unit_order import OrderedStep
 from byocir.vta_sim import AluOp, Memory, Opcode
 from byocir.vta_sim.isa import Queue
@@ -65,8 +67,10 @@ class Step:
             if outside.memory.is_main and self.kind is LoadMemory.WGT:
                 return isinstance(outside.buffer.owner, ConstantOp)
             if outside.memory.is_main:
-                lanes = self.call.instruction.limits["lanes"].step
-                return not outside.address % lanes and not outside.stride("rows") % lanes
+                limits = self.call.instruction.limits
+                lanes = max(limit.step for limit in limits.values())
+                across = (name for name, limit in limits.items() if limit.step == 1)
+                return not any(n % lanes for n in (outside.address, *map(outside.stride, across)))
         return True
 
 
@@ -150,7 +154,7 @@ class _Writer:
     ) -> list[Word]:
         parts = self._transfers.get(call.kind)
         if parts is None:
-            parts = self._transfers[call.kind] = self._parts(call.sizes, outside, inside)
+            parts = self._transfers[call.kind] = self._parts(call, outside, inside)
         self._arrays.setdefault(outside.buffer)
         at, location = outside.address // self._config.block_in, call.op.location
         made = [
@@ -160,11 +164,19 @@ class _Writer:
         self._words += made
         return made
 
-    def _parts(self, sizes: Sizes, outside: Place, inside: Place) -> Sequence[Transfer]:
-        lanes = self._config.block_in
-        rows = Dimension(sizes["rows"], outside.stride("rows") // lanes, inside.stride("rows"))
-        blocks = Dimension(sizes["lanes"] // lanes, 1, inside.stride("lanes", lanes))
-        return transfers([blocks, rows])
+    def _parts(self, call: Call, outside: Place, inside: Place) -> Sequence[Transfer]:
+        """Splits a call into transfers of vectors. Each iterator of its block is a dimension."""
+        block, lanes = call.kind.block, self._config.block_in
+        maps = [attr.data for attr in block.maps]
+        far, near = maps if call.kind.fit.memories[0].is_main else reversed(maps)
+        dims: list[Dimension] = []
+        for i, extent in enumerate(block.extents):
+            by = lanes if i in near.results[-1].used_dims() else 1
+            before, after = _around(block, i)
+            size = (extent - before - after) // by
+            dram, sram = _moved(outside, far, i, by) // lanes, _moved(inside, near, i, by)
+            dims.append(Dimension(size, dram, sram, before, after))
+        return transfers(sorted(dims, key=lambda d: -d.sram))
 
     def _load_weights(self, call: Call, first: int) -> list[Word]:
         source, into = call.places.values()
@@ -246,6 +258,25 @@ class _Writer:
         return program_of(function, assembled_words(function, words, known, buffers))
 
 
+def _moved(place: Place, map_: AffineMap, i: int, by: int) -> int:
+    """Counts the rows, or elements of main memory, by which iterator i of a block moves a place."""
+    forms = [linear(expr) for expr in map_.results]
+    steps = {"": tuple(0 if form is None else form.coefficient(i) for form in forms)}
+    return place.over(place.box, steps).stride("", by)
+
+
+def _around(block: BlockOp, i: int) -> tuple[int, int]:
+    """Counts the first and the last points of iterator i that are outside of the array that a block
+    reads."""
+    if not reaches_beyond(block):
+        return 0, 0
+    for expr, size in zip(block.in_maps[0].results, shape_of(block.ins[0].type), strict=True):
+        form = linear(expr)
+        if form is not None and [*form.atoms] == [i]:
+            return max(-form.constant, 0), max(form.constant + block.extents[i] - size, 0)
+    return 0, 0
+
+
 def _transfer(
     opcode: Opcode,
     memory: Memory,
@@ -264,6 +295,8 @@ def _transfer(
         "x_size": part.columns,
         "x_stride": part.stride,
     }
+    if any(part.pads):
+        fields |= zip(("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1"), part.pads, strict=True)
     return Word(opcode, fields, location, array)
 
 

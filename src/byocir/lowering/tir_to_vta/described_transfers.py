@@ -106,13 +106,18 @@ class _MicroOps:
 
 
 def _size(word: Word) -> int:
-    """Counts the elements that are moved, which follow each other in the scratchpad."""
-    return word.fields["y_size"] * word.fields["x_size"]
+    """Counts the elements that are moved, and zeros, which follow each other in the scratchpad."""
+    fields = word.fields
+    rows, columns = fields["y_size"], fields["x_size"]
+    rows += fields.get("y_pad_0", 0) + fields.get("y_pad_1", 0)
+    return rows * (columns + fields.get("x_pad_0", 0) + fields.get("x_pad_1", 0))
 
 
 def _grow(one: Word, word: Word) -> bool:
     """Lets a transfer do what the next one does, too, if it can; tells if it does."""
     first, then = one.fields, word.fields
+    if "y_pad_0" in first or "y_pad_0" in then:
+        return False
     rows, columns, more, wide = first["y_size"], first["x_size"], then["y_size"], then["x_size"]
     follows = then["sram_base"] == first["sram_base"] + rows * columns
     if one.array is not word.array or one.memory is not word.memory or not follows:

@@ -62,7 +62,7 @@ def _declared(machine: Machine) -> Iterator[tuple[str, Any, Any]]:
         yield f"the queue of unit {unit.name}", unit.queue, int
     yield from (("the name of a channel", channel.name, str) for channel in machine.channels)
     for memory in machine.memories:
-        for name in ("fifo", "inside_rows"):
+        for name in ("fifo", "inside_rows", "interleaved"):
             yield f"{name} of {memory.scope}", getattr(memory, name), bool
         yield f"rows of {memory.scope}", memory.rows, int
         yield f"banks of {memory.scope}", memory.banks, int

@@ -6,11 +6,12 @@ its dimensions (elementwise, pools, concatenations) follow, so that values chang
 at the edges of such a region; blocks that reshape, and all others, read through the permutation.
 What convolutions read outside of an array is stored around it: the block that computes the array
 writes it into a larger one, and no window has to look where it is; with `frames=copied` a copy does
-that, so that targets may take the block without what is around its result. Sums that may be taken
-in any order run along the channels innermost. With `height` a convolution of [N, C, W]
-becomes one of images of height 1, [N, 1, W, C], and so do the blocks after it; a window gets an
-iterator of one point for its height. With `pools` pools that follow no convolution get channels
-last, too.
+that, so that targets may take the block without what is around its result, and with `frames=read`
+windows read zeros outside of arrays that have channels last already, for targets that load those.
+Sums that may be taken in any order run along the channels innermost. With `height` a convolution of
+[N, C, W] becomes one of images of height 1, [N, 1, W, C], and so do the blocks after it; a window
+gets an iterator of one point for its height. With `pools` pools that follow no convolution get
+channels last, too.
 
 Requires: blocks in value form. Looks at functions without `byoc.target`.
 
@@ -62,7 +63,7 @@ class AssignLayoutsPass(ModulePass):
 
     name = "assign-layouts"
 
-    frames: Literal["written", "copied"] = "written"
+    frames: Literal["written", "copied", "read"] = "written"
     least: int = LEAST_CHANNELS
     """Convolutions to fewer channels stay as they are."""
 
@@ -234,7 +235,8 @@ class _Layouts:
             kernel = np.expand_dims(weights.value.data.values(), 2)
             return emit.constant(kernel), [*exprs[:2], heights[1], exprs[2]], pad
         outside = _outside(op, position)
-        if wanted and not _holds(placed.frame, outside, pad):
+        is_read = self._asked.frames == "read" and placed.frame.is_empty and _is_zero(pad)
+        if wanted and not is_read and not _holds(placed.frame, outside, pad):
             placed = self._copy(emit, value, _as_frame(outside, pad))
         index = placed.index(exprs, heights[0] + heights[1])
         return placed.value, index, None if _holds(placed.frame, outside, pad) else pad
@@ -365,6 +367,10 @@ def _holds(frame: Frame, outside: Outside, pad: Attribute | None) -> bool:
     needed = _as_frame(outside, pad)
     fits = needed.is_empty or _larger(frame, needed) == frame
     return fits and outside[:2] == NOWHERE
+
+
+def _is_zero(pad: Attribute | None) -> bool:
+    return pad is None or number(pad).item() == 0
 
 
 def _is_plain(op: BlockOp) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -39,6 +39,8 @@ class Copies:
     shape: Sequence[Ints]
     source: Memory
     into: Memory
+    array: Shape = ()
+    """The shape of the whole array in main memory, if what is copied may be a part of one."""
 
     def block(self, shape: Sequence[int]) -> BlockOp:
         """Makes the block that one copy is, as a program of its own."""
@@ -46,7 +48,18 @@ class Copies:
 
     def cycles(self, machine: Machine) -> dict[str, Floats]:
         """Counts the cycles of each copy, by the unit that makes it in the fewest and the channel
-        that this takes; infinitely many where no instruction does it. Layers of the same sizes have
+        that this takes; infinitely many where no instruction does it.
+        """
+        found = self._cycles(machine)
+        for joined, legal in self._lines():
+            own = joined._cycles(machine)
+            sooner = legal & (machine.of_units(own) < machine.of_units(found))
+            names = {**found, **own}
+            found = {n: np.where(sooner, own.get(n, 0), found.get(n, 0)) for n in names}
+        return found
+
+    def _cycles(self, machine: Machine) -> dict[str, Floats]:
+        """Counts them with calls that take no two dimensions for one. Layers of the same sizes have
         the same copies, which are counted once.
         """
         sizes = tuple([(each.shape, each.tobytes()) for each in self.shape])
@@ -55,6 +68,18 @@ class Copies:
         return machine.answer(
             key, lambda: least_cycles(machine, block, self.shape, "memories", self._in_order)
         )
+
+    def _lines(self) -> Iterator[tuple[Copies, Bools]]:
+        """Yields copies of arrays with one dimension less, each with the choices for which they do
+        the same: a dimension that is copied in whole, of which rows follow each other in both
+        memories, is one with the dimension before it.
+        """
+        if not (self.source.interleaved or self.into.interleaved) or len(self.array) < 3:
+            return
+        for d in range(len(self.shape) - 2, 0, -1):
+            one, other = self.shape[d : d + 2]
+            shape = [*self.shape[:d], one * other, *self.shape[d + 2 :]]
+            yield replace(self, shape=shape), np.asarray(other == self.array[d + 1])
 
     def total(self, machine: Machine) -> Floats:
         """Counts the cycles of each copy on all units."""
@@ -72,10 +97,23 @@ class Copies:
             if memory.is_main or called in fit.instruction.strided:
                 continue
             dims = len(self.shape) - len(memory.row)
+            if memory.interleaved:
+                legal = legal & self._is_one_run(sizes)
+                continue
             for i in (at[-1] for at in fit.iterators.values() if at and at[-1] < dims):
                 between = reduce(np.multiply, self.shape[i + 1 : dims], np.ones((), np.int64))
                 legal = legal & ((sizes[i] == 1) | (between == 1))
         return legal
+
+    def _is_one_run(self, sizes: Sequence[Ints]) -> Bools:
+        """Marks the sizes of calls that take all of the dimensions inside of one that they take
+        several points of."""
+        found = np.ones((), np.bool_)
+        for i, size in enumerate(sizes):
+            inner = zip(sizes[i + 1 :], self.shape[i + 1 :], strict=True)
+            whole = reduce(np.logical_and, (n == all_ for n, all_ in inner), np.ones((), np.bool_))
+            found = found & ((size == 1) | whole)
+        return found
 
     def in_rows(self, machine: Machine, memory: Memory) -> Bools:
         """Marks the sizes for which an array is one block of rows of a memory, and no call takes a

@@ -142,14 +142,17 @@ class TileCosts:
         called = next(name for name, at in fit.operands.items() if at == each.operand)
         if called in fit.instruction.strided:
             return fits
-        rank = max(len(box) - len(each.path[-1].row), 0)
+        memory = each.path[-1]
+        rank = max(len(box) - len(memory.row), 0)
+        blocks = product(-(-n // lanes) for n, lanes in zip(box[rank:], memory.row, strict=False))
+        apart = blocks if memory.interleaved else 1
         operands = range(len(fit.memories))
         along = (step for n in operands for step in steps_along_rows(fit, stage.block, n))
         for i in {i for i, step, lanes in along if step % lanes}:
             forms = enumerate(stage.forms[each.operand][:rank])
             steps = (form.coefficient(i) * product(box[d + 1 : rank]) for d, form in forms)
             size = np.minimum(stage.plan.sizes[i], self.extents[each.stage][i])
-            fits = fits & ((size == 1) | (sum(steps, start=_ZERO) <= 1))
+            fits = fits & ((size == 1) | (sum(steps, start=_ZERO) * apart <= 1))
         return fits
 
     @cached_property
@@ -284,8 +287,8 @@ class TileCosts:
         else:
             value = self.chain.stages[each.stage].block.ins[each.operand]
             box, path = self._staged_box(each, is_whole), each.path
-        element = element_type_of(value.type)
-        return [Copies(element, box, source, into) for source, into in pairwise(path)]
+        element, array = element_type_of(value.type), shape_of(value.type)
+        return [Copies(element, box, source, into, array) for source, into in pairwise(path)]
 
     def undone(self, whole: Whole) -> Copies | None:
         """Finds copies some of which no instruction does; None if there are none."""

@@ -14,7 +14,7 @@ part of a block that has the pad in its place. Iterators of one point are gone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -35,16 +35,17 @@ from byocir.rewrites.schedule.index import INDEX_ARITHMETIC, is_index_arithmetic
 from byocir.rewrites.schedule.requests import check_loop, refused
 
 
-def write_out(body: Block) -> None:
-    """Writes out all loops of a body, and the guards and pads of its blocks. Raises ByocirError
-    B251 for a loop that carries values, B262 for a pad that several iterators decide about.
+def write_out(body: Block, keeps_pads: Callable[[BlockOp], bool] | None = None) -> None:
+    """Writes out all loops of a body, and the guards and pads of its blocks, but for pads of blocks
+    that `keeps_pads` marks. Raises ByocirError B251 for a loop that carries values, B262 for a pad
+    that several iterators decide about.
     """
-    _Written(body).put()
+    _Written(body, keeps_pads).put()
 
 
 class _Written:
-    def __init__(self, body: Block) -> None:
-        self.body = body
+    def __init__(self, body: Block, keeps_pads: Callable[[BlockOp], bool] | None) -> None:
+        self.body, self.keeps_pads = body, keeps_pads
         self.made: list[Operation] = []
         self.numbers: dict[SSAValue, int] = {}
         self.values: dict[SSAValue, SSAValue] = {}
@@ -108,7 +109,8 @@ class _Written:
             self.boxes[op] = PaddedBox.of(op)
         bases = [self.numbers[base] for base in op.bases]
         start = self.boxes[op].at(bases)
-        pieces = [piece for box in start.guarded() for piece in box.unpadded()]
+        keeps = self.keeps_pads
+        pieces = [piece for box in start.guarded() for piece in box.unpadded(keeps)]
         values = [self.values.get(v, v) for v in [*op.ins, *op.outs]]
         return [piece.made(values) for piece in pieces]
 
@@ -219,22 +221,33 @@ class PaddedBox:
     def _holds(self, form: Linear[int]) -> bool:
         return self._bounds(form).low >= 0
 
-    def unpadded(self) -> list[PaddedBox]:
-        """Splits the box into boxes, each of which reads inside its arrays, or nothing but a
-        pad.
+    def unpadded(self, keeps: Callable[[BlockOp], bool] | None = None) -> list[PaddedBox]:
+        """Splits the box into boxes, each of which reads inside its arrays, or nothing but a pad,
+        or is that of a block that `keeps` its pads.
         """
+        first = next(self._beyond(), None)
+        if first is None or (keeps is not None and keeps(self.made(self.op.operands))):
+            return [self]
+        return self._parted(*first, keeps)
+
+    def _beyond(self) -> Iterator[tuple[int, Linear[int], int]]:
+        """Yields the indices that lead out of arrays: input, index, and the array's size."""
         for operand, pad in enumerate(self.pads):
             if pad is None or operand in self.outside:
                 continue
             sizes = shape_of(self.op.ins[operand].type)
             for form, size in zip(self.forms[operand], sizes, strict=True):
                 low, high = self._bounds(form)
-                if low >= 0 and high < size:
-                    continue
-                return self._parted(operand, form, size)
-        return [self]
+                if low < 0 or high >= size:
+                    yield operand, form, size
 
-    def _parted(self, operand: int, form: Linear[int], size: int) -> list[PaddedBox]:
+    def _parted(
+        self,
+        operand: int,
+        form: Linear[int],
+        size: int,
+        keeps: Callable[[BlockOp], bool] | None,
+    ) -> list[PaddedBox]:
         i, (first, end) = self._within(form, 0, size - 1)
         low, high = self.sides[i]
         found: list[PaddedBox] = []
@@ -243,7 +256,7 @@ class PaddedBox:
                 part = self.over(i, side)
                 is_outside = side != (first, end)
                 gone = self.outside | {operand} if is_outside else self.outside
-                found += replace(part, outside=gone).unpadded()
+                found += replace(part, outside=gone).unpadded(keeps)
         return found
 
     @property
@@ -256,6 +269,7 @@ class PaddedBox:
     def made(self, values: Sequence[SSAValue]) -> BlockOp:
         """Makes the block, on these arrays."""
         sizes = tuple([high - low for low, high in self.sides])
+        beyond = frozenset(operand for operand, _, _ in self._beyond())
         key = sizes, self.outside
         template = self.templates.get(key)
         if template is None:
@@ -268,6 +282,7 @@ class PaddedBox:
             [values[i] for i in template.read if i >= count],
             template.maps(starts),
             clone_region(template.body),
+            pads=[self.pads[i] if i in beyond else None for i in template.read if i < count],
             location=self.op.location,
         )
 

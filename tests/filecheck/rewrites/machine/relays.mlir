@@ -7,7 +7,7 @@
 // CHECK:       tir.intrinsic "vta16.store_out" pops(compute) pushes(compute) {
 // CHECK:       tir.intrinsic "vta16.add_number" (imm = 0) pops(store) pushes(load) {
 // CHECK-NEXT:    tir.block [d1: 16] outs(%{{.*}}[0, d1] : memref<2x16xi32, "vta16.acc">)
-// CHECK:       tir.intrinsic "vta16.load_inp" pops(compute) {
+// CHECK:       tir.intrinsic "vta16.load_inp" (top = 0, left = 0) pops(compute) {
 func.func @idle(%x: memref<2x16xi32>) attributes {byoc.target = #byoc.target<"vta16", {}>} {
   %a = tir.alloc : memref<2x16xi32, "vta16.acc">
   %t = tir.alloc : memref<2x16xi8>
@@ -32,7 +32,7 @@ func.func @idle(%x: memref<2x16xi32>) attributes {byoc.target = #byoc.target<"vt
 // CHECK-LABEL: func.func @busy
 // CHECK:       tir.intrinsic "vta16.store_out" pops(compute) pushes(compute) {
 // CHECK:       tir.intrinsic "vta16.load_acc" pops(store) pushes(load) {
-// CHECK:       tir.intrinsic "vta16.load_inp" pops(compute) {
+// CHECK:       tir.intrinsic "vta16.load_inp" (top = 0, left = 0) pops(compute) {
 // CHECK-NOT:   tir.intrinsic
 func.func @busy(%x: memref<2x16xi32>) attributes {byoc.target = #byoc.target<"vta16", {}>} {
   %a = tir.alloc : memref<2x16xi32, "vta16.acc">
