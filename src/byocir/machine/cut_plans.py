@@ -324,11 +324,13 @@ def least_cycles(
     extents: Sequence[Ints],
     asked: Asked,
     may_be: Callable[[Fit, Sequence[Ints]], Bools],
+    lines: Sequence[Ints] | None = None,
 ) -> dict[str, Floats]:
     """Counts, for blocks as large as these arrays say, the cycles of the plan that `plans_of` puts
     first, by the unit, and by the channel, that it keeps busy; infinitely many where there is no
     plan. Each block has two points or more of each iterator. `may_be` marks where calls may have
-    such sizes.
+    such sizes. Of iterators that run over `lines`, calls take whole ones: one or multiples of so
+    many points.
     """
     shape = np.broadcast_shapes(*(each.shape for each in extents))
     least, of = np.full(shape, inf), np.zeros(shape, np.int64)
@@ -342,6 +344,9 @@ def least_cycles(
             if isinstance(fit, Misfit):
                 continue
             sizes, legal = _cut(fit, [n if i in kept else _ONE for i, n in enumerate(extents)])
+            if lines is not None:
+                pairs = zip(sizes, lines, strict=True)
+                sizes = [np.maximum(size - size % line, 1) for size, line in pairs]
             legal = legal & live & may_be(fit, sizes)
             cycles = np.where(legal, cycles_of_calls(fit, sizes, extents, legal), inf)
             instructions.append(fit.instruction)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 from xdsl.dialects.builtin import UNKNOWN_LOC
@@ -29,6 +29,9 @@ def identity(element: Attribute, shape: Shape, source: Memory, into: Memory) -> 
     return made
 
 
+_ONE: Ints = np.ones((), np.int64)
+
+
 @dataclass(frozen=True)
 class Copies:
     """Describes copies of arrays from one memory to another. The arrays have one element type and
@@ -46,40 +49,56 @@ class Copies:
         """Makes the block that one copy is, as a program of its own."""
         return identity(self.element, tuple(shape), self.source, self.into)
 
+    @cached_property
+    def _example(self) -> BlockOp:
+        """Makes a copy of two points of each dimension."""
+        return self.block([2] * len(self.shape))
+
     def cycles(self, machine: Machine) -> dict[str, Floats]:
         """Counts the cycles of each copy, by the unit that makes it in the fewest and the channel
         that this takes; infinitely many where no instruction does it.
         """
         found = self._cycles(machine)
-        for joined, legal in self._lines():
-            own = joined._cycles(machine)
+        for joined, lines, legal in self._lines():
+            own = joined._cycles(machine, lines)
             sooner = legal & (machine.of_units(own) < machine.of_units(found))
             names = {**found, **own}
             found = {n: np.where(sooner, own.get(n, 0), found.get(n, 0)) for n in names}
         return found
 
-    def _cycles(self, machine: Machine) -> dict[str, Floats]:
-        """Counts them with calls that take no two dimensions for one. Layers of the same sizes have
-        the same copies, which are counted once.
+    def _lines(self) -> Iterator[tuple[Copies, list[Ints] | None, Bools]]:
+        """Yields copies of arrays with one dimension less, each with the sizes of its lines, and
+        the choices for which they do the same: a dimension that is copied in whole, of which rows
+        follow each other in both memories, is one with the dimension before it.
         """
-        sizes = tuple([(each.shape, each.tobytes()) for each in self.shape])
-        key = "copied", self.element, self.source, self.into, sizes
-        block = self.block([2] * len(self.shape))
-        return machine.answer(
-            key, lambda: least_cycles(machine, block, self.shape, "memories", self._in_order)
-        )
-
-    def _lines(self) -> Iterator[tuple[Copies, Bools]]:
-        """Yields copies of arrays with one dimension less, each with the choices for which they do
-        the same: a dimension that is copied in whole, of which rows follow each other in both
-        memories, is one with the dimension before it.
-        """
-        if not (self.source.interleaved or self.into.interleaved) or len(self.array) < 3:
+        if self.source.interleaved or self.into.interleaved:
+            for d in range(len(self.shape) - 2, 0, -1) if len(self.array) >= 3 else ():
+                one, other = self.shape[d : d + 2]
+                shape = [*self.shape[:d], one * other, *self.shape[d + 2 :]]
+                yield replace(self, shape=shape), None, np.asarray(other == self.array[d + 1])
             return
-        for d in range(len(self.shape) - 2, 0, -1):
+        lanes = max(len(memory.row) for memory in (self.source, self.into) if not memory.is_main)
+        for d in range(min(len(self.shape), len(self.array)) - lanes - 2, -1, -1):
             one, other = self.shape[d : d + 2]
             shape = [*self.shape[:d], one * other, *self.shape[d + 2 :]]
-            yield replace(self, shape=shape), np.asarray(other == self.array[d + 1])
+            lines = [other if at == d else _ONE for at in range(len(shape))]
+            legal = np.asarray(other == self.array[d + 1])
+            if legal.any():
+                yield replace(self, shape=shape, array=()), lines, legal
+
+    def _cycles(self, machine: Machine, lines: Sequence[Ints] | None = None) -> dict[str, Floats]:
+        """Counts the cycles of copies of which calls take whole lines. Layers of the same sizes
+        have the same copies, which are counted once.
+        """
+        sizes = tuple([(each.shape, each.tobytes()) for each in [*self.shape, *(lines or ())]])
+
+        def counted() -> dict[str, Floats]:
+            return least_cycles(
+                machine, self._example, self.shape, "memories", self._in_order, lines
+            )
+
+        key = "copied", self.element, self.source, self.into, lines is None, sizes
+        return machine.answer(key, counted)
 
     def total(self, machine: Machine) -> Floats:
         """Counts the cycles of each copy on all units."""
@@ -89,7 +108,7 @@ class Copies:
         """Marks the sizes for which all rows of a call follow each other, and each call begins with
         one. Rows need not follow each other in memories where the instruction can step over some.
         """
-        legal, block = np.ones((), np.bool_), self.block([2] * len(self.shape))
+        legal, block = np.ones((), np.bool_), self._example
         for name, operand in fit.operands.items():
             for i, _, lanes in steps_along_rows(fit, block, operand):
                 legal = legal & ((sizes[i] == self.shape[i]) | (sizes[i] % lanes == 0))

@@ -10,8 +10,9 @@ The result is a script of schedule primitives, which can be read, edited and giv
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, permutations, product
 from math import inf
 
@@ -23,11 +24,12 @@ from byocir.dialects.locations import place
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import Floats, Ints, Shape
 from byocir.errors import ByocirError
-from byocir.machine import Machine, Memory
+from byocir.machine import InOrder, Machine, Memory
 from byocir.rewrites.machine.fuse_epilogues import fused
 from byocir.rewrites.machine.schedule_script import Choice, Script
 from byocir.rewrites.machine.stages import Chain, in_order
 from byocir.rewrites.machine.tile_costs import Buffer, TileCosts, Tiled, Whole
+from byocir.rewrites.machine.tile_programs import timed_cycles
 from byocir.rewrites.machine.tile_sizes import TileSizes
 from byocir.rewrites.machine.whole_channels import channels_wanted
 from byocir.rewrites.tiles import at, spread
@@ -35,6 +37,10 @@ from byocir.rewrites.tiles import at, spread
 NEAR = 1.01
 """Choices that cost up to so many times the least count as equal, and the one with the fewest steps
 is taken: each step is written out, and the closed form knows no better."""
+
+
+TIMED, MOST_STEPS = 6, 1000
+"""Choices that are timed by coarse programs, and the iterations of their loops at most."""
 
 
 def schedule_for(machine: Machine, composite: CompositeOp) -> str | None:
@@ -46,7 +52,7 @@ def schedule_for(machine: Machine, composite: CompositeOp) -> str | None:
     if not blocks:
         return None
     search = _Search(Chain(machine, blocks))
-    return Script(search.chain, search.best()).text()
+    return search.fastest()
 
 
 def schedules_for(machine: Machine, composite: CompositeOp, most: int) -> list[str]:
@@ -56,13 +62,7 @@ def schedules_for(machine: Machine, composite: CompositeOp, most: int) -> list[s
     blocks = [op for op in composite.body.block.ops if isinstance(op, BlockOp)]
     if not blocks:
         return []
-    search = _Search(Chain(machine, blocks))
-    found: dict[str, None] = {}
-    for choice in search.ranked():
-        found[Script(search.chain, choice).text()] = None
-        if len(found) == most:
-            break
-    return list(found)
+    return list(_Search(Chain(machine, blocks)).first(most))
 
 
 def refusal_of(
@@ -128,18 +128,50 @@ class _Search:
         """Finds the choice with the fewest steps among those that cost about the least. Raises
         ByocirError B272.
         """
-        costs, judged = self._judged()
+        costs, judged = self._judged
         least = _least(judged)
         near = [np.flatnonzero(each.cycles <= NEAR * least) for each in judged]
         return next(self._sorted(costs, judged, near, steps_first=True))
 
+    def fastest(self) -> str:
+        """Finds the script of the fastest of the choices that cost the least, as coarse programs
+        tell. Raises ByocirError B272.
+        """
+        best = self.best()
+        found = {Script(self.chain, best).text(): best}
+        if not isinstance(self.chain.machine.ordered, InOrder):
+            found.update(self.first(TIMED))
+        if len(found) == 1:
+            return next(iter(found))
+        times = {script: self._timed(choice) for script, choice in found.items()}
+        least = NEAR * min(cycles for cycles, _ in times.values())
+        return min(found, key=lambda script: (times[script][0] > least, *times[script][::-1]))
+
+    def _timed(self, choice: Choice) -> tuple[int, int]:
+        """Gives the cycles of the coarse program of a choice, and the steps of the choice."""
+        costs, _ = self._judged
+        pairs = ((of.ravel(), choice.sizes[tiled]) for tiled, of in costs.sizes.items())
+        here = tuple(np.flatnonzero(of == size)[:1] for of, size in pairs if of.size > 1)
+        return timed_cycles(costs, here, choice), at(costs.steps, here).item()
+
+    def first(self, most: int) -> dict[str, Choice]:
+        """Gives the choices that the closed form puts first, at most so many, by their scripts.
+        Raises ByocirError B272.
+        """
+        found = dict[str, Choice]()
+        for choice in self.ranked():
+            found.setdefault(Script(self.chain, choice).text(), choice)
+            if len(found) == most:
+                break
+        return found
+
     def least(self) -> float:
         """Computes the cycles of the cheapest choice. Raises ByocirError B272."""
-        return _least(self._judged()[1])
+        return _least(self._judged[1])
 
     def ranked(self) -> Iterator[Choice]:
         """Yields the choices that have room, the cheapest first. Raises ByocirError B272."""
-        costs, judged = self._judged()
+        costs, judged = self._judged
         return self._sorted(costs, judged, [np.arange(len(each.cycles)) for each in judged])
 
     def _sorted(
@@ -164,6 +196,7 @@ class _Search:
             sizes = {tiled: at(of, here).item() for tiled, of in costs.sizes.items()}
             yield Choice(sizes, each.order, each.whole)
 
+    @cached_property
     def _judged(self) -> tuple[TileCosts, list[_Judged]]:
         """Judges all choices that fit. Raises ByocirError B272 where none does."""
         options = self.sizes.options
@@ -209,7 +242,7 @@ class _Search:
                 raise error
             self.best()
 
-    def _alone(self, sizes: dict[Tiled, int]) -> TileCosts:
+    def _alone(self, sizes: Mapping[Tiled, int]) -> TileCosts:
         """Computes the costs of one choice."""
         arrays = {each: np.array(size, np.int64) for each, size in sizes.items()}
         return TileCosts(self.chain, arrays)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import pairwise
+from itertools import product as combined
 
 import numpy as np
 
@@ -105,7 +106,10 @@ class TileCosts:
         checks = [self.in_calls, self._keeps_order(), self.begins_rows(whole)]
         checks.append(self.has_room(whole, doubled=False))
         checks += [self.in_order(memory, whole) for memory in self.chain.machine.memories]
-        done = [np.isfinite(sum(self._cycles(*key).values(), _NONE)) for key in self._moves(whole)]
+        done = [
+            np.isfinite(sum(self.cycles_of_copies(*key).values(), _NONE))
+            for key in self._moves(whole)
+        ]
         return reduce(np.logical_and, [*checks, *done])
 
     @cached_property
@@ -297,7 +301,7 @@ class TileCosts:
                 return copies
         return None
 
-    def _cycles(self, each: Staged | None, is_whole: bool) -> _Busy:
+    def cycles_of_copies(self, each: Staged | None, is_whole: bool) -> _Busy:
         """Counts the cycles that it takes, by unit and channel, to bring something once to where it
         is read, or the result out.
         """
@@ -315,8 +319,24 @@ class TileCosts:
         for stage, extents in zip(self.chain.stages, self.extents, strict=True):
             sizes = [np.minimum(*pair) for pair in zip(stage.plan.sizes, extents, strict=True)]
             cycles = cycles_of_calls(stage.plan.fit, sizes, extents, self.in_calls)
-            found.append((cycles, count_calls(sizes, extents)))
+            calls = count_calls(sizes, extents)
+            for i, j, lines in _lines(stage, extents):
+                legal = self.in_calls & (lines > 1)
+                cut, whole = [*sizes], [*extents]
+                cut[i] = whole[i] = np.ones((), np.int64)
+                cut[j], whole[j] = extents[j] * lines, extents[i] * extents[j]
+                sooner = cycles_of_calls(stage.plan.fit, cut, whole, legal)
+                legal = legal & (sooner < cycles)
+                cycles = np.where(legal, sooner, cycles)
+                calls = np.where(legal, count_calls(cut, whole), calls)
+            found.append((cycles, calls))
         return found
+
+    @cached_property
+    def shares(self) -> list[_Busy]:
+        """Counts the cycles of each stage's calls in one tile of its sums, by unit and channel."""
+        pairs = zip(self.chain.stages, self._work, strict=True)
+        return [stage.plan.instruction.shares(*work) for stage, work in pairs]
 
     def cycles(
         self, whole: Whole, orders: Sequence[Shape], chosen: tuple[Ints, ...]
@@ -331,7 +351,7 @@ class TileCosts:
         moving = [
             (each, is_whole, {name: at(n, chosen) for name, n in found.items()})
             for each, is_whole in self._moves(whole)
-            for found in [self._cycles(each, is_whole)]
+            for found in [self.cycles_of_copies(each, is_whole)]
         ]
         for _, _, found in moving:
             _add(once, found)
@@ -355,9 +375,9 @@ class TileCosts:
         """
         once, fixed, alone = _Busy(), _Busy(), _NONE
         tiles, last = at(self.tiles, chosen), len(self.chain.stages) - 1
-        for s, (stage, (work, calls)) in enumerate(zip(self.chain.stages, self._work, strict=True)):
+        for s, ((work, _), of_stage) in enumerate(zip(self._work, self.shares, strict=True)):
             own, sums = at(work, chosen), at(self.sums(s), chosen)
-            shares = stage.plan.instruction.shares(own, at(calls, chosen))
+            shares = {name: at(cycles, chosen) for name, cycles in of_stage.items()}
             _add(once, shares)
             _add(fixed, shares, tiles * sums)
             alone = alone + own * (tiles if s == last else sums)
@@ -367,6 +387,31 @@ class TileCosts:
 def _add(busy: _Busy, found: _Busy, times: Floats | Ints | int = 1) -> None:
     for name, cycles in found.items():
         busy[name] = busy.get(name, _NONE) + cycles * times
+
+
+def _lines(stage: Stage, extents: Sequence[Ints]) -> Iterator[tuple[int, int, Ints]]:
+    """Yields pairs of iterators of which the second one's lines follow each other in all operands,
+    with how many of these one call takes; at least one.
+    """
+    fit, block = stage.plan.fit, stage.block
+    named = {i for positions in fit.iterators.values() for i in positions}
+    inner = [(j, limit) for _, j, limit in stage.limits if j not in block.reductions]
+    for i, (j, limit) in combined(set(block.parallels) - named, inner):
+        follow = np.asarray(extents[i] > 1)
+        values = zip(stage.forms, fit.memories, [*block.ins, *block.outs], strict=True)
+        for forms, memory, value in values:
+            used = [d for d, form in enumerate(forms) if {n for n, _ in form.terms} & {i, j}]
+            if not used:
+                continue
+            alone = [forms[d].terms for d in used] == [((i, 1),), ((j, 1),)]
+            counting = len(forms) - (0 if memory.is_main else len(memory.row))
+            if not alone or used[1] != used[0] + 1 or used[1] >= counting:
+                follow = _NEVER
+            elif memory.is_main:
+                follow = follow & (extents[j] == shape_of(value.type)[used[1]])
+        if follow.any():
+            lines = np.minimum(limit.most // extents[j], extents[i])
+            yield i, j, np.where(follow, np.maximum(lines, 1), 1)
 
 
 _ZERO: Ints = np.zeros((), np.int64)
