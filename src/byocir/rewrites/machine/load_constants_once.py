@@ -22,7 +22,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.locations import fuse
-from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, IntrinsicOp
+from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, IntrinsicOp, scope_of
 from byocir.dialects.tir.moves import axes, moving
 from byocir.dialects.types import element_type_of, shape_of
 from byocir.errors import ByocirError
@@ -120,6 +120,24 @@ def _users_in_program(buffer: SSAValue) -> list[BlockOp]:
     return [op for op in users_of(buffer) if op.parent is not None]
 
 
+def _place(machine: Machine, body: Block, part: Operation) -> Operation:
+    """Gives the op in front of which to load an array in whole, of which this loads the first part:
+    the first one behind the work of earlier composites, which end with stores.
+    """
+    found: Operation | None = None
+    for op in body.ops:
+        if op is part:
+            break
+        if isinstance(op, IntrinsicOp):
+            stores = any(not scope_of(value.type) for value in _outs(op))
+            found = None if stores else found or op
+    return found or part
+
+
+def _outs(op: IntrinsicOp) -> list[SSAValue]:
+    return [value for inner in op.body.block.ops if isinstance(inner, BlockOp) for value in inner.outs]
+
+
 class _Trial:
     """Puts whole buffers in the place of parts, so that it can be undone."""
 
@@ -134,11 +152,11 @@ class _Trial:
 
     def holds(self, machine: Machine, body: Block) -> bool:
         """Loads arrays in whole; tells whether the machine can do the program then."""
-        first = next(op for op in body.ops if isinstance(op, IntrinsicOp))
         before = set(body.ops)
+        places = [_place(machine, body, constant.loads[0].op) for constant in self._constants]
         try:
-            for constant in self._constants:
-                self._load(machine, constant, first)
+            for constant, place in zip(self._constants, places, strict=True):
+                self._load(machine, constant, place)
             calls = ops_in(machine, body)
         except ByocirError:
             return False
