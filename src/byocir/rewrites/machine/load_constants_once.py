@@ -129,13 +129,10 @@ def _place(machine: Machine, body: Block, part: Operation) -> Operation:
         if op is part:
             break
         if isinstance(op, IntrinsicOp):
-            stores = any(not scope_of(value.type) for value in _outs(op))
+            blocks = (each for each in op.body.block.ops if isinstance(each, BlockOp))
+            stores = any(not scope_of(value.type) for each in blocks for value in each.outs)
             found = None if stores else found or op
     return found or part
-
-
-def _outs(op: IntrinsicOp) -> list[SSAValue]:
-    return [value for inner in op.body.block.ops if isinstance(inner, BlockOp) for value in inner.outs]
 
 
 class _Trial:
