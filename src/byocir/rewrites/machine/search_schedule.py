@@ -122,7 +122,8 @@ def _stores_apart(machine: Machine) -> bool:
     front of stores, which coarse programs do not.
     """
     storing = {each.unit for each in machine.instructions if each.into.is_main}
-    loading = {each.unit for each in machine.instructions if each.reads_main}
+    inward = [each for each in machine.instructions if not each.into.is_main]
+    loading = {each.unit for each in inward if each.reads_main}
     return not isinstance(machine.ordered, InOrder) and storing.isdisjoint(loading)
 
 
