@@ -2,8 +2,9 @@
 
 The last block, or one that stores its result, is tiled; what leads to it is computed in its loops,
 sums in tiles of their own; operands are staged in the memories that instructions find them in,
-each in the innermost loop that it depends on. Sizes and the order of loops are chosen by a closed
-form of the cycles that the machine declares, among those for which its memories have room.
+each in the innermost loop that it depends on. Sizes and the order of loops are ranked by a closed
+form of the cycles that the machine declares, among those for which its memories have room. The best
+few are timed by coarse programs (`tile_programs`), where these tell what the machine will do.
 
 The result is a script of schedule primitives, which can be read, edited and given instead.
 """
@@ -37,10 +38,11 @@ from byocir.rewrites.tiles import at, spread
 NEAR = 1.01
 """Choices that cost up to so many times the least count as equal, and the one with the fewest steps
 is taken: each step is written out, and the closed form knows no better."""
-
-
-TIMED, MOST_STEPS = 6, 1000
-"""Choices that are timed by coarse programs, and the iterations of their loops at most."""
+TIMED = 6
+"""Choices that are timed by coarse programs."""
+MOST_STEPS = 4096
+"""Iterations of loops that coarse programs have at most. It takes 20 us to time each, and the first
+and the last tile, which they tell more about than the closed form, matter little among so many."""
 
 
 def schedule_for(machine: Machine, composite: CompositeOp) -> str | None:
@@ -51,8 +53,7 @@ def schedule_for(machine: Machine, composite: CompositeOp) -> str | None:
     blocks = [op for op in composite.body.block.ops if isinstance(op, BlockOp)]
     if not blocks:
         return None
-    search = _Search(Chain(machine, blocks))
-    return search.fastest()
+    return _Search(Chain(machine, blocks)).fastest()
 
 
 def schedules_for(machine: Machine, composite: CompositeOp, most: int) -> list[str]:
@@ -148,21 +149,32 @@ class _Search:
         tell. Raises ByocirError B272.
         """
         best = self.best()
-        found = {Script(self.chain, best).text(): best}
-        if _stores_apart(self.chain.machine):
-            found.update(self.first(TIMED))
-        if len(found) == 1:
-            return next(iter(found))
-        times = {script: self._timed(choice) for script, choice in found.items()}
-        least = NEAR * min(cycles for cycles, _ in times.values())
-        return min(found, key=lambda script: (times[script][0] > least, *times[script][::-1]))
+        script = Script(self.chain, best).text()
+        if not _stores_apart(self.chain.machine) or self._steps(best) > MOST_STEPS:
+            return script
+        found = {script: best, **self.first(TIMED)}
+        steps = {script: self._steps(choice) for script, choice in found.items()}
+        few = {script: found[script] for script in found if steps[script] <= MOST_STEPS}
+        if len(few) == 1:
+            return script
+        costs, _ = self._judged
+        cycles = {
+            script: timed_cycles(costs, self._place(choice), choice)
+            for script, choice in few.items()
+        }
+        least = NEAR * min(cycles.values())
+        near = [script for script in few if cycles[script] <= least]
+        return min(near, key=lambda script: (steps[script], cycles[script]))
 
-    def _timed(self, choice: Choice) -> tuple[int, int]:
-        """Gives the cycles of the coarse program of a choice, and the steps of the choice."""
+    def _place(self, choice: Choice) -> tuple[Ints, ...]:
+        """Finds the place of a choice among all whose costs are known."""
         costs, _ = self._judged
         pairs = ((of.ravel(), choice.sizes[tiled]) for tiled, of in costs.sizes.items())
-        here = tuple(np.flatnonzero(of == size)[:1] for of, size in pairs if of.size > 1)
-        return timed_cycles(costs, here, choice), at(costs.steps, here).item()
+        return tuple(np.flatnonzero(of == size)[:1] for of, size in pairs if of.size > 1)
+
+    def _steps(self, choice: Choice) -> int:
+        costs, _ = self._judged
+        return at(costs.steps, self._place(choice)).item()
 
     def first(self, most: int) -> dict[str, Choice]:
         """Gives the choices that the closed form puts first, at most so many, by their scripts.
