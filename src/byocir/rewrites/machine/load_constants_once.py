@@ -1,7 +1,9 @@
-"""load-constants-once: loads constants in whole at the start, where a unit that computes does it.
+"""load-constants-once: loads constants in whole before the first tile, where a unit that computes
+does it.
 
 Does: an array of constants of which a unit that computes loads a part for each tile, such as
-factors of channels, becomes one buffer, which is filled while other units bring in the first tile.
+factors of channels, becomes one buffer, which is filled behind the stores of earlier composites,
+while other units bring in the first tile.
 Between tiles each load would hold up the work, and wait for memory as long as other units use it.
 
 Requires: functions whose ops are instructions, as `select-instructions` leaves them.

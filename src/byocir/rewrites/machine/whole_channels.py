@@ -1,7 +1,7 @@
 """Finds how many channels a layer must have for an instruction to do it.
 
-A layer that is refused
-for its own number of channels could have more: `pad-channels` fills them up to a multiple.
+A layer that is refused for its own number of channels could have more: `pad-channels` fills them up
+to a multiple.
 """
 
 from __future__ import annotations
