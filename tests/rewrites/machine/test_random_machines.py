@@ -33,7 +33,7 @@ from byocir.dialects.types import i8, i32
 from byocir.dialects.verify import verify_module
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
-from byocir.machine import MAIN, Call, Machine, exactly, up_to
+from byocir.machine import MAIN, Call, Machine, exactly, multiples_of, up_to
 from byocir.machine.calls import calls_in
 from byocir.machine.numeric_programs import hazards_of, model_of, numbers_of
 from byocir.machine.simulator import Simulator
@@ -186,6 +186,15 @@ def test_convolutions_read_zeros_around_images(drawn, image, window, outputs) ->
     event("computed" if function is not None else "refused")
     if function is not None:
         disordered(drawn, function, module, sum(image))
+
+
+def test_calls_of_two_rows_and_more_get_rows_that_follow_each_other() -> None:
+    """The rows that one call takes are those of one line of the image, not of several."""
+    given = {"size": 4, "own weights": True, "near rows": 64, "weights rows": 64}
+    given |= {"sums rows": 256, "limit m": multiples_of(2, 4)}
+    drawn = machine_by(lambda options: options[0], given)
+    window = (2, 1, 1, 0, 0), (2, 2, 1, 0, 0)
+    assert brought_down(drawn, conv_module((6, 8, 4), window, 4)) is not None
 
 
 PADS = {"size": 8, "own weights": True, "near rows": 512, "weights rows": 512, "sums rows": 256}

@@ -139,7 +139,7 @@ class TileCosts:
     def _rows_follow(self, each: Staged, is_whole: bool) -> Bools:
         """Marks where the rows of a staged operand follow each other, if the instruction does not
         step over rows, along iterators that calls cannot take point by point: those would begin
-        inside rows.
+        inside rows, or limits want several points.
         """
         stage, box = self.chain.stages[each.stage], self._staged_box(each, is_whole)
         fit, fits = stage.plan.fit, np.ones((), np.bool_)
@@ -152,7 +152,8 @@ class TileCosts:
         apart = blocks if memory.interleaved else 1
         operands = range(len(fit.memories))
         along = (step for n in operands for step in steps_along_rows(fit, stage.block, n))
-        for i in {i for i, step, lanes in along if step % lanes}:
+        several = {i for _, i, limit in stage.limits if limit.least > 1}
+        for i in several | {i for i, step, lanes in along if step % lanes}:
             forms = enumerate(stage.forms[each.operand][:rank])
             steps = (form.coefficient(i) * product(box[d + 1 : rank]) for d, form in forms)
             size = np.minimum(stage.plan.sizes[i], self.extents[each.stage][i])
