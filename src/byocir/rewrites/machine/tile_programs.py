@@ -196,10 +196,10 @@ class _TileProgram:
         for outer in product(*map(range, self.outer)):
             for s in range(len(self.chain.stages)):
                 for inner in product(*map(range, self.inner[s])):
-                    self._work(s, outer, (*outer, *inner))
+                    self._do(s, outer, (*outer, *inner))
         return self.instructions.cycles()
 
-    def _work(self, s: int, outer: tuple[int, ...], iteration: tuple[int, ...]) -> None:
+    def _do(self, s: int, outer: tuple[int, ...], iteration: tuple[int, ...]) -> None:
         """Adds what a stage does in an iteration of all loops around it."""
         made = [self.made[self._first(at)] for at in self.chain.stages[s].made if at is not None]
         waits = [each.ready for each in made]
