@@ -45,7 +45,7 @@ def test_a_report_reads_back(report: Report):
 def test_a_report_of_words_that_nobody_knows_is_refused(float_report: Report, gap: object):
     data = json.loads(float_report.to_json())
     data["decisions"][0]["gap"] = gap
-    expected = "expected one of none, dimensions, part, kind as report.decisions.gap, found"
+    expected = "expected one of none, dimensions, part, kind, untold as report.decisions.gap, found"
     with pytest.raises(ValueError, match=expected):
         Report.from_dict(data)
 

@@ -15,7 +15,7 @@ from itertools import permutations
 from math import prod
 from typing import Any, Literal
 
-from xdsl.ir import Attribute, Block
+from xdsl.ir import Attribute, Block, Operation
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.decisions import Gap
@@ -24,6 +24,7 @@ from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind, buf
 from byocir.dialects.tir.affine import expression, linear
 from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, element_type_of, shape_of
+from byocir.errors import ByocirError
 from byocir.machine.block_keys import pads_in_memory
 from byocir.machine.description import Machine
 from byocir.machine.instructions import WORK, Fit, Instruction, Kind, memory_of
@@ -34,7 +35,7 @@ from byocir.machine.row_starts import calls_inside_rows
 from byocir.patterns import Match
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.differences import body_differs, body_gap
-from byocir.patterns.match import BoundBlock, Progress
+from byocir.patterns.match import Bound, BoundBlock, Progress
 from byocir.patterns.same_blocks import Alike, Rewalked
 from byocir.patterns.scalars import match_body
 
@@ -130,6 +131,8 @@ def _fit(
                 told = "" if asked == "pattern" else _misplaced(fit, seen.block)
                 if not told and asked == "all":
                     told = _illegal(fit, match, seen.extents)
+                elif not told:
+                    told = _refused_numbers(fit, match, seen.block)
                 if not told:
                     return fit
                 refusals.append((told, Gap.NONE))
@@ -461,9 +464,56 @@ def _illegal(fit: Fit, match: Match, extents: Shape) -> str:
         limit = fit.instruction.limits.get(name)
         if limit is not None and not limit.allows(size):
             return f"expected {name} {limit}, found {size}"
+    return _broken(fit, match)
+
+
+def _broken(fit: Fit, match: Match) -> str:
     rules = [rule.evaluate(match) for rule in fit.instruction.pattern.rules]
     broken = [rule for rule in rules if not rule.holds]
     return f"{broken[0].sentence}, found {broken[0].seen}" if broken else ""
+
+
+def _refused_numbers(fit: Fit, match: Match, block: BlockOp) -> str:
+    """Names a rule of the instruction that the numbers in a block's body break, whatever the sizes
+    and places of its calls; empty if there is none, or if a rule looks at more than these numbers.
+    """
+    if not fit.instruction.pattern.rules:
+        return ""
+    work: BoundBlock = match[WORK]
+    numbers = {name for each in match_body(block, work.operands, fit.form.body) for name in each}
+    try:
+        return _broken(fit, _NumbersAlone(match.state, match.root, frozenset(numbers)))
+    except ByocirError:  # also one that found no number to look at
+        return ""
+
+
+@dataclass(frozen=True, repr=False)
+class _NumbersAlone(Match):
+    """Shows a rule the numbers of a body, and raises KeyError where it looks at anything else."""
+
+    numbers: frozenset[str]
+
+    def __getitem__(self, name: str) -> Any:
+        return super().__getitem__(self._known(name))
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(self._known(name))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(self._known(name), default)
+
+    @property
+    def result(self) -> Bound:
+        raise KeyError("result")
+
+    @property
+    def ops(self) -> tuple[Operation, ...]:
+        raise KeyError("ops")
+
+    def _known(self, name: object) -> str:
+        if name not in self.numbers:
+            raise KeyError(name)
+        return str(name)
 
 
 def _scattered(fit: Fit, block: BlockOp) -> str:
