@@ -25,7 +25,7 @@ from byocir.machine import (
     up_to,
 )
 from byocir.machine.checks import check_machine
-from byocir.patterns import block
+from byocir.patterns import block, wildcard
 
 OPTIONAL = ("keeps", "kept_cycles", "strided", "encode", "into")
 
@@ -85,6 +85,22 @@ def sharing(**declared: Any) -> Callable[[Machine], None]:
         costs = dict[str, Any](cycles=lambda s: 3 + s["rows"], transfer=Transfer(**given))
         unit, near = machine.units[0], machine.memories[0]
         machine.copy("other", MAIN, near, unit=unit, rows=up_to(4), lanes=up_to(4), **costs)
+
+    return add
+
+
+def padding(place: str, number: float) -> Callable[[Machine], None]:
+    """Adds a load into `near` that reads a number around an array there, or in main memory."""
+
+    def add(machine: Machine) -> None:
+        near = machine.memories[0]
+        x = wildcard("x", dtype=i8) if place == "MAIN" else near("x")
+
+        @machine.instruction(
+            machine.units[0], into=near, y=up_to(2), x=up_to(4), cycles=lambda s: 1
+        )
+        def pad() -> Any:
+            return block("y x", x["(y - top) x"].padded(number), lambda _, x: x)
 
     return add
 
@@ -244,6 +260,12 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     (
         {"more": lambda machine: machine.channel("port")},
         "an instruction that moves data over port, found none",
+    ),
+    ({"more": padding("MAIN", 300)}, "the pad of npu.pad to be a number of i8, found 300"),
+    ({"more": padding("MAIN", 0.5)}, "the pad of npu.pad to be a number of i8, found 0.5"),
+    (
+        {"more": padding("near", 0)},
+        "the padded operand of npu.pad to be in main memory, found one ",
     ),
     (
         {"more": ordered(lambda a, b, m: Tokens(((a, b),)))},

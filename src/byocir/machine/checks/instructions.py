@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Block
 
 from byocir.dialects.emitting import emitting_to
 from byocir.dialects.tir.scalar import Emitted
-from byocir.dialects.types import Shape, i32
+from byocir.dialects.types import Shape, dtype_of, i1, i32, is_float
 from byocir.errors import FAILURES, ByocirError
 from byocir.machine.checks.told import wrong
 from byocir.machine.description import Machine
@@ -119,6 +119,27 @@ def check_bodies(machine: Machine) -> None:
             types = [*map(_type_of, form.reads), each.into.element]
             if not any(read.whole for read in form.reads) and None not in types[:-1]:
                 _check_body(machine, each, form, types)
+
+
+def check_pads(machine: Machine) -> None:
+    """Checks that pads are those of arrays in main memory, and numbers that these can hold: buffers
+    of a memory have no outside, and no call would have another pad."""
+    for each in machine.instructions:
+        for read in (read for form in each.forms for read in form.reads if read.pad is not None):
+            if memory_of(read) != MAIN:
+                told = f"the padded operand of {each.name} to be in main memory"
+                raise wrong(machine, told, f"one in {memory_of(read).called}")
+            type_, pad = _type_of(read), read.pad
+            if type_ is not None and isinstance(pad, int | float) and not _holds(type_, pad):
+                raise wrong(machine, f"the pad of {each.name} to be a number of {type_}", str(pad))
+
+
+def _holds(type_: Attribute, number: float) -> bool:
+    """Tells if an element type has a number; floats have nearly all."""
+    if is_float(type_) or type_ == i1:
+        return True
+    limits = np.iinfo(dtype_of(type_))
+    return number == int(number) and limits.min <= number <= limits.max
 
 
 def _type_of(read: Access) -> Attribute | None:
