@@ -238,8 +238,10 @@ def _elements(value: object) -> Iterator[int]:
     elif isinstance(value, ScalarPattern):
         parts = {**vars(value), **({"array": None} if isinstance(value, _Read) else {})}
         for part in parts.values():
-            for each in part if isinstance(part, tuple) else [part]:
-                yield from _elements(each)
+            yield from _elements(part)
+    elif isinstance(value, tuple):
+        for part in cast("tuple[object, ...]", value):
+            yield from _elements(part)
 
 
 def _computed(body: Callable[..., Any], *arguments: ScalarPattern) -> ScalarPattern:
