@@ -280,7 +280,15 @@ def _elements(op: BlockOp, array: SSAValue) -> int:
 
 
 def _all_before(first: Sequence[BlockOp], later: Sequence[BlockOp]) -> bool:
-    return all(one.is_before_in_block(other) for one in first for other in later)
+    """Tells whether ops stand before all others, of which there is one at least, in one block."""
+    home, missing, others = later[0].parent, set(first), set(later)
+    if home is None or any(op.parent is not home for op in others):
+        return False
+    for op in home.ops:
+        if op in others:
+            break
+        missing.discard(op)
+    return not missing
 
 
 def _is_done(machine: Machine, op: BlockOp, memory: Memory) -> bool:

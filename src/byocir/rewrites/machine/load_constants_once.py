@@ -14,7 +14,7 @@ allocated if it could be before. What instructions cannot do on whole arrays sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -122,19 +122,21 @@ def _users_in_program(buffer: SSAValue) -> list[BlockOp]:
     return [op for op in users_of(buffer) if op.parent is not None]
 
 
-def _place(machine: Machine, body: Block, part: Operation) -> Operation:
-    """Gives the op in front of which to load an array in whole, of which this loads the first part:
-    the first one behind the work of earlier composites, which end with stores.
+def _places(body: Block, parts: Collection[Operation]) -> list[Operation]:
+    """Gives the ops in front of which to load arrays in whole, of which these load the first parts:
+    for each the first op behind the work of earlier composites, which end with stores.
     """
     found: Operation | None = None
+    places = dict[Operation, Operation]()
+    wanted = set(parts)
     for op in body.ops:
-        if op is part:
-            break
+        if op in wanted:
+            places[op] = found or op
         if isinstance(op, IntrinsicOp):
             blocks = (each for each in op.body.block.ops if isinstance(each, BlockOp))
             stores = any(not scope_of(value.type) for each in blocks for value in each.outs)
             found = None if stores else found or op
-    return found or part
+    return [places[part] for part in parts]
 
 
 class _Trial:
@@ -152,7 +154,7 @@ class _Trial:
     def holds(self, machine: Machine, body: Block) -> bool:
         """Loads arrays in whole; tells whether the machine can do the program then."""
         before = set(body.ops)
-        places = [_place(machine, body, constant.loads[0].op) for constant in self._constants]
+        places = _places(body, [constant.loads[0].op for constant in self._constants])
         try:
             for constant, place in zip(self._constants, places, strict=True):
                 self._load(machine, constant, place)
