@@ -66,15 +66,17 @@ def target(rows: int, factors_by: str, *, queued: bool = False) -> type[byocir.T
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile: where its factors begin, whether they are doubled once they are loaded, and into
-    which memory."""
+    """A tile: where its factors begin, whether they are doubled once they are loaded, into which
+    memory, and which array they are from."""
 
     first: int
     doubles: bool = False
     memory: str = "vectors"
+    array: str = "c"
 
     def text(self, number: int) -> str:
         x, a, b = f"%x[{number * ROWS} + i, j]", f"%a{number}", f"%b{number}"
+        c = f"%{self.array}[j + {self.first}]"
         own, one = (
             f'memref<{ROWS}x{LANES}xi32, "own.vectors">',
             f'memref<{LANES}xi32, "own.{self.memory}">',
@@ -84,7 +86,7 @@ class Tile:
         lines = [
             f"tir.block [{box}] ins({x} : {array}) outs({a}[i, j] : {own}) {{",
             "^bb0(%p: i8, %o: i32):\n%r = arith.extsi %p : i8 to i32\ntir.yield %r : i32\n}",
-            f"tir.block [{row}] ins(%c[j + {self.first}] : {{factors}}) outs({b}[j] : {one}) {{",
+            f"tir.block [{row}] ins({c} : {{factors}}) outs({b}[j] : {one}) {{",
             "^bb0(%p: i32, %o: i32):\ntir.yield %p : i32\n}",
             f"tir.block [{row}] outs({b}[j] : {one}) {{" if self.doubles else "",
             "^bb0(%o: i32):\n%r = arith.addi %o, %o : i32\ntir.yield %r : i32\n}"
@@ -100,17 +102,20 @@ class Tile:
 
 
 def module_of(tiles: list[Tile], size: int) -> ModuleOp:
-    """A program of tiles with factors from an array of this size."""
+    """A program of tiles with factors from arrays of this size."""
     rows = ROWS * len(tiles)
     numbers = ", ".join(str(n) for n in range(1, size + 1))
     texts = [tile.text(number) for number, tile in enumerate(tiles)]
     body = "\n".join(texts).replace("{rows}", str(rows)).replace("{factors}", f"memref<{size}xi32>")
     array = f"memref<{rows}x{LANES}xi8>"
+    factors = "".join(
+        f"%{name} = tir.constant <[{numbers}] : tensor<{size}xi32>> : memref<{size}xi32>\n"
+        for name in dict.fromkeys(tile.array for tile in tiles)
+    )
     return parse_module(
         f"func.func @main(%x: {array}, %y: {array}) "
         'attributes {byoc.target = #byoc.target<"own", {}>} {\n'
-        f"%c = tir.constant <[{numbers}] : tensor<{size}xi32>> : memref<{size}xi32>\n"
-        f"{body}\nfunc.return\n}}"
+        f"{factors}{body}\nfunc.return\n}}"
     )
 
 
@@ -162,3 +167,11 @@ def test_factors_in_a_fifo_are_loaded_as_they_are_taken() -> None:
     """What leaves the FIFO once could not be read twice."""
     tiles = [Tile(first, memory="factors") for first in (0, 8, 16, 8)]
     assert loads_after(module_of(tiles, 24), target(64, "core", queued=True)) == 4
+
+
+def test_factors_of_later_work_are_loaded_behind_the_stores_of_earlier_work() -> None:
+    module = module_of([*THREE, *(Tile(first, array="d") for first in (0, 8, 16))], 24)
+    assert loads_after(module, target(64, "core")) == 2
+    called = [op.callee.data for op in module.walk() if isinstance(op, IntrinsicOp)]
+    first, second = (n for n, name in enumerate(called) if name == "own.load")
+    assert first < called.index("own.narrow") < second
