@@ -65,7 +65,7 @@ fuzz: .venv/dev ## run the random tests on new examples, then the fuzzer, each f
 		--level all --threads 1 --threads 2
 
 slow: .venv/dev ## run the tests that take minutes: onnx's cases as C for each processor
-	$(BIN)/python -m pytest -n auto -m slow
+	BYOCIR_CFLAGS=-O1 $(BIN)/python -m pytest -n auto -m slow
 
 bench: .venv/dev ## print benchmarks, each beside a rival in the same run
 	$(BIN)/python benchmarks/digits.py

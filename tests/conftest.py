@@ -31,7 +31,7 @@ _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 settings.load_profile(_PROFILE)
 if _PROFILE == "ci":
     # Compiling takes longer than running what is compiled. Exported projects are built with -O3,
-    # and so is all C of `make fuzz`.
+    # as is all C of `make fuzz`, and `make slow` optimises some.
     os.environ.setdefault("BYOCIR_CFLAGS", "-O0")
     # Hypothesis draws some numbers and texts that it reads in the modules at hand, which depend on
     # the tests that a process ran before. Without them each test has its examples in any order.
