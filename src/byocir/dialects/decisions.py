@@ -72,8 +72,8 @@ class Decision:
 
     @property
     def is_match(self) -> bool:
-        """Tells if the pattern matched as a whole, though the target may not have taken it. Rules
-        are evaluated then alone."""
+        """Tells if the pattern matched as a whole, though the target may not have taken it. Records
+        of older versions do not say so, but rules are evaluated for such matches only."""
         return self.gap == Gap.NONE or (self.gap == Gap.UNTOLD and bool(self.taken or self.rules))
 
     @property

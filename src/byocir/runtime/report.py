@@ -98,8 +98,8 @@ class Report:
 
     @cached_property
     def reasons(self) -> dict[str, list[Decision]]:
-        """Gives the attempts of all patterns that were tried on each node, by the node's name. Of
-        rewrites those are left out that failed for a rule which kept no target from other nodes.
+        """Gives the attempts of all patterns that were tried on each node, by the node's name. A
+        rewrite is left out if the rule that failed kept no target from taking another node.
         """
         found: dict[str, list[Decision]] = {node.name: [] for node in self.nodes}
         for decision in self.decisions:
@@ -112,8 +112,8 @@ class Report:
 
     @cached_property
     def _overcome(self) -> frozenset[str]:
-        """Lists the rules that failed before targets were asked, at nodes that one took all the
-        same: where none takes a node, these are not why.
+        """Lists the rules of rewrites that failed at nodes which a target took nevertheless: they
+        cannot be why another node is not taken.
         """
         taken = {name for region in self.regions for name in region.nodes}
         untargeted = (each for each in self.decisions if not each.target)

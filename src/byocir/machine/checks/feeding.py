@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 from byocir.machine.checks.told import wrong
 from byocir.machine.description import Machine
 from byocir.machine.instructions import Instruction, init_of, memory_of
-from byocir.machine.parts import (
-    MAIN,
-    Memory,
-    Tokens,
-)
+from byocir.machine.parts import MAIN, Memory, Tokens
 from byocir.patterns.blocks import BlockPattern
 
 
@@ -32,6 +26,8 @@ def check_fifos(machine: Machine) -> None:
 
 
 def check_feeding(machine: Machine) -> None:
+    """Checks that something brings what instructions read, and takes what they write back to main
+    memory."""
     fed = {MAIN}
     pending = [(each, _read(form)) for each in machine.instructions for form in each.forms]
     while ready := [pair for pair in pending if pair[1] <= fed]:
@@ -44,7 +40,7 @@ def check_feeding(machine: Machine) -> None:
         help = "declare a copy into it, copy(…), or for sums a pattern that begins with a number"
         raise wrong(machine, told, "none that anything feeds", help)
     back = {MAIN}
-    for _ in product(machine.memories):
+    for _ in machine.memories:
         back |= {
             m for each in machine.instructions if each.into in back for m in each.operands.values()
         }

@@ -30,6 +30,7 @@ MOST_SIZES = 64
 
 
 def check_limits(machine: Machine) -> None:
+    """Checks that limits are those of iterators that an instruction has, and allow a size."""
     for each in machine.instructions:
         known = {name for form in each.forms for name in _iterators(form.iterators)}
         for name, limit in each.limits.items():
@@ -62,6 +63,8 @@ def _iterators(iterators: Any) -> tuple[str, ...]:
 
 
 def check_costs(machine: Machine) -> None:
+    """Checks that costs are numbers of cycles, 0 or more, and that what keeps an operand says what
+    that saves."""
     for each in machine.instructions:
         if each.keeps and each.keeps not in each.operands:
             named = f"{each.name} to keep one of its operands: {', '.join(each.operands)}"
@@ -183,6 +186,7 @@ def _mixed(
 
 
 def check_tiles(machine: Machine) -> None:
+    """Checks that memories hold the smallest call of each instruction."""
     for each in machine.instructions:
         for form in each.forms:
             least = {n: limit.least for n, limit in each.limits.items()}

@@ -110,6 +110,7 @@ def _ordering(order: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def check_names(machine: Machine) -> None:
+    """Checks that units, memories, channels and instructions have names, each its own."""
     kinds: Sequence[tuple[str, Sequence[str]]] = (
         ("units", [unit.name for unit in machine.units]),
         ("memories", [memory.scope for memory in machine.memories]),
@@ -128,6 +129,7 @@ def check_names(machine: Machine) -> None:
 
 
 def check_memories(machine: Machine) -> None:
+    """Checks that memories have rows, in equal banks of whole granules."""
     for memory in machine.memories:
         numbers = {"rows": memory.rows, "banks": memory.banks, "granule": memory.granule}
         numbers |= {f"row[{i}]": size for i, size in enumerate(memory.row)}
@@ -145,6 +147,7 @@ def check_memories(machine: Machine) -> None:
 
 
 def check_parts(machine: Machine) -> None:
+    """Checks that instructions and the order name units and memories of this machine."""
     for each in machine.instructions:
         if each.unit not in machine.units:
             raise wrong(machine, f"{each.name} to name a unit of the machine", repr(each.unit))
@@ -167,6 +170,7 @@ def check_parts(machine: Machine) -> None:
 
 
 def check_units(machine: Machine) -> None:
+    """Checks that each unit has an instruction, and room for one in its queue."""
     used = {each.unit for each in machine.instructions}
     for unit in machine.units:
         if unit not in used:
@@ -176,6 +180,7 @@ def check_units(machine: Machine) -> None:
 
 
 def check_channels(machine: Machine) -> None:
+    """Checks that transfers name channels of this machine, and that each channel is named."""
     transfers = [(each, each.transfer) for each in machine.instructions if each.transfer]
     for each, transfer in transfers:
         if transfer.channel not in machine.channels:
@@ -189,6 +194,7 @@ def check_channels(machine: Machine) -> None:
 
 
 def check_opcodes(machine: Machine) -> None:
+    """Checks that no two instructions have one opcode."""
     seen: dict[int, Instruction] = {}
     for each in machine.instructions:
         if each.opcode is None:

@@ -201,7 +201,8 @@ class _TileProgram:
 
     def _do(self, s: int, outer: tuple[int, ...], iteration: tuple[int, ...]) -> None:
         """Adds what a stage does in an iteration of all loops around it."""
-        made = [self.made[self._first(at)] for at in self.chain.stages[s].made if at is not None]
+        sources = [each for each in self.chain.stages[s].made if each is not None]
+        made = [self.made[self._first(source)] for source in sources]
         waits = [each.ready for each in made]
         waits += [self._bring(load, iteration) for load in self.loads[s]]
         into = self.made[self._first(s)]

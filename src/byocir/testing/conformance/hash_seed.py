@@ -43,7 +43,7 @@ def digests_of(target: Target, folder: Path, until: float = inf) -> Digests:
     found: dict[str, dict[str, str]] = {}
     for path in sorted(folder.glob("*.mlir")):
         if found and time.monotonic() > until:
-            path.unlink()
+            path.unlink()  # the other process compiles what is in the folder
             continue
         with suppress(Wrong, Unmeant):
             with np.load(path.with_suffix(FEEDS), allow_pickle=False) as feeds:

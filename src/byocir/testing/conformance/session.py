@@ -62,7 +62,7 @@ REDRAWS = 40
 """The programs of a pattern that are looked at for a smaller one."""
 
 Step = tuple[Composite, Callable[[], None]]
-"""What is tried next of a composite."""
+"""Names a composite, with the function that tries the next thing with it."""
 Progress = Callable[[Score, str], None]
 """Told the score so far, and what comes next."""
 
