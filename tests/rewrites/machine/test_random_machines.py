@@ -147,7 +147,7 @@ images = st.tuples(st.integers(5, 9), st.integers(5, 12), st.sampled_from([1, 4,
 @settings(max_examples=4 if settings.default.max_examples < 100 else 500)
 @given(machines(), images, st.tuples(sides, sides), st.booleans())
 def test_pools_of_bytes_are_taken_in_wider_numbers(drawn, image, window, summed) -> None:
-    given = {**drawn.choices, "pools": True, "fifos": (), "even copies": ()}
+    given = {**drawn.choices, "pools": True}
     drawn = machine_by(lambda options: options[0], given)
     module = pool_module(image, window, summed=summed)
     function = brought_down(drawn, module.clone())
@@ -178,14 +178,24 @@ def test_pools_reach_over_the_borders_of_images(given, image, window) -> None:
 @settings(max_examples=4 if settings.default.max_examples < 100 else 500)
 @given(machines(), images, st.tuples(sides, sides), st.sampled_from([1, 4, 8, 20]))
 def test_convolutions_read_zeros_around_images(drawn, image, window, outputs) -> None:
-    drawn = machine_by(
-        lambda options: options[0], {**drawn.choices, "fifos": (), "even copies": ()}
-    )
     module = conv_module(image, window, outputs)
     function = brought_down(drawn, module.clone())
     event("computed" if function is not None else "refused")
     if function is not None:
         disordered(drawn, function, module, sum(image))
+
+
+PADS = {"size": 8, "own weights": True, "near rows": 512, "weights rows": 512, "sums rows": 256}
+
+
+def test_pads_that_a_machine_cannot_set_stay_with_the_host() -> None:
+    """It copies two rows at a time, so neither one row of zeros nor one row of the image."""
+    drawn = machine_by(lambda options: options[0], {**PADS, "even copies": ("rows",)})
+    module = conv_module((6, 5, 20), ((3, 1, 2, 0, 1), (2, 1, 1, 2, 0)), 20)
+    report = partition(module, targets=[drawn.register()()], levels=("tensor",))
+    told = "random that copies 1x1x1 of i8 from main memory to random.near beside pads, found none"
+    assert any(told in each.reason for each in report.decisions)
+    assert not any(each.taken for each in report.decisions)
 
 
 def test_calls_of_two_rows_and_more_get_rows_that_follow_each_other() -> None:
@@ -197,7 +207,6 @@ def test_calls_of_two_rows_and_more_get_rows_that_follow_each_other() -> None:
     assert brought_down(drawn, conv_module((6, 8, 4), window, 4)) is not None
 
 
-PADS = {"size": 8, "own weights": True, "near rows": 512, "weights rows": 512, "sums rows": 256}
 AROUND = (3, 1, 1, 1, 1), (3, 1, 1, 2, 1)
 
 

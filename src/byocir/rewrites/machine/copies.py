@@ -151,14 +151,16 @@ class Copies:
 
         return asked(parts_none, self.shape, is_block) > 0
 
-    def refused(self, machine: Machine) -> ByocirError:
+    def refused(self, machine: Machine, where: str) -> ByocirError:
         """Makes the error that no instruction does the first of the copies, with what instructions
-        say to it.
+        say to it. `where` is told behind what is copied.
         """
         shape, reasons = [size.flat[0].item() for size in self.shape], list[str]()
         block = self.block(shape)
         plans_of(machine, block, block.extents, "memories", reasons)
         box = "x".join(map(str, shape)) or "one number"
         told = f"expected an instruction of {machine.name} that copies {box} "
-        told += f"of {self.element} from {self.source.called} to {self.into.called}, found none"
+        told += (
+            f"of {self.element} from {self.source.called} to {self.into.called}{where}, found none"
+        )
         return none_does(told, reasons)

@@ -301,7 +301,7 @@ class _Search:
                 return ByocirError("B271", f"{told}rows, found none", where=where)
         undone = costs.undone(frozenset())
         assert undone is not None
-        return undone.refused(chain.machine)
+        return undone
 
     def _parted(self, costs: TileCosts) -> str:
         """Names an extent that calls cannot do in whole numbers; empty if there is none."""

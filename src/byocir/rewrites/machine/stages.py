@@ -11,10 +11,11 @@ from functools import cached_property
 
 from xdsl.ir import Operation, SSAValue
 
+from byocir.dialects.intervals import Interval
 from byocir.dialects.locations import place
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.tir.affine import linear
-from byocir.dialects.tir.linear import Linear
+from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.machine import MAIN, Limit, Machine, Memory
@@ -274,6 +275,35 @@ class Chain:
         is_made = stage.made[each.operand] is not None
         outer = [is_made or self.depends(each.stage, used, i) for i in order]
         return [*outer, *(i in used and not is_whole for i in stage.reductions)]
+
+    def around(self, each: Staged) -> list[int]:
+        """Lists the dimensions of an array in main memory in which what is staged of it may begin
+        or end outside of it: there a machine has to set pads.
+        """
+        stage = self.stages[each.stage]
+        if stage.made[each.operand] is not None:
+            return []
+        shape, of = shape_of(stage.block.ins[each.operand].type), self._reached[each.stage]
+        reached = [form.interval(of.__getitem__) for form in stage.forms[each.operand]]
+        pairs = enumerate(zip(reached, spans(shape), strict=True))
+        return [d for d, (side, whole) in pairs if not whole.contains(side)]
+
+    @cached_property
+    def _reached(self) -> list[list[Interval]]:
+        """Bounds the iterators of each stage in all tiles: where a later stage reads around its
+        result, it may run over what is around.
+        """
+        found = [spans(stage.extents) for stage in self.stages]
+        for user, own in zip(self.stages[::-1], found[::-1], strict=True):
+            for maker, forms in zip(user.made, user.forms, strict=True):
+                if maker is None:
+                    continue
+                for form, out in zip(forms, self.stages[maker].forms[-1], strict=True):
+                    low, high = form.interval(own.__getitem__)
+                    for i in out.atoms:
+                        known = found[maker][i]
+                        found[maker][i] = Interval(min(low, known.low), max(high, known.high))
+        return found
 
     def depends(self, s: int, used: AbstractSet[int], i: int) -> bool:
         """Tells whether iterators of a stage begin elsewhere for another tile of an iterator of the

@@ -8,7 +8,7 @@ choice takes as long as its busiest unit, and what the others do of the first ti
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import pairwise
 from itertools import product as combined
@@ -18,6 +18,7 @@ import numpy as np
 from byocir.dialects.tir.linear import spans
 from byocir.dialects.tir.reductions import keeps_order
 from byocir.dialects.types import Bools, Floats, Ints, Shape, element_type_of, shape_of
+from byocir.errors import ByocirError
 from byocir.machine import MAIN, Memory
 from byocir.machine.call_cycles import count_calls, cycles_of_calls
 from byocir.machine.row_starts import steps_along_rows
@@ -104,7 +105,7 @@ class TileCosts:
     def fits(self, whole: Whole) -> Bools:
         """Marks the sizes that instructions and memories allow."""
         checks = [self.in_calls, self._keeps_order(), self.begins_rows(whole)]
-        checks.append(self.has_room(whole, doubled=False))
+        checks.append(self.has_room(whole, doubled=False) & self._sets_pads)
         checks += [self.in_order(memory, whole) for memory in self.chain.machine.memories]
         done = [
             np.isfinite(sum(self.cycles_of_copies(*key).values(), _NONE))
@@ -295,11 +296,37 @@ class TileCosts:
         element, array = element_type_of(value.type), shape_of(value.type)
         return [Copies(element, box, source, into, array) for source, into in pairwise(path)]
 
-    def undone(self, whole: Whole) -> Copies | None:
-        """Finds copies some of which no instruction does; None if there are none."""
-        for copies in (each for key in self._moves(whole) for each in self._copies(*key)):
-            if np.any(np.isinf(copies.total(self.chain.machine))):
-                return copies
+    @cached_property
+    def _sets_pads(self) -> Bools:
+        """Marks where the machine does the copies that meet pads."""
+        totals = (each.total(self.chain.machine) for each in self._beside_pads())
+        return np.isfinite(sum(totals, start=_NONE))
+
+    def _beside_pads(self) -> Iterator[Copies]:
+        """Yields the smallest copy that pads need of each operand that is read with them, one
+        element long where they are: what is between pads may have any length, and so have constants
+        that are copied in place of pads.
+        """
+        for each in self.chain.staged:
+            dims = self.chain.around(each)
+            if dims:
+                copies = self._copies(each, False)[0]
+                shape = [_ONE if d in dims else size for d, size in enumerate(copies.shape)]
+                yield replace(copies, shape=shape, array=())
+
+    def undone(self, whole: Whole) -> ByocirError | None:
+        """Makes the error that no instruction does some of the copies, pads first; None if all are
+        done.
+        """
+        machine = self.chain.machine
+        copied = (each for key in self._moves(whole) for each in self._copies(*key))
+        named = [
+            *((each, " beside pads") for each in self._beside_pads()),
+            *((each, "") for each in copied),
+        ]
+        for copies, where in named:
+            if np.any(np.isinf(copies.total(machine))):
+                return copies.refused(machine, where)
         return None
 
     def cycles_of_copies(self, each: Staged | None, is_whole: bool) -> _Busy:
@@ -415,6 +442,7 @@ def _lines(stage: Stage, extents: Sequence[Ints]) -> Iterator[tuple[int, int, In
             yield i, j, np.where(follow, np.maximum(lines, 1), 1)
 
 
+_ONE: Ints = np.ones((), np.int64)
 _ZERO: Ints = np.zeros((), np.int64)
 _NONE: Floats = np.zeros(())
 _NEVER = np.zeros((), np.bool_)
