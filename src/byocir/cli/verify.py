@@ -32,7 +32,7 @@ from byocir.evaluate.module import evaluate
 from byocir.evaluate.rounding_steps import BEFORE_INTEGERS, StepCounts, count_steps
 from byocir.patterns.targets import targets_of
 from byocir.rewrites.pipeline import run_passes
-from byocir.runtime.golden import exact
+from byocir.runtime.golden import distance, exact
 from byocir.targets.base import target_of
 from byocir.targets.hand_off_passes import meaning_pipeline
 from byocir.targets.resolve_targets import operators_of
@@ -42,6 +42,9 @@ MOST_MOVED = 0.01
 """The share of quantised values that fixed point may move by a step, each given the same inputs."""
 MOST_MOVED_BY_TERMS = 0.05
 """The same where terms of sums are rounded, too: those that are scaled by f32 as they come in."""
+MOST_AMPLIFIED = 2.0
+"""How many times as far from ONNX Runtime an output may be as it is without fixed point, where the
+model takes it that far though no node differs by itself."""
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -109,9 +112,8 @@ class _Apart:
             return "note" if by_node.is_known else "FAIL", at
         if by_node.amplifies(array, reference, self.coarse):
             return "note", "; no node differs by itself: the model amplifies how floats round"
-        followed = self._followed
-        few = followed.explains(name, reference)
-        return "note" if few else "FAIL", followed.told(few)
+        told = self._followed.explanation(name, array, reference, by_node.is_whole)
+        return ("note", told) if told else ("FAIL", self._followed.steps_told())
 
     @cached_property
     def _by_node(self) -> ByNode:
@@ -141,22 +143,32 @@ class _Followed:
         count_steps(plain, rewritten, feeds, found)
         return _Followed(outputs, found, most)
 
-    def explains(self, name: str, reference: np.ndarray) -> bool:
-        """Tells if a few values that are a single step off are all that keeps an output from ONNX
-        Runtime's.
+    def explanation(self, name: str, array: np.ndarray, reference: np.ndarray, alike: bool) -> str:
+        """Words how a few values that are a single step off keep an output from ONNX Runtime's;
+        empty if they do not. Without fixed point the output is near, or, where each node by itself
+        is `alike` in ONNX Runtime, at least half as far away.
         """
-        steps, most = self.steps, self.steps.values * self.most
-        few = 0 < steps.moved <= most and steps.largest <= 1 and not steps.unseen
-        return few and _near(self.outputs[name], reference, coarse=True)[0]
+        steps, plain = self.steps, self.outputs[name]
+        few = 0 < steps.moved <= steps.values * self.most and steps.largest <= 1
+        if not few or steps.unseen:
+            return ""
+        found = f"{steps.counted()} one step off, none more"
+        if _near(plain, reference, coarse=True)[0]:
+            return f"; without fixed point it is near; {found}"
+        if not alike or plain.shape != array.shape:
+            return ""
+        apart, own = (float(distance(each, reference)[0].max()) for each in (array, plain))
+        if apart > MOST_AMPLIFIED * own:
+            return ""
+        return f"; no node differs by itself, but without fixed point it is {own:.6g} away; {found}"
 
-    def told(self, few: bool) -> str:
-        """Words how many quantised values are off, which are few or too many."""
+    def steps_told(self) -> str:
+        """Words how many quantised values are off, which do not explain an output."""
         steps = self.steps
-        found = f"given the same inputs, {steps.moved} of {steps.values} quantised values are"
-        if few:
-            return f"; without fixed point it is near; {found} one step off, none more"
+        if not steps.moved:
+            return ""
         rounded = f"where a step for {self.most:.0%} is taken for rounding"
-        return f"; {found} off, by up to {steps.largest}, {rounded}" if steps.moved else ""
+        return f"; {steps.counted()} off, by up to {steps.largest}, {rounded}"
 
 
 def _near(array: np.ndarray, reference: np.ndarray, coarse: bool) -> tuple[bool, str]:

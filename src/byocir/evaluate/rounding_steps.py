@@ -37,6 +37,10 @@ class StepCounts:
     moved: int = 0
     unseen: int = 0
 
+    def counted(self) -> str:
+        """Words how many values differ, up to the word that says how."""
+        return f"given the same inputs, {self.moved} of {self.values} quantised values are"
+
 
 def count_steps(plain: ModuleOp, rewritten: ModuleOp, feed: Arrays, found: StepCounts) -> None:
     """Compares an imported net, after `BEFORE_INTEGERS`, with the same net rewritten for targets,
