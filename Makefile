@@ -97,7 +97,7 @@ format: .venv/dev ## format all files
 	$(BIN)/ruff format .
 
 types: .venv/dev ## check types
-	$(BIN)/pyright
+	$(BIN)/pyrefly check
 
 clean: ## remove .venv and all that was generated
 	rm -rf .venv build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis

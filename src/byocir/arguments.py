@@ -51,7 +51,7 @@ def shown(value: Any) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}"
     found = f"a {type(value).__name__}"
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         elements = list(cast("Iterable[Any]", value))
         wrong = next((each for each in elements if not isinstance(each, str)), None)
         return found if wrong is None else f"{found} with {shown(wrong)} in it"
@@ -73,7 +73,7 @@ def list_of(words: str, kind: type, example: str = "") -> ArgumentKind:
     """
 
     def holds(value: Any) -> bool:
-        is_list = isinstance(value, list | tuple | set | frozenset)
+        is_list = isinstance(value, (list, tuple, set, frozenset))
         return is_list and all(isinstance(each, kind) for each in cast("Iterable[Any]", value))
 
     return ArgumentKind(words, holds, example)

@@ -38,7 +38,7 @@ class BackendRep(base.BackendRep):
         names = list(self.package.inputs)
         if isinstance(inputs, Mapping):
             return tuple(self.package.run(cast(Mapping[str, Any], inputs)).values())
-        values = cast(Sequence[Any], inputs if isinstance(inputs, list | tuple) else [inputs])
+        values = cast(Sequence[Any], inputs if isinstance(inputs, (list, tuple)) else [inputs])
         if len(values) != len(names):
             raise ByocirError("B310", f"expected {len(names)} inputs, found {len(values)}")
         return tuple(self.package.run(dict(zip(names, values, strict=True))).values())

@@ -61,7 +61,7 @@ def second(machine: Machine) -> None:
 
 
 def ordered_by_a_class(machine: Machine) -> None:
-    machine.order(Counted)  # pyright: ignore[reportArgumentType]
+    machine.order(Counted)
 
 
 def without_tokens(machine: Machine) -> None:
@@ -73,7 +73,7 @@ def ordered(kind: Callable[[Any, Any, Any], Any]) -> Callable[[Machine], None]:
 
 
 def issued_by_a_number(machine: Machine) -> None:
-    machine.issue = 3  # pyright: ignore[reportAttributeAccessIssue]
+    machine.issue = 3
 
 
 def sharing(**declared: Any) -> Callable[[Machine], None]:

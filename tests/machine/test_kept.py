@@ -81,7 +81,7 @@ def test_calls_of_ops_that_do_alike_blocks_are_followed_once(monkeypatch) -> Non
     module = parse_module(PROGRAM.replace("LOADS", steps), load_context())
     (function,) = (op for op in module.ops if isinstance(op, FuncOp))
     followed: list[str] = []
-    course = Calls._course  # pyright: ignore[reportPrivateUsage]
+    course = Calls._course
 
     def counted(calls: Calls) -> Any:
         followed.append(calls.op.callee.data)

@@ -27,12 +27,12 @@ def machine() -> Machine:
         made.copy(name, one, other, unit=core, cycles=lambda _: 1, **limits)
 
     @made.instruction(core, into=left, cycles=lambda _: 2, **sizes)
-    def add() -> Pattern:  # pyright: ignore[reportUnusedFunction]
+    def add() -> Pattern:
         x, y = left("x")["i j"], right("y")["i j"]
         return block("i j", x, y, lambda _, x, y: x + y)
 
     @made.instruction(core, into=right, cycles=lambda _: 3, **sizes)
-    def add_outside() -> Pattern:  # pyright: ignore[reportUnusedFunction]
+    def add_outside() -> Pattern:
         x = wildcard("x", dtype=i32)["i j"]
         return block("i j", x, lambda old, x: old + x, init=right("sum"))
 

@@ -30,7 +30,7 @@ class Sized(byocir.Target):
     waits: bool = False
 
     @cached_property
-    def machine(self) -> Machine:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def machine(self) -> Machine:
         made = Machine("sized")
         dma, core = made.unit("dma", queue=4), made.unit("core", queue=2)
         near = made.memory("near", i8, row=(self.dim,), rows=self.rows)

@@ -112,7 +112,7 @@ def test_a_target_says_if_there_are_zero_points(target, has_zero_points: bool, t
 @dataclass(frozen=True)
 class Careless(byocir.Target):
     name = "careless"
-    quantisation = {"symmetric": True}  # pyright: ignore[reportAssignmentType]
+    quantisation = {"symmetric": True}
 
 
 def test_a_target_that_says_nonsense_is_told_so(tmp_path: Path):

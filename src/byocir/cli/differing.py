@@ -81,7 +81,7 @@ def compared_by_node(path: Path, feeds: Mapping[str, np.ndarray]) -> ByNode:
     tell inner values.
     """
     try:
-        model = onnx.load(str(path))  # pyright: ignore[reportUnknownMemberType]
+        model = onnx.load(str(path))
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
         name_nodes(model)

@@ -97,9 +97,7 @@ class Parser(argparse.ArgumentParser):
     verb that they belong to.
     """
 
-    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, args: Any = None, namespace: Any = None
-    ) -> Any:
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parses all arguments; an unknown option is an error that names the options there are."""
         found, rest = super().parse_known_args(args, namespace)
         if rest:

@@ -383,7 +383,7 @@ def run_opt(args: Sequence[str] | None = None) -> int:
         return guarded(tool, ["byocir-opt", *(sys.argv[1:] if args is None else args)])
     finally:
         # --disable-verify and --syntax-highlight change classes of xDSL for the whole process.
-        Attribute.__post_init__ = _VERIFIES_ATTRIBUTES
+        Attribute.__post_init__ = _VERIFIES_ATTRIBUTES  # pyrefly: ignore[method-assign]
         Diagnostic.colored = False
 
 

@@ -180,7 +180,7 @@ def _arrays_in(file: BinaryIO, where: str, look: Look | None) -> dict[str, np.nd
                 name = info.filename.removesuffix(".npy")
                 what = f"{where}, array '{name}'"
                 arrays[name] = read_array(
-                    member, info.file_size, what, look and partial(look, name)
+                    member, info.file_size, what, None if look is None else partial(look, name)
                 )
         return arrays
 

@@ -5,7 +5,7 @@ share their attributes, so these are told apart by identity: that takes less tha
 they say.
 """
 
-# pyright: reportPrivateUsage=false
+# pyrefly: ignore-errors[protected-access]
 
 from __future__ import annotations
 

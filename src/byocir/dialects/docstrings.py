@@ -17,7 +17,7 @@ from types import ModuleType
 from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, Region
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.parser import Parser
 
 from byocir.dialects.traits import is_terminator
@@ -56,7 +56,7 @@ def module_of_example(text: str, context: Context) -> ModuleOp:
             argument.name_hint = name
             value.replace_all_uses_with(argument)
     last = block.last_op
-    results = [] if last is None else [*last.results]
+    results = list[SSAValue]([] if last is None else last.results)
     if last is None or not is_terminator(last):
         block.add_op(ReturnOp(*results))
     type_ = FunctionType.from_lists([a.type for a in block.args], [r.type for r in results])

@@ -56,7 +56,7 @@ def _reach(op: Operation, visible: set[int]) -> bool:
     """Tells if the operands of an op, and of those inside it, are visible; then makes its results
     visible. Values are known by their identity: hashing one calls Python.
     """
-    operands = op._operands  # pyright: ignore[reportPrivateUsage]
+    operands = op._operands  # pyrefly: ignore[protected-access]
     if not visible.issuperset(map(id, operands)):
         return False
     if op.regions:

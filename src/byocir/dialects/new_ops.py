@@ -6,7 +6,7 @@ up from the block that an op is added to, to see that it is not inside the op. N
 before, the defaults of a class are looked for once, and a new block is inside of no new op.
 """
 
-# pyright: reportPrivateUsage=false
+# pyrefly: ignore-errors[protected-access]
 
 from __future__ import annotations
 

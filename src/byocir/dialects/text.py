@@ -155,7 +155,8 @@ class ModulePrinter(Printer):
         out = StringIO()
         printer = replace(self, stream=out)
         printer._indent = self._indent
-        printer._ssa_values.update({value: f"\0{n}\0" for n, value in enumerate(values)})
+        for n, value in enumerate(values):
+            printer._ssa_values[value] = f"\0{n}\0"
         Printer.print_region(printer, region)
         pieces = out.getvalue().split("\0")
         return _BodyText(pieces, [int(n) for n in pieces[1::2]], len(values))

@@ -171,7 +171,7 @@ def strides_of(shape: Shape) -> Shape:
 def element_type_of(type_: Attribute) -> Attribute:
     """Gives the element type of a tensor or memref type."""
     assert isinstance(type_, TensorType | MemRefType)
-    return cast("TensorType | MemRefType", type_).element_type
+    return type_.element_type
 
 
 def nbytes(type_: Attribute) -> int:
@@ -185,7 +185,7 @@ def too_deep(type_: Attribute) -> str:
     """
     if not isinstance(type_, TensorType | MemRefType):
         return ""
-    rank = len(cast("TensorType | MemRefType", type_).shape)
+    rank = len(type_.shape)
     if rank <= MOST_DIMENSIONS:
         return ""
     return f"expected at most {MOST_DIMENSIONS} dimensions, found {rank:,}"

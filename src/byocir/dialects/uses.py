@@ -37,8 +37,8 @@ class _ListOfOperands(list[SSAValue]):
 
 def set_operand(op: Operation, index: int, value: SSAValue) -> None:
     """Replaces one operand of an op by another value."""
-    operands: Any = op._operands  # pyright: ignore[reportPrivateUsage]
-    use = op._operand_uses[index]  # pyright: ignore[reportPrivateUsage]
+    operands: Any = op._operands  # pyrefly: ignore[protected-access]
+    use = op._operand_uses[index]  # pyrefly: ignore[protected-access]
     is_wide = len(operands) >= WIDE
     if not is_wide:
         operands = list(operands)
@@ -48,7 +48,7 @@ def set_operand(op: Operation, index: int, value: SSAValue) -> None:
     value.add_use(use)
     operands[index] = value
     made: Any = operands if is_wide else SSAValues(operands)
-    op._operands = made  # pyright: ignore[reportPrivateUsage]
+    op._operands = made
 
 
 def replace_uses(old: SSAValue, new: SSAValue) -> None:

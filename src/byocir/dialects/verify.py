@@ -105,7 +105,7 @@ class Verifier:
     """The facts of ops that were right."""
     _right: list[_Seen] | None = None
     """The module as it was last found right; None if its ops may look at more than was noted."""
-    _bodies: BodyFacts[_Body | None] = field(default_factory=BodyFacts["_Body | None"])
+    _bodies: BodyFacts[_Body | None] = field(default_factory=BodyFacts)
     _alike: dict[tuple[object, ...], _Facts] = field(
         default_factory=dict[tuple[object, ...], _Facts]
     )
@@ -184,7 +184,7 @@ def _look(
     """Lists the ops inside an op, then the op itself, with their facts. The body of a block is
     among its facts where that stands for its ops.
     """
-    operands = tuple(op._operands)  # pyright: ignore[reportPrivateUsage]
+    operands = tuple(op._operands)  # pyrefly: ignore[protected-access]
     types = [value.type for value in (*operands, *op.results)]
     counts: tuple[object, ...] = len(operands), len(op.results)
     inside: tuple[object, ...] = ()

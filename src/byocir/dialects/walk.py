@@ -8,7 +8,7 @@ classes of ops and attributes, which are abstract ones.
 
 from __future__ import annotations
 
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from xdsl.ir import Block, Operation
 
@@ -21,7 +21,7 @@ def ops_in(block: Block) -> list[Operation]:
     op = block.first_op
     while op is not None:
         found.append(op)
-        op = op._next_op  # pyright: ignore[reportPrivateUsage]
+        op = op._next_op  # pyrefly: ignore[protected-access]
     return found
 
 
@@ -46,7 +46,7 @@ def ops_of(op: Operation) -> list[Operation]:
 
 def ops_of_class(op: Operation, kind: type[OpT]) -> list[OpT]:
     """Lists the ops in an op that are of a class itself, not of one derived from it."""
-    return cast("list[OpT]", [inner for inner in ops_of(op) if type(inner) is kind])
+    return [inner for inner in ops_of(op) if type(inner) is kind]
 
 
 def enclosing(op: Operation, kind: type[OpT]) -> OpT | None:
@@ -65,4 +65,4 @@ def _add_inside(op: Operation, found: list[Operation]) -> None:
                 found.append(inner)
                 if inner.regions:
                     _add_inside(inner, found)
-                inner = inner._next_op  # pyright: ignore[reportPrivateUsage]
+                inner = inner._next_op  # pyrefly: ignore[protected-access]

@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 from safetensors import (
     SafetensorError,
-    deserialize,  # pyright: ignore[reportUnknownVariableType]
+    deserialize,
 )
 from safetensors.numpy import save
 from xdsl.dialects import builtin

@@ -39,7 +39,7 @@ def evaluate_graph_op(op: Operation, operands: Sequence[np.ndarray]) -> list[np.
             f"expected an operator that can be run on these values, found {op.name}: {error}",
             where=place(op.location),
         ) from error
-    arrays = list(map(np.asarray, made if isinstance(made, list | tuple) else [made]))
+    arrays = list(map(np.asarray, made if isinstance(made, (list, tuple)) else [made]))
     for array, result in zip(arrays, op.results, strict=True):
         type_ = result.type
         assert array.shape == shape_of(type_), (op.name, array.shape, type_)

@@ -79,7 +79,7 @@ class Held:
 
 def _roots(value: Any) -> Iterator[np.ndarray]:
     """Gives the arrays that own the memory of a value."""
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         for each in cast(Sequence[Any], value):
             yield from _roots(each)
     elif _is_array(value):

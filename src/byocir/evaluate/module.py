@@ -254,7 +254,7 @@ def owned(results: Values, arguments: Values) -> list[Value]:
 
 def _arrays(values: Values) -> Iterator[np.ndarray]:
     for value in values:
-        if isinstance(value, list | tuple):
+        if isinstance(value, (list, tuple)):
             yield from _arrays(cast("Values", value))
         elif isinstance(value, np.ndarray):
             yield value
@@ -286,7 +286,7 @@ def expect_type(value: Value, type_: Attribute, what: str) -> None:
 
 
 def _checked_elements(given: Value, type_: SequenceType, what: str) -> list[Value]:
-    if not isinstance(given, list | tuple):
+    if not isinstance(given, (list, tuple)):
         found = type(given).__name__
         raise ByocirError("B310", f"expected a list of {type_.element} for {what}, found {found}")
     values = cast("Values", given)

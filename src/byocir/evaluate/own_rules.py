@@ -40,7 +40,7 @@ def guarded(rule: Rule) -> Rule:
 def _difference(op: Operation, made: object) -> str:
     """Tells in what results are not those of an op; nothing where they are."""
     count = len(op.results)
-    if not isinstance(made, list | tuple):
+    if not isinstance(made, (list, tuple)):
         return f"a list of {count} results, found {type(made).__name__}"
     values = cast("Sequence[Any]", made)
     if len(values) != count:

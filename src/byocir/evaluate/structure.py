@@ -123,7 +123,7 @@ def _call_in_memory(
 
 def _checked(results: object, types: Sequence[Attribute], symbol: str) -> Values:
     """Checks that the arrays a target's code returned are of the types that a call promises."""
-    arrays: list[Any] = [*cast(Any, results)] if isinstance(results, list | tuple) else [results]
+    arrays: list[Any] = [*cast(Any, results)] if isinstance(results, (list, tuple)) else [results]
     if len(arrays) != len(types) or any(map(mismatch, arrays, types)):
         wanted = [(_sizes(t), dtype_of(cast(TensorType, t).element_type)) for t in types]
         raise unexpected_results(symbol, wanted, arrays)

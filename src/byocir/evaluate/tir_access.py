@@ -45,7 +45,7 @@ class PointGrid:
             shape = [1] * len(self.axes)
             shape[axis] = self.extents[i]
             grids[i] = np.arange(bases[i], bases[i] + self.extents[i]).reshape(shape)
-        values = np.asarray(expr.eval(grids, []))  # pyright: ignore[reportArgumentType]
+        values = np.asarray(expr.eval(grids, []))
         return values.reshape(values.shape or (1,) * len(self.axes))
 
 

@@ -53,7 +53,11 @@ def cycles_of_calls(
     def ask(cost: _Cost, sizes: Sequence[Any], count: Any) -> Floats:
         given = [np.asarray(size, np.int64) for size in sizes]
         names = fit.iterators
-        return asked(lambda *n: cost(dict(zip(names, n, strict=True))), given, where & (count > 0))
+
+        def told(*numbers: int) -> float:
+            return cost(dict(zip(names, numbers, strict=True)))
+
+        return asked(told, given, where & (count > 0))
 
     return _total(fit, pieces, ask)
 

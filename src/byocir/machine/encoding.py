@@ -149,7 +149,7 @@ def _of_each(what: str, found: object, count: int) -> Sequence[Any]:
             told = f"expected {what} to give arrays of {count} numbers, found {column.shape}"
             raise ByocirError("B270", told)
         return column.tolist()
-    if not isinstance(found, list | tuple):
+    if not isinstance(found, (list, tuple)):
         return [found] * count
     parts = [_of_each(what, each, count) for each in cast("Sequence[object]", found)]
     rows: list[Any] = [*zip(*parts, strict=True)] or [()] * count

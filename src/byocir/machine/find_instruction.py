@@ -197,7 +197,7 @@ class _Seen:
             return None
         key, machine = ("tried", instruction, root), self._machine
         alike = machine.answer(("alike", machine.turns), Alike)
-        return machine.answer(key, lambda: _Tried.of(instruction, root, alike))
+        return machine.answer(key, lambda: _Tried.of(instruction, root, alike))  # pyrefly: ignore[bad-argument-type]
 
     def _root(self, ranks: tuple[Rank, ...]) -> BlockOp | None:
         local = _local(self.block, self.extents, ranks, self.chains)

@@ -208,7 +208,7 @@ class Places(Place):
         return hash(tuple(self.each))
 
     @property
-    def address(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def address(self) -> Any:
         return self._column("address")
 
     @property
@@ -224,11 +224,11 @@ class Places(Place):
         return np.array([getattr(place, name) for place in self.each], object)
 
     @property
-    def box(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def box(self) -> Any:  # pyrefly: ignore[bad-override]
         raise self._several("box")
 
     @property
-    def _rows(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def _rows(self) -> Any:
         raise self._several("rows()")
 
     def _several(self, asked: str) -> ByocirError:

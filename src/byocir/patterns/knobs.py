@@ -72,7 +72,7 @@ def space_of(target: Any, composite: CompositeOp, script: str | None) -> KnobCho
     for name, values in knobs.items():
         if not name.isidentifier():
             raise _wrong(target, "names", f"{name!r}")
-        listed = cast("Sequence[Any]", values) if isinstance(values, list | tuple | range) else ()
+        listed = cast("Sequence[Any]", values) if isinstance(values, (list, tuple, range)) else ()
         if not listed or not all(type(value) in (int, str) for value in listed):
             raise _wrong(target, f"a list of numbers and words for {name}", f"{values!r}")
     holes = list(dict.fromkeys(_HOLE.findall(script or "")))

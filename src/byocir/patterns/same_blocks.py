@@ -170,8 +170,8 @@ def _without_constant(expr: AffineExpr) -> tuple[AffineExpr | None, bool]:
     match expr:
         case AffineBinaryOpExpr(AffineBinaryOpKind.Add, rest, AffineConstantExpr()):
             return rest, True
-        case AffineConstantExpr(value):
-            return None, value != 0
+        case AffineConstantExpr():
+            return None, expr.value != 0
         case _:
             return expr, False
 

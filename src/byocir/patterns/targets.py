@@ -156,7 +156,7 @@ def _given(attribute: TargetAttr, hook: str) -> tuple[Composite, ...]:
     name = attribute.target_name.data
     target = find(attribute)
     given: Any = ask(target, hook)
-    listed = cast("list[Any]", [*given] if isinstance(given, list | tuple) else [given])
+    listed = cast("list[Any]", [*given] if isinstance(given, (list, tuple)) else [given])
     for each in listed:
         expect_given(target, hook, isinstance(each, Composite), "composites", each)
     found = tuple(composite.of_target(name) for composite in listed)
@@ -267,7 +267,7 @@ def _option(values: Any) -> Attribute:
     """Converts the values of an option to an attribute. Raises TypeError or VerifyException for
     values that no module can carry.
     """
-    if not isinstance(values, tuple | list):
+    if not isinstance(values, (tuple, list)):
         raise TypeError(type(values).__name__)
     values = cast("Sequence[Any]", values)
     if len(values) == 1:

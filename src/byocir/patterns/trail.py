@@ -107,7 +107,7 @@ def _place(decision: DecisionAttr) -> tuple[Attribute, ...] | None:
     op has no name.
     """
     root = next(iter(decision.nodes), None)
-    return root and (decision.target, decision.level, decision.pattern, root)
+    return None if root is None else (decision.target, decision.level, decision.pattern, root)
 
 
 def nearest_misses(

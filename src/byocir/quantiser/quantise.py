@@ -185,7 +185,7 @@ def _in_opset_of_quantiser(model: Path, folder: Path) -> Path:
     """Gives the model, converted to a newer opset if its own is older than the operators with which
     the quantiser writes biases of channels.
     """
-    proto = onnx.load_model(model)  # pyright: ignore[reportUnknownMemberType]
+    proto = onnx.load_model(model)
     older = [
         o for o in proto.opset_import if o.domain in ("", "ai.onnx") and o.version < LEAST_OPSET
     ]
@@ -193,7 +193,7 @@ def _in_opset_of_quantiser(model: Path, folder: Path) -> Path:
         return model
     converted = folder / "converted.onnx"
     newer = version_converter.convert_version(proto, LEAST_OPSET)
-    onnx.save_model(newer, converted)  # pyright: ignore[reportUnknownMemberType]
+    onnx.save_model(newer, converted)
     return converted
 
 

@@ -186,7 +186,7 @@ def _of_argument(value: SSAValue, given: Known) -> Ends | None:
 
 def _of_composite(op: CompositeOp, result: SSAValue) -> Ends | None:
     """Bounds a result of a composite by its last block, whatever that reads from outside."""
-    end, index = op.body.block.last_op, [*op.outputs].index(result)  # pyright: ignore[reportArgumentType]
+    end, index = op.body.block.last_op, list[SSAValue](op.outputs).index(result)
     return None if end is None else _ends_of(end.operands[index], NOTHING, through=False)
 
 

@@ -147,7 +147,7 @@ class MatchedRewrite(RewritePattern):
         """Checks that the new values have the types of those that they replace; raises ByocirError
         B292.
         """
-        several = isinstance(made, list | tuple)
+        several = isinstance(made, (list, tuple))
         given = list(cast("Sequence[Any]", made)) if several else [made]
         values: list[Any] = []
         for each in given:

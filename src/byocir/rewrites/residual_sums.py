@@ -10,7 +10,7 @@ coarser grid of the two terms, with one number that their zero points and that o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -73,7 +73,11 @@ def residual_add_to_integer(rounding: Rounding | FloatScale) -> MatchedRewrite:
     residual_add.where(fix=ONE_SCALE)(one_scale("rhs", "The second term"))
     residual_add.where(fix=ONE_SCALE)(one_scale("quantize", "The result"))
 
-    fits = {FLOAT_SCALE: terms_fit, SCALE_LAST: sum_is_near}.get(rounding, sum_fits)
+    ways: dict[str, Callable[[Match], tuple[bool, str]]] = {
+        FLOAT_SCALE: terms_fit,
+        SCALE_LAST: sum_is_near,
+    }
+    fits = ways.get(rounding, sum_fits)
     residual_add.where(fix=CLOSER_SCALES)(fits)
     return residual_add
 

@@ -64,5 +64,5 @@ def _inside(block: BlockOp, guards: Sequence[AffineExpr]) -> np.ndarray:
     """Marks the points at which guards hold, over the iterators of a block."""
     used = iterators_in(guards)
     points = np.ogrid[tuple(slice(n if i in used else 1) for i, n in enumerate(block.extents))]
-    left = [np.asarray(guard.eval(points, [])) for guard in guards]  # pyright: ignore[reportArgumentType]
+    left = [np.asarray(guard.eval(points, [])) for guard in guards]
     return np.logical_and.reduce([each >= 0 for each in left])

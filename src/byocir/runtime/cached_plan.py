@@ -25,7 +25,7 @@ import ml_dtypes
 import numpy as np
 from safetensors import (
     SafetensorError,
-    deserialize,  # pyright: ignore[reportUnknownVariableType]
+    deserialize,
 )
 
 from byocir.evaluate.region_results import unexpected_results
@@ -163,7 +163,7 @@ class PlannedProgram:
         call = self._plan.calls[index]
         given = [array_at(inputs[i], t.shape, t.numpy) for i, t in enumerate(call.inputs)]
         made: Any = self._regions[call.symbol](given)
-        made = [*made] if isinstance(made, list | tuple) else [made]
+        made = [*made] if isinstance(made, (list, tuple)) else [made]
         fits = [type_.takes(value) for type_, value in zip(call.outputs, made, strict=False)]
         if len(made) != len(call.outputs) or not all(fits):
             wanted = [(type_.shape, type_.numpy) for type_ in call.outputs]

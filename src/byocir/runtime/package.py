@@ -199,7 +199,7 @@ def _restored(
 
 
 def _path(given: object) -> Path:
-    if isinstance(given, str | os.PathLike):
+    if isinstance(given, (str, os.PathLike)):
         return Path(cast("str | os.PathLike[str]", given))
     raise ByocirError("B130", f"expected the path of a package, found {type(given).__name__}")
 

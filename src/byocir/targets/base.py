@@ -68,7 +68,7 @@ def _described(target: Target) -> Machine | None:
 
 def _is_property(kind: type[Target]) -> bool:
     """Tells whether the machine of a class follows from its options."""
-    return isinstance(kind.machine, property | cached_property)
+    return isinstance(kind.machine, (property, cached_property))
 
 
 def _expected(kind: type[Target], found: object) -> Machine:
@@ -440,7 +440,7 @@ def profiles_of(target: Target, blobs: Mapping[str, bytes]) -> Sequence[Profile]
     else.
     """
     given: Any = ask(target, "profile", blobs)
-    expect_given(target, "profile", isinstance(given, list | tuple), "a list of Profile", given)
+    expect_given(target, "profile", isinstance(given, (list, tuple)), "a list of Profile", given)
     listed = cast("Sequence[object]", given)
     for each in listed:
         expect_given(target, "profile", isinstance(each, Profile), "a list of Profile", each)

@@ -106,7 +106,7 @@ class CTarget(CLoader, Target):
             expect_given(self, "library", _is_text(file), "C as text", file)
         for hook in ("headers", "libraries", "search"):
             found: Any = getattr(self, hook)
-            fits = isinstance(found, list | tuple) and all(map(_is_text, cast("Any", found)))
+            fits = isinstance(found, (list, tuple)) and all(map(_is_text, cast("Any", found)))
             expect_given(self, hook, fits, "a tuple of texts", cast("object", found))
         self._check_search()
 

@@ -110,9 +110,9 @@ def _check_words(target: type[Target]) -> None:
 def _check_listed(
     target: type[Target], attribute: str, found: object, kind: type, made_by: str
 ) -> None:
-    listed = cast("Sequence[object]", found) if isinstance(found, list | tuple) else [found]
+    listed = cast("Sequence[object]", found) if isinstance(found, (list, tuple)) else [found]
     others = [each for each in listed if not isinstance(each, kind)]
-    if others or not isinstance(found, list | tuple):
+    if others or not isinstance(found, (list, tuple)):
         raise ByocirError(
             "B216",
             f"expected {attribute} of target '{target.name}' to be a tuple of {kind.__name__}, "
@@ -126,7 +126,7 @@ def _composites(target: type[Target], attribute: str) -> Sequence[Composite]:
     found: Any = getattr(target, attribute)
     help_ = f"write {attribute} = (conv,), or leave it out"
     seen = type(found).__name__
-    if isinstance(found, list | tuple):
+    if isinstance(found, (list, tuple)):
         listed = cast("Sequence[object]", found)
         others = [each for each in listed if not isinstance(each, Composite)]
         if not others:

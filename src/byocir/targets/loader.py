@@ -91,7 +91,7 @@ def loaders_in(given: Any) -> tuple[list[Loader], Any]:
     """Splits what a user gives as targets into loaders that are no targets, and the rest, which is
     None if nothing is left.
     """
-    listed: list[Any] = [*given] if isinstance(given, list | tuple) else [given]
+    listed: list[Any] = [*given] if isinstance(given, (list, tuple)) else [given]
     loaders = [each for each in listed if _is_alone(each)]
     others = [each for each in listed if not _is_alone(each)]
     return loaders, (others or None) if loaders else cast("Any", given)

@@ -80,7 +80,7 @@ def passes_of(target: Target, point: Point) -> Sequence[str | ModulePass]:
     Raises ByocirError B228 for what is no pass.
     """
     given: Any = ask(target, "passes", point)
-    listed = cast("Sequence[object]", given) if isinstance(given, list | tuple) else [given]
+    listed = cast("Sequence[object]", given) if isinstance(given, (list, tuple)) else [given]
     found = [each for each in listed if each is not None]
     for each in found:
         fits = isinstance(each, str | ModulePass)

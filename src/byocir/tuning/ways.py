@@ -32,7 +32,7 @@ def ways_of(composite: CompositeOp, target: TargetAttr, trials: int, seed: int) 
         yield from _sampled(space, trials, seed)
         return
     given: Any = [*space.all()] if space.knobs else ask(instance, "candidates", composite, trials)
-    fits = isinstance(given, list | tuple)
+    fits = isinstance(given, (list, tuple))
     fits = fits and all(isinstance(each, str) for each in cast("Sequence[Any]", given))
     expect_given(instance, "candidates", fits, "a list of text", given)
     yield cast("Sequence[str]", given)[: trials + 1]

@@ -75,8 +75,11 @@ def _parameters(path: Sequence[str], seen: Mapping[str, Any]) -> str:
     return f"{path[-1]} takes {', '.join(texts)}" if texts and path[-1][0] != "_" else ""
 
 
+_STARS: dict[object, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
+
+
 def _parameter(parameter: Parameter) -> str:
-    stars = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    stars = _STARS.get(parameter.kind, "")
     default = "" if parameter.default is Parameter.empty else f"={parameter.default!r}"
     return f"{stars}{parameter.name}{default.removesuffix('=<factory>')}"
 

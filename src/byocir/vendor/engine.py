@@ -15,7 +15,7 @@ def as_value(value: Any) -> Any:
     """Gives a value with its tensors as arrays: numpy's scalars are arrays without dimensions."""
     if value is None or isinstance(value, dict):
         return cast(Any, value)
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [as_value(each) for each in cast(list[Any], value)]
     array = np.asarray(value)
     return array.astype(object) if array.dtype.kind in "UST" else array

@@ -20,7 +20,9 @@ def error_of(told: Any) -> Exception:
     from byocir.vta_sim import VTAError  # imported here, as other targets need no simulator
 
     known = {kind.__name__: kind for kind in (CheckFailed, OwnMistake, ByocirError, VTAError)}
-    kind = next((known[name] for name in told["error"] if name in known), None)
+    kind: type[Exception] | None = next(
+        (known[name] for name in told["error"] if name in known), None
+    )
     if kind is None:
         error = RuntimeError(f"{told['error'][0]}: {', '.join(told['args'])}")
     else:

@@ -122,7 +122,7 @@ class VTAConfig:
         there. TARGET, one of upstream's, says what the machine has, "sim" if it is missing; ALU_MUL
         and ACC_8BIT, true or false, override it. HW_VER is not used. Raises VTAError V004.
         """
-        if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(values, Mapping):
             raise VTAError("V004", "an object with the keys of a config", type(values).__name__)
         known = {field.name.upper(): field.name for field in fields(VTAConfig)}
         unknown = sorted(_name(key) for key in values if key not in known and key not in NAMES)

@@ -206,7 +206,7 @@ class Draft:
         )
         for name, value in self.attributes.items():
             kind = self.schema.attributes[name].type
-            node.attribute.append(helper.make_attribute(name, value, attr_type=int(kind)))  # pyright: ignore
+            node.attribute.append(helper.make_attribute(name, value, attr_type=int(kind)))  # pyrefly: ignore[bad-argument-type]
         return node
 
     def _names(self) -> list[str]:

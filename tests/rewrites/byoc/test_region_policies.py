@@ -91,7 +91,7 @@ def test_glue_does_not_count():
 
 def test_a_policy_that_is_none():
     with pytest.raises(ValueError, match="expected merge any, connected or none, found 'all'"):
-        RegionPolicy("all")  # pyright: ignore[reportArgumentType]
+        RegionPolicy("all")
 
 
 def test_equal_regions_share_a_function_with_all_locations():

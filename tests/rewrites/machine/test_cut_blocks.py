@@ -104,7 +104,7 @@ def test_a_box_that_cuts_in_many_ways_lead_to_is_cut_once(monkeypatch: pytest.Mo
     most = {each: up_to(4) for each in "mnk"}
 
     @machine.instruction(machine.unit("core"), into=near, cycles=lambda _: 1, **most)
-    def product() -> Pattern:  # pyright: ignore[reportUnusedFunction]
+    def product() -> Pattern:
         x, w = near("x")["m k"], near("w")["k n"]
         return block("m n | k", x, w, lambda total, x, w: total + x * w, init=near("sums"))
 

@@ -13,7 +13,6 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
     opt_prop_def,
-    param_def,
     prop_def,
 )
 from xdsl.parser import AttrParser
@@ -106,8 +105,8 @@ class TargetAttr(ParametrizedAttribute):
 
     name = "byoc.target"
 
-    target_name: StringAttr = param_def()
-    options: DictionaryAttr = param_def()
+    target_name: StringAttr
+    options: DictionaryAttr
 
     @staticmethod
     def of(name: str, options: dict[str, Attribute]) -> TargetAttr:
@@ -123,9 +122,9 @@ class PlaceAttr(ParametrizedAttribute):
 
     name = "byoc.placed"
 
-    nodes: StringAttr = param_def()
-    place: StringAttr = param_def()
-    group: StringAttr = param_def()
+    nodes: StringAttr
+    place: StringAttr
+    group: StringAttr
 
     @staticmethod
     def of(nodes: str, place: str, group: str = "") -> PlaceAttr:
@@ -156,10 +155,10 @@ class NodeAttr(ParametrizedAttribute):
 
     name = "byoc.node"
 
-    node_name: StringAttr = param_def()
-    op_type: StringAttr = param_def()
-    macs: IntAttr = param_def()
-    belongs_to: StringAttr = param_def()
+    node_name: StringAttr
+    op_type: StringAttr
+    macs: IntAttr
+    belongs_to: StringAttr
 
     @staticmethod
     def of(node: Node) -> NodeAttr:
@@ -200,10 +199,10 @@ class RuleAttr(ParametrizedAttribute):
 
     name = "byoc.rule"
 
-    sentence: StringAttr = param_def()
-    outcome: StringAttr = param_def()
-    seen: StringAttr = param_def()
-    fix: StringAttr = param_def()
+    sentence: StringAttr
+    outcome: StringAttr
+    seen: StringAttr
+    fix: StringAttr
 
     @staticmethod
     def of(rule: RuleResult) -> RuleAttr:
@@ -231,15 +230,15 @@ class DecisionAttr(ParametrizedAttribute):
 
     name = "byoc.decision"
 
-    target: StringAttr = param_def()
-    level: StringAttr = param_def()
-    pattern: StringAttr = param_def()
-    outcome: StringAttr = param_def()
-    nodes: ArrayAttr[StringAttr] = param_def()
-    matched: IntAttr = param_def()
-    total: IntAttr = param_def()
-    reason: StringAttr = param_def()
-    rules: ArrayAttr[RuleAttr] = param_def()
+    target: StringAttr
+    level: StringAttr
+    pattern: StringAttr
+    outcome: StringAttr
+    nodes: ArrayAttr[StringAttr]
+    matched: IntAttr
+    total: IntAttr
+    reason: StringAttr
+    rules: ArrayAttr[RuleAttr]
 
     @staticmethod
     def of(decision: Decision) -> DecisionAttr:
@@ -297,9 +296,9 @@ class TakenAttr(ParametrizedAttribute):
 
     name = "byoc.taken"
 
-    pattern: StringAttr = param_def()
-    level: StringAttr = param_def()
-    nodes: ArrayAttr[StringAttr] = param_def()
+    pattern: StringAttr
+    level: StringAttr
+    nodes: ArrayAttr[StringAttr]
 
     def plain(self, schedule: str) -> Taken:
         """Gives the record as plain data, with the script by which the target runs the composite's
@@ -319,10 +318,10 @@ class PaddedAttr(ParametrizedAttribute):
 
     name = "byoc.padded"
 
-    nodes: ArrayAttr[StringAttr] = param_def()
-    inputs: ArrayAttr[IntAttr] = param_def()
-    outputs: ArrayAttr[IntAttr] = param_def()
-    macs: ArrayAttr[IntAttr] = param_def()
+    nodes: ArrayAttr[StringAttr]
+    inputs: ArrayAttr[IntAttr]
+    outputs: ArrayAttr[IntAttr]
+    macs: ArrayAttr[IntAttr]
 
     @staticmethod
     def of(nodes: Sequence[str], padded: Padded) -> PaddedAttr:
@@ -345,11 +344,11 @@ class CutAttr(ParametrizedAttribute):
 
     name = "byoc.cut"
 
-    by: StringAttr = param_def()
-    leaves: ArrayAttr[StringAttr] = param_def()
-    first: ArrayAttr[StringAttr] = param_def()
-    last: ArrayAttr[StringAttr] = param_def()
-    enters: ArrayAttr[StringAttr] = param_def()
+    by: StringAttr
+    leaves: ArrayAttr[StringAttr]
+    first: ArrayAttr[StringAttr]
+    last: ArrayAttr[StringAttr]
+    enters: ArrayAttr[StringAttr]
 
     @staticmethod
     def of(by: str, *ops: Operation) -> CutAttr:
@@ -372,11 +371,11 @@ class HandedOffAttr(ParametrizedAttribute):
 
     name = "byoc.handed_off"
 
-    target: StringAttr = param_def()
-    composites: ArrayAttr[TakenAttr] = param_def()
-    inputs: ArrayAttr = param_def()
-    outputs: ArrayAttr = param_def()
-    cuts: ArrayAttr[CutAttr] = param_def()
+    target: StringAttr
+    composites: ArrayAttr[TakenAttr]
+    inputs: ArrayAttr
+    outputs: ArrayAttr
+    cuts: ArrayAttr[CutAttr]
 
     def with_input(self, number: int, type_: Attribute) -> HandedOffAttr:
         """Gives the record of the same work where input `number` has another type."""

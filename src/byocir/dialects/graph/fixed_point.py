@@ -8,7 +8,7 @@ shift, all in int32. Then nothing overflows, and every int32 `x` gives the exact
 
 from __future__ import annotations
 
-from typing import Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +102,7 @@ def rescale(x: Integers, multiplier: Integers | int, shift: int, rounding: Round
     """Computes `round(x * multiplier / 2^shift)` without saturating: the meaning of `fixed`. It is
     exact for Python's integers, and in int64 for those of int32.
     """
-    product = x * multiplier
+    product: Any = x * multiplier
     if shift == 0 or rounding == "floor":
         return product >> shift
     half = 1 << (shift - 1)

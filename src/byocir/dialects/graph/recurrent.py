@@ -240,7 +240,7 @@ class _Step:
         init = self.emit.empty(element_type_of(self.states[0].type), self.shape)
 
         def without_init(*scalars: Emitted) -> Emitted:
-            return body(*scalars[:-1])  # pyright: ignore[reportCallIssue]
+            return body(*scalars[:-1])
 
         at = [space["m"], space["n"]]
         return self.emit.block(space, reads(space), init, without_init, at, bases=self.bases)

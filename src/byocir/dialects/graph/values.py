@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
-from xdsl.irdl import irdl_attr_definition, param_def
+from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -38,7 +38,7 @@ class SequenceType(ParametrizedAttribute, TypeAttribute):
 
     name = "graph.sequence"
 
-    element: Attribute = param_def()
+    element: Attribute
 
 
 @irdl_attr_definition
@@ -47,7 +47,7 @@ class OptionalType(ParametrizedAttribute, TypeAttribute):
 
     name = "graph.optional"
 
-    element: Attribute = param_def()
+    element: Attribute
 
 
 @irdl_attr_definition
@@ -57,8 +57,8 @@ class MapType(ParametrizedAttribute, TypeAttribute):
 
     name = "graph.map"
 
-    key: Attribute = param_def()
-    value: Attribute = param_def()
+    key: Attribute
+    value: Attribute
 
 
 @irdl_attr_definition
@@ -68,7 +68,7 @@ class SparseTensorType(ParametrizedAttribute, TypeAttribute):
 
     name = "graph.sparse"
 
-    tensor: Attribute = param_def()
+    tensor: Attribute
 
 
 @irdl_attr_definition
@@ -78,7 +78,7 @@ class FloatsAttr(ParametrizedAttribute):
 
     name = "graph.floats"
 
-    values: ArrayAttr = param_def()
+    values: ArrayAttr
 
     def verify(self) -> None:
         array = self.values.data

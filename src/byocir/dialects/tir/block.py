@@ -88,7 +88,7 @@ class _Segment:
         sizes: Any = op.properties[AttrSizedOperandSegments.attribute_name]
         part = _slices(sizes.data.data)[self._index]
         # as `op._operands[part]` does, which asks first if that is a number
-        found: Any = SSAValues(tuple.__getitem__(op._operands, part))  # pyright: ignore
+        found: Any = SSAValues(tuple.__getitem__(op._operands, part))  # pyrefly: ignore[protected-access]
         return found
 
     def __set__(self, op: Operation, value: object) -> None:

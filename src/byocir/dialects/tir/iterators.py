@@ -7,7 +7,7 @@ from functools import lru_cache
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
-from xdsl.irdl import irdl_attr_definition, param_def
+from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.str_enum import StrEnum
 
 
@@ -31,9 +31,9 @@ class IteratorAttr(ParametrizedAttribute):
 
     name = "tir.iterator"
 
-    iterator_name: StringAttr = param_def()
-    kind: IteratorKindAttr = param_def()
-    extent: IntAttr = param_def()
+    iterator_name: StringAttr
+    kind: IteratorKindAttr
+    extent: IntAttr
 
     @staticmethod
     @lru_cache(maxsize=1024)  # most blocks share their iterators with others

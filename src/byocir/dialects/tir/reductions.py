@@ -48,7 +48,7 @@ def is_unordered(block: BlockOp) -> bool:
 
 def _is_orderless(step: Operation, *, on_integers: bool) -> bool:
     if isinstance(step, arith.AddfOp | arith.MulfOp):
-        return FastMathFlag.REASSOC in step.fastmath.data
+        return FastMathFlag.REASSOC in step.fastmath.data  # pyrefly: ignore[missing-attribute]
     return isinstance(step, _ORDERLESS_ON_INTEGERS if on_integers else _ORDERLESS_ON_FLOATS)
 
 

@@ -224,7 +224,7 @@ def number_op(value: Number, type_: Attribute) -> arith.ConstantOp:
     """Makes the op that gives a number of an integer, index or float type."""
     attribute = number_attr(value, type_)
     assert isinstance(attribute, IntegerAttr | FloatAttr)
-    return arith.ConstantOp(cast("IntegerAttr | FloatAttr[AnyFloat]", attribute))
+    return arith.ConstantOp(attribute)
 
 
 class Emitted(Scalar):

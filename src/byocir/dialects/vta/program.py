@@ -23,7 +23,6 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
     opt_prop_def,
-    param_def,
     prop_def,
     traits_def,
 )
@@ -47,8 +46,8 @@ class PortAttr(ParametrizedAttribute):
 
     name = "vta.port"
 
-    address: IntAttr = param_def()
-    type: MemRefType = param_def()
+    address: IntAttr
+    type: MemRefType
 
     @staticmethod
     def of(address: int, type_: MemRefType) -> PortAttr:
@@ -83,8 +82,8 @@ class SpanAttr(ParametrizedAttribute):
 
     name = "vta.span"
 
-    count: IntAttr = param_def()
-    nodes: ListAttr[StringAttr] = param_def()
+    count: IntAttr
+    nodes: ListAttr[StringAttr]
 
     @staticmethod
     def of(count: int, nodes: Sequence[str]) -> SpanAttr:

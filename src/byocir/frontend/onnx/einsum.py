@@ -285,7 +285,7 @@ def _outer(order: Letters, part: _Part) -> list[Letters]:
     """Lists the dimensions that broadcast to those of `order`; none before the first that the part
     has.
     """
-    groups = [(x,) if x in part.letters else () for x in order]
+    groups: list[Letters] = [(x,) if x in part.letters else () for x in order]
     while groups and not groups[0]:
         del groups[0]
     return groups

@@ -127,7 +127,7 @@ def _read(model: Model) -> _Found:
         lifted = split_weights(BytesIO(model), len(model)) or SplitModel(bytes(model), {})
         return _Found(_decode(lifted.content, "model"), "model", None, lifted.raw)
     given = cast(object, model)
-    if not isinstance(given, str | PathLike):
+    if not isinstance(given, (str, PathLike)):
         raise ByocirError(
             "B101", f"expected a path, bytes or an onnx.ModelProto, found {type(given).__name__}"
         )
@@ -217,7 +217,7 @@ def _check(proto: onnx.ModelProto, where: str) -> None:
     for type_ in shapeless:  # the checker asks for shapes, ONNX Runtime and exporters do not
         type_.shape.SetInParent()
     try:
-        onnx.checker.check_model(proto)  # pyright: ignore[reportUnknownMemberType]
+        onnx.checker.check_model(proto)
     except (onnx.checker.ValidationError, ValueError, EncodeError, RuntimeError) as error:
         text, node = _sentence(error)
         raise ByocirError(

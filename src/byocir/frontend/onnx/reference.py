@@ -36,7 +36,7 @@ class Reference:
         """
         try:
             with quiet_on_nothing(feeds):
-                outputs = self._evaluator.run(None, dict(feeds))  # pyright: ignore[reportUnknownMemberType]
+                outputs = self._evaluator.run(None, dict(feeds))
         except MemoryError:
             raise
         except Exception as error:

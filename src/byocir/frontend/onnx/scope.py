@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import onnx
 from xdsl.dialects.builtin import UnitAttr, UnrankedTensorType
@@ -373,7 +373,7 @@ class Scope:
             return declared
         if isinstance(inferred, UnrankedTensorType) and not isinstance(declared, UnknownType):
             return declared
-        return cast(Attribute, inferred)
+        return inferred
 
     def _graph(
         self, node: onnx.NodeProto, graph: onnx.GraphProto, operands: Sequence[SSAValue | None]

@@ -99,11 +99,11 @@ def proto_of(type_: Attribute) -> onnx.TypeProto:
 def _fill(proto: onnx.TypeProto.Tensor | onnx.TypeProto.SparseTensor, type_: Attribute) -> None:
     if not isinstance(type_, TensorType | UnrankedTensorType):
         return
-    proto.elem_type = _data_type(cast("TensorType", type_).element_type)
+    proto.elem_type = _data_type(type_.element_type)
     if isinstance(type_, UnrankedTensorType):
         return
     proto.shape.SetInParent()
-    for size in cast("TensorType", type_).get_shape():
+    for size in type_.get_shape():
         dim = proto.shape.dim.add()
         if size >= 0:
             dim.dim_value = size

@@ -82,7 +82,7 @@ class BlockWriter:
         ]
         self.outs = [self._access(f"y{i}", v, count + i, None) for i, v in enumerate(op.outs)]
         self.late_ins, self.late_outs, self.late_used = self._late(epilogue)
-        self.scalars.floats = known_floats(op, epilogue and epilogue.op)
+        self.scalars.floats = known_floats(op, None if epilogue is None else epilogue.op)
         self._whole = op.whole
         self._counted = self._counters()
         kept = self._used - self._counted - self._updated

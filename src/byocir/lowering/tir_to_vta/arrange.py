@@ -219,7 +219,7 @@ def _permute_op(op: Operation, inside: dict[SSAValue, Order], result: Order) -> 
         made = op.like(maps=maps)
     else:
         return
-    inside.update(dict.fromkeys(made.results, result))
+    inside.update((value, result) for value in made.results)
     replace_op(op, made)
 
 

@@ -100,7 +100,7 @@ def contraction_roles(block: BlockOp) -> tuple[Data, Weights, Data] | None:
     if channels is None or inputs is None or not found.is_alike(inputs, channels):
         return None
     weights = found.weights(channels, inputs)
-    return weights and (Data(inputs), weights, Data(channels))
+    return None if weights is None else (Data(inputs), weights, Data(channels))
 
 
 class _Contraction:

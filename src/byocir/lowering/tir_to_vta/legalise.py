@@ -179,8 +179,10 @@ class _Reader:
             with_numbers(fuse_into(op))
             return
         window = Window.of(op)
-        early = window and Early.of(window, self.ranges)
-        if window is not None and early is not None and early.first() is not None:
+        if window is None:
+            return
+        early = Early.of(window, self.ranges)
+        if early is not None and early.first() is not None:
             early.put(sums_of(window, early.source, self.ranges))
 
     def _read(self, op: BlockOp) -> None:
@@ -229,7 +231,7 @@ class _Reader:
         """Finds the lane or constant that an element-wise block reads from a tensor."""
         owner = value.owner
         if isinstance(owner, FillOp):
-            return Constant.uniform(owner.value.value.data, len(block.extents))  # pyright: ignore
+            return Constant.uniform(owner.value.value.data, len(block.extents))  # pyrefly: ignore[missing-attribute]
         if isinstance(owner, ConstantOp):
             return Constant(spread(owner.value.data.values(), map_, block.extents))
         view = view_of(map_, block.extents, shape_of(value.type))

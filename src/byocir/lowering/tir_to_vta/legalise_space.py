@@ -25,7 +25,7 @@ def evaluated(map_: AffineMap, extents: Sequence[int]) -> list[np.ndarray]:
     """
     grids = np.meshgrid(*(np.arange(extent) for extent in extents), indexing="ij", sparse=True)
     exprs = map_.results
-    return [np.asarray(expr.eval(grids, [])) for expr in exprs]  # pyright: ignore[reportArgumentType]
+    return [np.asarray(expr.eval(grids, [])) for expr in exprs]
 
 
 def spread(values: np.ndarray, map_: AffineMap, extents: Shape) -> np.ndarray:

@@ -68,7 +68,7 @@ class _Separator:
         """
         for composite, roles in self.roles.items():
             result = roles.result or self._chosen(composite)
-            self.made.update(dict.fromkeys(composite.outputs, result))
+            self.made.update((value, result) for value in composite.outputs)
             self.roles[composite] = Roles(tuple(r or result for r in roles.inputs), result)
         uses: dict[SSAValue, dict[Role, list[tuple[CompositeOp, int]]]] = {}
         for composite, roles in self.roles.items():

@@ -175,7 +175,7 @@ class _Costs:
         apart = first + compute / count + store / count
         for queue, alone in ((load, first), (compute, compute / count), (store, store / count)):
             busiest = np.maximum(busiest, queue + apart - alone)
-        return busiest + TILE_OVERHEAD * count
+        return busiest + TILE_OVERHEAD * count  # pyrefly: ignore[bad-return]
 
     def _store(self, config: VTAConfig) -> Ints:
         """Counts the cycles of all stores."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterable, Sequence
 from functools import cached_property
-from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType
@@ -60,10 +59,7 @@ def size_of(type_: Attribute) -> int | None:
     """
     if not isinstance(type_, MemRefType) and static_shape(type_) is None:
         return None
-    tensor = cast(Attribute, type_)
-    if not holds_numbers(element_type_of(tensor)):
-        return None
-    return nbytes(tensor)
+    return nbytes(type_) if holds_numbers(element_type_of(type_)) else None
 
 
 def _is_used_outside(value: SSAValue, inside: Container[Operation]) -> bool:

@@ -61,14 +61,14 @@ def may_reorder(op: BlockOp) -> bool:
     """
     add = op.yielded[0].owner
     return isinstance(add, arith.AddiOp) or (
-        isinstance(add, arith.AddfOp) and FastMathFlag.REASSOC in add.fastmath.data
+        isinstance(add, arith.AddfOp) and FastMathFlag.REASSOC in add.fastmath.data  # pyrefly: ignore[missing-attribute]
     )
 
 
 def may_fuse(op: BlockOp) -> bool:
     """Tells if the products of a contraction may be rounded together with their addition."""
     add = op.yielded[0].owner
-    return isinstance(add, arith.AddfOp) and FastMathFlag.ALLOW_CONTRACT in add.fastmath.data
+    return isinstance(add, arith.AddfOp) and FastMathFlag.ALLOW_CONTRACT in add.fastmath.data  # pyrefly: ignore[missing-attribute]
 
 
 def is_computable(op: BlockOp) -> bool:

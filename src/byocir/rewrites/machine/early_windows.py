@@ -38,9 +38,10 @@ def take_early(machine: Machine, window: Window, given: Known) -> bool:
     instructions do that; tells if it did. `given` bounds arrays that are made elsewhere.
     """
     early = Early.of(window, given)
-    plan = early and window.plan(machine, element_type_of(early.source.type))
-    first = early and early.first()
-    if early is None or plan is None or first is None:
+    if early is None:
+        return False
+    plan, first = window.plan(machine, element_type_of(early.source.type)), early.first()
+    if plan is None or first is None:
         return False
     type_, into = element_type_of(early.source.type), plan.instruction.into
     early.put(windows_taken(machine, window, into, type_, early.source, [first]))

@@ -101,7 +101,7 @@ def _put(op: BlockOp, total: arith.AddiOp, other: SSAValue, term: arith.AddiOp) 
         if value.type == type_:
             return value
         widens = width_of(value.type) < width_of(type_)
-        made.append((arith.ExtSIOp if widens else arith.TruncIOp)(value, type_))  # pyright: ignore
+        made.append((arith.ExtSIOp if widens else arith.TruncIOp)(value, type_))  # pyrefly: ignore[bad-argument-type]
         return made[-1].results[0]
 
     type_ = total.result.type

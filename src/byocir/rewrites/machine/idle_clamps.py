@@ -125,8 +125,10 @@ class _Terms:
         as it can be.
         """
         result = self.result()
-        chain = result and _ops_between(self._op.yielded[0], result.number)
-        if result is not None and chain is not None:
+        if result is None:
+            return
+        chain = _ops_between(self._op.yielded[0], result.number)
+        if chain is not None:
             low, high = (np.array(end, object) for end in result.left)
             yield from self._behind(result.number, _Matters(low, high), chain, [])
 

@@ -17,7 +17,7 @@ have no room for, and what would keep the busiest unit longer stays as it is.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -101,9 +101,9 @@ def _busiest(machine: Machine, function: FuncOp) -> float | None:
     calls = ops_in(machine, selected.body.block)
     if full_memories(Lives(calls).of):
         return None
-    busy: Counter[str] = Counter()
+    busy = defaultdict[str, float](float)
     for each in calls:
-        busy[each.unit.name] += each.cycles  # type: ignore[assignment]
+        busy[each.unit.name] += each.cycles
     return max(busy.values(), default=0)
 
 

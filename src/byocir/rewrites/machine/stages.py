@@ -109,7 +109,7 @@ def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
             raise _undone(machine, lacking, _reasons(machine, lacking))
         name = _named(found[0].instruction.name, [stage.name for stage in stages])
         stages.append(Stage(block, found[0], name, made))
-        places.update(dict.fromkeys(block.results, len(stages) - 1))
+        places.update((value, len(stages) - 1) for value in block.results)
     last = stages[-1]
     if last.into.is_main:
         _expect_elements(machine, last.block)

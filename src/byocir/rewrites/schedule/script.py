@@ -139,7 +139,7 @@ class _Statement:
         if isinstance(target, ast.Name):
             self.names[target.id] = value
             return
-        if not isinstance(target, ast.Tuple | ast.List) or not isinstance(value, list | tuple):
+        if not isinstance(target, (ast.Tuple, ast.List)) or not isinstance(value, (list, tuple)):
             raise self._unread(target)
         given = list(cast("Sequence[Any]", value))
         if len(given) != len(target.elts):
@@ -188,7 +188,7 @@ class _Statement:
 
     def _element(self, node: ast.Subscript, position: object) -> Any:
         found = self._value(node.value)
-        if not isinstance(found, list | tuple) or not isinstance(position, int):
+        if not isinstance(found, (list, tuple)) or not isinstance(position, int):
             raise self._unread(node)
         given = list(cast("Sequence[Any]", found))
         if not 0 <= position < len(given):

@@ -67,7 +67,7 @@ def json_blobs(module: ModuleOp, symbols: Sequence[str], target: ArgSpec) -> dic
 def _text(data: Any, indent: str = "") -> str:
     """Writes JSON that people can read, too: what fits into a line is on one line."""
     line = json.dumps(data, sort_keys=True, allow_nan=False)
-    if len(indent) + len(line) <= LINE_LENGTH or not isinstance(data, dict | list):
+    if len(indent) + len(line) <= LINE_LENGTH or not isinstance(data, (dict, list)):
         return line
     deeper = f"{indent} "
     if isinstance(data, list):

@@ -111,7 +111,7 @@ def _results(step: Step, arrays: Sequence[np.ndarray], kernels: Kernels) -> list
         raise
     except FAILURES as error:
         raise _refused(step, f"failed with {type(error).__name__}: {error}") from error
-    given = cast("list[Any]", [*made] if isinstance(made, list | tuple) else [made])
+    given = cast("list[Any]", [*made] if isinstance(made, (list, tuple)) else [made])
     results = [np.asarray(array) for array in given]
     wanted = [(value.shape, value.dtype) for value in step.output_types]
     if [(array.shape, array.dtype) for array in results] != wanted:
