@@ -38,7 +38,7 @@ from byocir.machine.calls import calls_in
 from byocir.machine.numeric_programs import hazards_of, model_of, numbers_of
 from byocir.machine.simulator import Simulator
 from byocir.machine_sim import legal_order, order_of
-from byocir.patterns import Pattern, block
+from byocir.patterns import Match, Pattern, block
 from byocir.patterns.target_classes import register
 from byocir.rewrites.machine import PASSES
 from byocir.rewrites.pipeline import run_passes
@@ -186,6 +186,26 @@ def test_convolutions_read_zeros_around_images(drawn, image, window, outputs) ->
 
 
 PADS = {"size": 8, "own weights": True, "near rows": 512, "weights rows": 512, "sums rows": 256}
+AROUND = (3, 1, 1, 1, 1), (3, 1, 1, 2, 1)
+
+
+def test_tiles_are_chosen_without_pads_that_a_rule_refuses() -> None:
+    """A load that sets no pads brings lines one by one, where one that does brings boxes. Tiles for
+    boxes take 1,206 cycles without pads."""
+    given = {**PADS, "pads": "lines", "copy rows": 16, "near interleaved": True, "wide": 4}
+    given |= {"units": ("core", "store"), "order": "counted", "lanes": 8}
+    drawn = machine_by(lambda options: options[0], given)
+
+    @drawn.machine.called("random.near").rule
+    def sets_no_zeros(m: Match) -> tuple[bool, object]:
+        """No zeros are set."""
+        sizes = tuple(m["work"].extents.values())
+        return sizes == m["x"].type.shape, sizes
+
+    targets, module = [drawn.register()()], conv_module((6, 7, 8), AROUND, 4)
+    (found,) = byocir.compile(module, targets=targets, levels=("tensor",)).profile()
+    assert found.cycles is not None
+    assert found.cycles <= 680
 
 
 def test_pads_that_a_machine_cannot_set_stay_with_the_host() -> None:
@@ -205,9 +225,6 @@ def test_calls_of_two_rows_and_more_get_rows_that_follow_each_other() -> None:
     drawn = machine_by(lambda options: options[0], given)
     window = (2, 1, 1, 0, 0), (2, 2, 1, 0, 0)
     assert brought_down(drawn, conv_module((6, 8, 4), window, 4)) is not None
-
-
-AROUND = (3, 1, 1, 1, 1), (3, 1, 1, 2, 1)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Block
 
 from byocir.dialects.tir import BlockOp, buffer
 from byocir.dialects.tir.moves import axes, moving
-from byocir.dialects.types import Bools, Floats, Ints, Shape
+from byocir.dialects.types import Bools, Floats, Ints, Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.machine import Machine, Memory
 from byocir.machine.call_cycles import asked
@@ -25,6 +25,21 @@ def identity(element: Attribute, shape: Shape, source: Memory, into: Memory) -> 
     """Makes the block that moves an array from one memory to another, as a program of its own."""
     outside = Block(arg_types=[buffer(element, shape, memory.scope) for memory in (source, into)])
     made = moving(outside.args[0], outside.args[1], axes(len(shape)), UNKNOWN_LOC)
+    outside.add_op(made)
+    return made
+
+
+def padded(
+    array: Attribute, box: Sequence[tuple[int, int]], pad: Attribute, into: Memory
+) -> BlockOp:
+    """Makes the block that moves a box of an array in main memory, with pads where that is outside,
+    as a program of its own.
+    """
+    element, shape = element_type_of(array), [high - low for low, high in box]
+    types = buffer(element, shape_of(array)), buffer(element, shape, into.scope)
+    outside = Block(arg_types=types)
+    index = [axis + low for axis, (low, _) in zip(axes(len(box)), box, strict=True)]
+    made = moving(outside.args[0], outside.args[1], index, UNKNOWN_LOC, pad=pad)
     outside.add_op(made)
     return made
 

@@ -4,7 +4,7 @@ instruction that does it, and the last one may be the copy of the result to main
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,9 +18,11 @@ from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
+from byocir.evaluate.scalar import number
 from byocir.machine import MAIN, Limit, Machine, Memory
 from byocir.machine.cut_plans import Plan, none_does, plans_of
-from byocir.rewrites.machine.copies import identity
+from byocir.rewrites.machine.copies import identity, padded
+from byocir.rewrites.machine.cut_blocks import parts_of
 from byocir.rewrites.machine.split_bodies import why_whole
 from byocir.rewrites.machine.whole_blocks import plans_for, why_not_begun
 from byocir.rewrites.window_guards import leaves_elements
@@ -283,10 +285,40 @@ class Chain:
         stage = self.stages[each.stage]
         if stage.made[each.operand] is not None:
             return []
-        shape, of = shape_of(stage.block.ins[each.operand].type), self._reached[each.stage]
-        reached = [form.interval(of.__getitem__) for form in stage.forms[each.operand]]
-        pairs = enumerate(zip(reached, spans(shape), strict=True))
+        shape = shape_of(stage.block.ins[each.operand].type)
+        pairs = enumerate(zip(self._bounds(each), spans(shape), strict=True))
         return [d for d, (side, whole) in pairs if not whole.contains(side)]
+
+    def lines_apart(self, each: Staged) -> int:
+        """Counts the outer dimensions of what is staged whose lines are loaded one by one: those in
+        front of pads that loads of the machine refuse to set at the corners of the array, although
+        they set pads of this number. 0 where they set them.
+        """
+        dims, block = self.around(each), self.stages[each.stage].block
+        pad, array = block.pad_values[each.operand], block.ins[each.operand].type
+        if not dims or pad is None or number(pad).item() not in self.machine.pads:
+            return 0
+        blocks = (padded(array, box, pad, each.path[1]) for box in self._corners(each))
+        is_refused = any(parts_of(self.machine, block, None) is None for block in blocks)
+        return max(dims) if is_refused else 0
+
+    def _corners(self, each: Staged) -> Iterator[list[tuple[int, int]]]:
+        """Yields the first and the last box of what is staged, with at most two elements of the
+        array, where pads are.
+        """
+        dims, block = self.around(each), self.stages[each.stage].block
+        shape = shape_of(block.ins[each.operand].type)
+        sides = [*zip(self._bounds(each), shape, strict=True)]
+        for box in (
+            [(min(side.low, 0), min(size, 2)) for side, size in sides],
+            [(max(size - 2, 0), max(side.high + 1, size)) for side, size in sides],
+        ):
+            yield [side if d in dims else (0, shape[d]) for d, side in enumerate(box)]
+
+    def _bounds(self, each: Staged) -> list[Interval]:
+        """Bounds the indices of what is staged, in all tiles."""
+        of, forms = self._reached[each.stage], self.stages[each.stage].forms[each.operand]
+        return [form.interval(of.__getitem__) for form in forms]
 
     @cached_property
     def _reached(self) -> list[list[Interval]]:

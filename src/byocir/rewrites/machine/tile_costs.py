@@ -334,9 +334,11 @@ class TileCosts:
         is read, or the result out.
         """
         if (each, is_whole) not in self._known:
-            found = _Busy()
-            for copies in self._copies(each, is_whole):
-                _add(found, copies.cycles(self.chain.machine))
+            found, machine = _Busy(), self.chain.machine
+            for hop, copies in enumerate(self._copies(each, is_whole)):
+                outer = self.chain.lines_apart(each) if each is not None and not hop else 0
+                line = replace(copies, shape=[*[_ONE] * outer, *copies.shape[outer:]])
+                _add(found, line.cycles(machine), product(copies.shape[:outer]))
             self._known[each, is_whole] = found
         return self._known[each, is_whole]
 
