@@ -32,8 +32,10 @@ def calls_inside_rows(
     for operand, memory in enumerate(fit.memories):
         for i, step, lanes in steps_along_rows(fit, block, operand):
             if sizes[i] < extents[i] and step * sizes[i] % lanes:
-                told = f"expected calls that begin with rows of {memory.scope}, found {sizes[i]}"
-                return f"{told} of {block.names[i]} at a time in rows of {lanes}"
+                told = (
+                    f"expected calls that begin with rows of {memory.scope}, each of {lanes} lanes"
+                )
+                return f"{told}, found one every {step * sizes[i]} along {block.names[i]}"
     return ""
 
 
