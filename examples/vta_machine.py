@@ -20,6 +20,7 @@ import byocir
 from byocir.dialects.tir.bodies import round_even
 from byocir.dialects.types import i8, i16, i32, i64, width_of
 from byocir.dialects.vta_config import configured, with_config_read
+from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta import described as words
 from byocir.machine import MAIN, Machine, Tokens, Transfer, exactly, multiples_of, up_to
 from byocir.patterns import Match, Pattern, block, composite, constant, number, optional, wildcard
@@ -44,6 +45,9 @@ class Vta(Machine):
 
     def __init__(self, config: VTAConfig) -> None:
         super().__init__("vta16", assemble=files_of_steps)
+        if config.batch > 1:  # calls move vectors of one image
+            told = f"expected a VTA of batch 1 for a described machine, found {config.name}"
+            raise ByocirError("B270", told)
         side, blocks = config.block_in, config.depth(Memory.WGT)
         few = min(64, blocks // 4)
         inp = dict(row=(side,), rows=config.depth(Memory.INP), interleaved=True)

@@ -97,5 +97,5 @@ def test_vectors_of_several_images_are_refused() -> None:
     expected = "expected a VTA of batch 1 for a described machine, found 2x16"
     target = f"{EXAMPLE}:Vta16{{config=2x16_i8w8a32_15_15_18_17}}"
     with pytest.raises(ByocirError, match=expected) as error:
-        byocir.compile(one_layer(), targets=[target])
-    assert error.value.code == "B271"
+        byocir.partition(byocir.import_onnx(one_layer()), targets=[target])
+    assert error.value.code == "B270"

@@ -10,10 +10,8 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from byocir.dialects.locations import place
 from byocir.dialects.vta import VTA, ProgramOp
 from byocir.dialects.vta_config import config_of
-from byocir.errors import ByocirError
 from byocir.lowering.tir_to_vta.described import Step, program_of_steps
 from byocir.patterns.targets import machine_name, targets_of
 from byocir.vta_sim import Port
@@ -21,12 +19,7 @@ from byocir.vta_sim import Port
 
 def files_of_steps(function: FuncOp, steps: Sequence[Step]) -> dict[str, bytes]:
     """Writes the program of a machine that describes VTA as files: its `assemble` hook. Where the
-    host would have to pack arrays for it, there are none. Raises ByocirError B271 for a VTA that
-    computes on several images at once: calls move vectors of one."""
-    config = config_of(function)
-    if config.batch > 1:
-        told = f"expected a VTA of batch 1 for a described machine, found {config.name}"
-        raise ByocirError("B271", told, where=place(function.location))
+    host would have to pack arrays for it, there are none."""
     laid_out = all(step.is_laid_out for step in steps)
     return files_of(program_of_steps(function, steps)) if laid_out else {}
 
