@@ -4,6 +4,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -18,10 +19,12 @@ from byocir.evaluate.module import random_feeds
 from byocir.patterns import block, composite, op, wildcard
 from byocir.patterns.policy import RegionPolicy
 from byocir.runtime.export import export_project
+from byocir.runtime.project_regions import expect_device
 from byocir.targets.base import Target
 from byocir.targets.c import ARRAYS, CTarget
 from byocir.targets.device import Device
 from byocir.targets.vta import Vta
+from byocir.vendor.user_code import import_file
 
 DIGITS = "examples/digits/digits_int8.onnx"
 SHAPES = {"image": (1, 1, 8, 8)}
@@ -313,8 +316,19 @@ def test_a_target_without_c_is_refused():
         name = "plain"
         patterns = (max_pool.renamed("pool"),)
 
-    with pytest.raises(ByocirError, match=r"B351.*device or functions in C, found plain"):
+    with pytest.raises(ByocirError, match=r"B351.*device or functions in C, found plain") as error:
         export_project(compiled(Vta(), Plain(), placement={"/max_pool/MaxPool": "plain"}))
+    assert "issue" not in error.value.help
+
+
+@pytest.mark.parametrize("example", ["counted_engine:Engine", "vta_machine:Vta16"])
+def test_a_described_machine_is_told_what_its_description_lacks(example: str) -> None:
+    """Files that a machine assembles are no entries that `issue` could take."""
+    file, _, name = example.partition(":")
+    found = import_file(Path(__file__).parents[2] / "examples" / f"{file}.py", "B217")
+    with pytest.raises(ByocirError, match="B351") as error:
+        expect_device(getattr(found, name)())
+    assert ("`issue` of machine engine" in error.value.help) == (name == "Engine")
 
 
 def test_a_library_keeps_off_names_that_are_taken():

@@ -146,23 +146,27 @@ def expect_device(target: Target) -> None:
     machine = target.machine
     issues = isinstance(machine, Machine) and machine.issue is not None
     if type(target).device is Target.device and not issues:
-        raise _no_device(target.name)
+        raise _no_device(target)
 
 
-def _no_device(target: str) -> ByocirError:
-    return ByocirError(
-        "B351",
-        f"expected a target with a device or functions in C, found {target}",
-        help="its class defines `device`, which gives programs and C files, or C functions; a "
-        "described machine has `encode` hooks for its instructions and `issue`",
+def _no_device(target: Target) -> ByocirError:
+    told = f"expected a target with a device or functions in C, found {target.name}"
+    help, machine = (
+        "define `device` in its class: programs and C files, or C functions",
+        target.machine,
     )
+    if isinstance(machine, Machine) and machine.assemble is None:
+        silent = [each.name for each in machine.instructions if each.encode is None]
+        help += f"; or declare `issue` of machine {machine.name}"
+        help += f", and `encode` of {', '.join(silent)}" if silent else ""
+    return ByocirError("B351", told, help=help)
 
 
 def _made(package: Package, name: str, symbols: Sequence[str]) -> Device | CFunctions:
     target = package.target(name)
     made: Any = ask(target, "device", package.blobs.get(name, {}))
     if made is None:
-        raise _no_device(name)
+        raise _no_device(target)
     if not isinstance(made, Device | CFunctions):
         kind = type(made).__name__
         raise _refused(name, f"a Device or CFunctions from `device`, found {kind}")
