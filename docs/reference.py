@@ -112,9 +112,9 @@ def others() -> str:
 
 
 def declarations() -> Iterator[str]:
-    """The fields of a target's class."""
+    """The fields of a target's class, and what follows from them."""
     for name in DECLARED:
-        yield from field_section(Target, name)
+        yield from section_of(Target, name)
 
 
 def hooks() -> Iterator[str]:
@@ -131,8 +131,13 @@ def bases() -> Iterator[str]:
         yield wrapped(inspect.getdoc(kind) or "")
         for name in names:
             owner = next(k for k in kind.__mro__ if name in vars(k) or name in declared(k))
-            section = field_section if name in declared(owner) else member_section
-            yield from section(owner, name, "####")
+            yield from section_of(owner, name, "####")
+
+
+def section_of(kind: type, name: str, *heading: str) -> Iterator[str]:
+    """The section of a field, method or property that a class itself has."""
+    section = field_section if name in declared(kind) else member_section
+    yield from section(kind, name, *heading)
 
 
 def declared(kind: type) -> Container[str]:

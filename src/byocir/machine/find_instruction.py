@@ -368,7 +368,8 @@ def kind_of(
         fit = next(fits(machine, block, extents, start=start, only=only))
         chains = chains_of(machine, block, extents) if isinstance(fit, Misfit) else ()
         if isinstance(fit, Misfit) and chains:
-            fit = next(fits(machine, block, extents, start=start, only=only, chains=chains))
+            joined = next(fits(machine, block, extents, start=start, only=only, chains=chains))
+            fit = _nearer(fit, joined)
         if isinstance(fit, Misfit):
             return fit.reason
         piece = sized(block, extents)
@@ -380,6 +381,13 @@ def kind_of(
         return Kind(fit, piece, start, sizes, *costs)
 
     return machine.answer(("kind", name, key, extents, start), found)
+
+
+def _nearer(one: Misfit, other: Fit | Misfit) -> Fit | Misfit:
+    """Gives the fit, if it is one, or the nearer misfit; the first of equals."""
+    if isinstance(other, Fit):
+        return other
+    return min((one, other), key=lambda each: nearness((each.reason, each.gap)))
 
 
 def _side(

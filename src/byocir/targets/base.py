@@ -58,11 +58,10 @@ def _described(target: Target) -> Machine | None:
     found = cast(object, target.machine)
     if isinstance(found, str):
         return None
-    machine = _expected(type(target), found)
-    if _is_property(type(target)):
-        from byocir.machine.checks import check_machine
+    from byocir.machine.checks import check_machine
 
-        machine.answer(("checked",), lambda: check_machine(machine))
+    machine = _expected(type(target), found)
+    machine.answer(("checked",), lambda: check_machine(machine))
     return machine
 
 
@@ -91,14 +90,12 @@ class Target(Loader, ArgSpecConvertible):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         found, follows = cast(object, cls.machine), _is_property(cls)
-        is_described = follows or not isinstance(found, str)
-        if is_described and not follows:
+        if not follows and not isinstance(found, str):
             from byocir.machine.checks import check_machine
 
             check_machine(_expected(cls, found))
         if isinstance(found, str) and vars(cls).get("machine") and not is_ours(cls):
             _expected(cls, found)
-        cls.is_searched = is_described and cls.schedule is Target.schedule
 
     name: ClassVar[str]
     """The part before the dot in the names of its composites."""
@@ -114,10 +111,6 @@ class Target(Loader, ArgSpecConvertible):
     name of one target: "vta" for every class derived from VTA's, or a machine that is described.
     For one that is, byocir tiles, selects instructions, allocates, synchronises and simulates. It
     may follow from the options: as a property that gives the same machine for the same options."""
-
-    is_searched: ClassVar[bool] = False
-    """Asks byocir to find the schedules of its composites. A class says so itself: its machine is
-    described, and `schedule` the default."""
 
     channel_multiple: ClassVar[int] = 1
     """Asks that convolutions with constant weights and matrix products, of integers, are offered
@@ -256,6 +249,13 @@ class Target(Loader, ArgSpecConvertible):
         from byocir.rewrites.machine.relays import relay_of
 
         return RegionPolicy("none" if relay_of(machine) is None else "any")
+
+    @property
+    def is_searched(self) -> bool:
+        """Tells whether byocir finds the schedules of its composites: its machine is described, and
+        `schedule` is the default.
+        """
+        return type(self).schedule is Target.schedule and _described(self) is not None
 
     def refusal(self, ops: Sequence[Operation]) -> str:
         """Gives the reason why the target cannot run the ops of a match that keeps all rules, or
