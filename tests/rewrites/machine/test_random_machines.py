@@ -208,14 +208,25 @@ def test_tiles_are_chosen_without_pads_that_a_rule_refuses() -> None:
     assert found.cycles <= 680
 
 
-def test_pads_that_a_machine_cannot_set_stay_with_the_host() -> None:
-    """It copies two rows at a time, so neither one row of zeros nor one row of the image."""
-    drawn = machine_by(lambda options: options[0], {**PADS, "even copies": ("rows",)})
-    module = conv_module((6, 5, 20), ((3, 1, 2, 0, 1), (2, 1, 1, 2, 0)), 20)
+@pytest.mark.parametrize("pads", ["", "boxes"])
+def test_pads_that_a_machine_cannot_set_stay_with_the_host(pads: str) -> None:
+    """It copies two rows at a time, so neither one row of zeros nor one row of the image. If it has
+    a load that sets pads, the reason has what keeps that from it, too."""
+    given = {**PADS, "even copies": ("rows",), "copy rows": 16, "pads": pads}
+    drawn = machine_by(lambda options: options[0], given)
+
+    @drawn.machine.called("random.near").rule
+    def sets_no_zeros(m: Match) -> tuple[bool, object]:
+        """No zeros are set."""
+        return not m.get("left", 0), m.get("left", 0)
+
+    module = conv_module((6, 5, 4), ((3, 1, 2, 0, 1), (2, 1, 1, 2, 0)), 4)
     report = partition(module, targets=[drawn.register()()], levels=("tensor",))
     told = "random that copies 1x1x1 of i8 from main memory to random.near beside pads, found none"
-    assert any(told in each.reason for each in report.decisions)
+    reasons = [each.reason for each in report.decisions]
+    assert any(told in each for each in reasons)
     assert not any(each.taken for each in report.decisions)
+    assert pads == "" or any("random.near: No zeros are set, found 2" in each for each in reasons)
 
 
 def test_calls_of_two_rows_and_more_get_rows_that_follow_each_other() -> None:

@@ -166,9 +166,9 @@ class Copies:
 
         return asked(parts_none, self.shape, is_block) > 0
 
-    def refused(self, machine: Machine, where: str) -> ByocirError:
+    def refused(self, machine: Machine, where: str = "", others: Sequence[str] = ()) -> ByocirError:
         """Makes the error that no instruction does the first of the copies, with what instructions
-        say to it. `where` is told behind what is copied.
+        say to it, and `others` of the same. `where` is told behind what is copied.
         """
         shape, reasons = [size.flat[0].item() for size in self.shape], list[str]()
         block = self.block(shape)
@@ -178,4 +178,4 @@ class Copies:
         told += (
             f"of {self.element} from {self.source.called} to {self.into.called}{where}, found none"
         )
-        return none_does(told, reasons)
+        return none_does(told, [*others, *reasons])

@@ -294,26 +294,35 @@ class Chain:
         front of pads that loads of the machine refuse to set at the corners of the array, although
         they set pads of this number. 0 where they set them.
         """
-        dims, block = self.around(each), self.stages[each.stage].block
-        pad, array = block.pad_values[each.operand], block.ins[each.operand].type
-        if not dims or pad is None or number(pad).item() not in self.machine.pads:
+        pad = self.stages[each.stage].block.pad_values[each.operand]
+        if pad is None or number(pad).item() not in self.machine.pads:
             return 0
-        blocks = (padded(array, box, pad, each.path[1]) for box in self._corners(each))
-        is_refused = any(parts_of(self.machine, block, None) is None for block in blocks)
-        return max(dims) if is_refused else 0
+        refused = (parts_of(self.machine, block, None) is None for block in self._corners(each))
+        return max(self.around(each), default=0) if any(refused) else 0
 
-    def _corners(self, each: Staged) -> Iterator[list[tuple[int, int]]]:
-        """Yields the first and the last box of what is staged, with at most two elements of the
-        array, where pads are.
+    def why_apart(self, each: Staged) -> list[str]:
+        """Lists what instructions say to the corners of what is staged, with the pads there."""
+        reasons = list[str]()
+        for block in self._corners(each):
+            plans_of(self.machine, block, block.extents, "all", reasons)
+        return reasons
+
+    def _corners(self, each: Staged) -> Iterator[BlockOp]:
+        """Yields blocks that copy the first and the last box of what is staged, with at most two
+        elements of the array where pads are; none where nothing is read around the array.
         """
         dims, block = self.around(each), self.stages[each.stage].block
-        shape = shape_of(block.ins[each.operand].type)
+        pad, array = block.pad_values[each.operand], block.ins[each.operand].type
+        if not dims or pad is None:
+            return
+        shape = shape_of(array)
         sides = [*zip(self._bounds(each), shape, strict=True)]
         for box in (
             [(min(side.low, 0), min(size, 2)) for side, size in sides],
             [(max(size - 2, 0), max(side.high + 1, size)) for side, size in sides],
         ):
-            yield [side if d in dims else (0, shape[d]) for d, side in enumerate(box)]
+            sides_of_box = [side if d in dims else (0, shape[d]) for d, side in enumerate(box)]
+            yield padded(array, sides_of_box, pad, each.path[1])
 
     def _bounds(self, each: Staged) -> list[Interval]:
         """Bounds the indices of what is staged, in all tiles."""

@@ -299,10 +299,10 @@ class TileCosts:
     @cached_property
     def _sets_pads(self) -> Bools:
         """Marks where the machine does the copies that meet pads."""
-        totals = (each.total(self.chain.machine) for each in self._beside_pads())
+        totals = (copies.total(self.chain.machine) for _, copies in self._beside_pads())
         return np.isfinite(sum(totals, start=_NONE))
 
-    def _beside_pads(self) -> Iterator[Copies]:
+    def _beside_pads(self) -> Iterator[tuple[Staged, Copies]]:
         """Yields the smallest copy that pads need of each operand that is read with them, one
         element long where they are: what is between pads may have any length, and so have constants
         that are copied in place of pads.
@@ -312,21 +312,19 @@ class TileCosts:
             if dims:
                 copies = self._copies(each, False)[0]
                 shape = [_ONE if d in dims else size for d, size in enumerate(copies.shape)]
-                yield replace(copies, shape=shape, array=())
+                yield each, replace(copies, shape=shape, array=())
 
     def undone(self, whole: Whole) -> ByocirError | None:
         """Makes the error that no instruction does some of the copies, pads first; None if all are
         done.
         """
         machine = self.chain.machine
-        copied = (each for key in self._moves(whole) for each in self._copies(*key))
-        named = [
-            *((each, " beside pads") for each in self._beside_pads()),
-            *((each, "") for each in copied),
-        ]
-        for copies, where in named:
+        for each, copies in self._beside_pads():
             if np.any(np.isinf(copies.total(machine))):
-                return copies.refused(machine, where)
+                return copies.refused(machine, " beside pads", self.chain.why_apart(each))
+        for copies in (each for key in self._moves(whole) for each in self._copies(*key)):
+            if np.any(np.isinf(copies.total(machine))):
+                return copies.refused(machine)
         return None
 
     def cycles_of_copies(self, each: Staged | None, is_whole: bool) -> _Busy:
