@@ -105,10 +105,15 @@ def test_two_jobs_find_the_same(table, net, tmp_path, capsys):
 
 @contextmanager
 def cluster() -> Iterator[str]:
-    """The address of a cluster of two processes."""
+    """The address of a cluster: a scheduler and a worker, threads here that pass jobs as bytes."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        n_workers=1,
+        threads_per_worker=1,
+        processes=False,
+        protocol="tcp",
+        dashboard_address=None,
+        silence_logs=50,
     ) as made:
         yield made.scheduler_address.replace("tcp://", "dask://")
 
