@@ -9,17 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.ir import Block
 
+from byocir.dialects.tir import buffer
 from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import i32, tensor
 from byocir.machine import Limit, Machine, exactly, multiples_of, up_to
 from byocir.machine.cut_plans import Plan, plans_of
-from byocir.machine.find_instruction import Asked
-from byocir.patterns import Pattern, block
+from byocir.machine.find_instruction import Asked, Misfit, fits
+from byocir.machine.instructions import Fit
+from byocir.patterns import Match, Pattern, block
 from byocir.rewrites.machine.pieces import each_element
 
 
-def lanes_of(lanes: Limit) -> Machine:
-    """Describes a machine with so many lanes, which adds rows and subtracts single vectors."""
+def lanes_of(lanes: Limit, *, ruled: bool = False) -> Machine:
+    """Describes a machine with so many lanes, which adds rows and subtracts single vectors; with a
+    rule that always holds, instructions see the sizes of blocks.
+    """
     machine = Machine("vectors")
     core = machine.unit("core")
     near = machine.memory("near", i32, row=(8,), rows=512)
@@ -32,6 +36,13 @@ def lanes_of(lanes: Limit) -> Machine:
     @machine.instruction(core, lanes=lanes, cycles=lambda s: s["lanes"])
     def subtracted() -> Pattern:
         return block("lanes", near("y")["lanes"], lambda x, y: x - y, init=near("x"))
+
+    for each in machine.instructions if ruled else ():
+
+        @each.rule
+        def any_size(m: Match) -> tuple[bool, str]:
+            """Blocks have any size."""
+            return True, "one"
 
     return machine
 
@@ -56,6 +67,36 @@ def test_plans_do_not_depend_on_reasons(
     found = plans_of(machine, made, made.extents, asked)
     assert [*map(_seen, found)] == [*map(_seen, told)]
     assert found or reasons
+
+
+@given(
+    lanes=st.sampled_from([exactly(8), multiples_of(8, 24), up_to(8)]),
+    shape=SIZES,
+    adds=st.booleans(),
+    shared=st.booleans(),
+)
+def test_instructions_without_rules_fit_as_if_they_saw_all_sizes(
+    lanes: Limit, shape: list[int], adds: bool, shared: bool
+) -> None:
+    """What they say about a block of other sizes may serve for this one."""
+    outside = Block(arg_types=[buffer(i32, shape, "vectors.near")] * 2)
+
+    def computed(y: Emitted, x: Emitted) -> Emitted:
+        return (add if adds else sub)(x, y)
+
+    made = each_element(outside.args[1], computed, outside.args[1 if shared else 0])
+    outside.add_op(made)
+    own, ruled = (
+        [_said(each) for each in fits(lanes_of(lanes, ruled=ruled), made, made.extents)]
+        for ruled in (False, True)
+    )
+    assert own == ruled
+
+
+def _said(found: Fit | Misfit) -> tuple[object, ...]:
+    if isinstance(found, Misfit):
+        return found.reason, found.gap
+    return found.instruction.name, found.iterators, found.operands, found.memories
 
 
 def _seen(plan: Plan) -> tuple[object, ...]:

@@ -23,8 +23,10 @@ def asked(question: Callable[..., float], numbers: Sequence[Ints], where: Bools)
     so on; equal combinations are asked about once. Gives 0 where it is not to be asked.
     """
     shape = np.broadcast_shapes(where.shape, *(array.shape for array in numbers))
+    if not where.any():
+        return np.zeros(shape)
     if where.size == 1 and all(array.size == 1 for array in numbers):
-        said = question(*(array.item() for array in numbers)) if where.all() else 0
+        said = question(*(array.item() for array in numbers))
         return np.full(shape, said, np.float64)
     alike = np.zeros((), np.int64)
     for array in (array for array in numbers if array.size > 1):
@@ -36,8 +38,7 @@ def asked(question: Callable[..., float], numbers: Sequence[Ints], where: Bools)
     _, first, which = np.unique(kinds, return_index=True, return_inverse=True)
     given = [np.broadcast_to(array, shape)[where][first].tolist() for array in numbers]
     rows = zip(*given, strict=True) if given else [() for _ in first]
-    said = list(starmap(question, rows))
-    answers[where] = np.array(said, np.float64)[which] if said else 0
+    answers[where] = np.array(list(starmap(question, rows)), np.float64)[which]
     return answers
 
 

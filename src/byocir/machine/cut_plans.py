@@ -186,7 +186,6 @@ class _Search:
         whether an iterator has one point or more.
         """
         least = sizes if self._beyond else tuple(min(n, 2) for n in sizes)
-        every = self.explains or self.asked == "pattern"
 
         def found() -> list[Fit | Misfit]:
             tried = fits(
@@ -196,12 +195,21 @@ class _Search:
                 start=self.start,
                 asked=self.asked,
                 only=self.only,
-                every=every,
+                every=self.explains,
                 chains=chains,
             )
             return list(tried)
 
-        question = "fits", self._key, least, self.start, self.asked, self.only, every, chains
+        question = (
+            "fits",
+            self._key,
+            least,
+            self.start,
+            self.asked,
+            self.only,
+            self.explains,
+            chains,
+        )
         return self.machine.answer(question, found)
 
     def choices(self, extents: Sequence[int]) -> Iterator[frozenset[int]]:

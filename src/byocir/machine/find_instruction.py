@@ -78,14 +78,29 @@ def fits(
 ) -> Iterator[Fit | Misfit]:
     """Tries each instruction, or `only` one, on a block over these extents; bases and guards do not
     count, nor do pads on tensors. With `start` the block's result begins with that number, not with
-    what was there. Each of the `chains` counts as one iterator. Without `every`, instructions on
-    other memories are left out.
+    what was there. Each of the `chains` counts as one iterator. Without `every`, instructions that
+    compute something else, or on other memories, are left out.
     """
     seen = _Seen(machine, block, extents, start, chains)
     differences = body_differences(machine, block, seen.body)
     for instruction in machine.instructions if only is None else [only]:
-        if every or seen.scopes in instruction.reached:
+        if every or _is_near(instruction, seen, asked, differences):
             yield _fit(instruction, seen, asked, differences)
+
+
+def _is_near(
+    instruction: Instruction,
+    seen: _Seen,
+    asked: Asked,
+    body_differences: Mapping[BlockPattern, Refusal],
+) -> bool:
+    """Tells whether an instruction computes what a block does, on its memories if these count."""
+    if asked != "pattern" and seen.scopes not in instruction.reached:
+        return False
+    count = len(seen.block.ins)
+    return any(
+        len(form.reads) == count and form not in body_differences for form in instruction.forms
+    )
 
 
 def body_differences(
@@ -170,7 +185,8 @@ class _Seen:
     ) -> None:
         self.block, self.extents, self.start, self.chains = block, extents, start, chains
         self.body = machine.keys.body(block.body.block)
-        self._machine, self._roots = machine, dict[tuple[Rank, ...], BlockOp | None]()
+        self._machine, self._boxes = machine, dict[Shape, _Boxes | None]()
+        self._roots: dict[tuple[Shape, tuple[Rank, ...]], BlockOp | None] = {}
 
     @cached_property
     def kept(self) -> list[Chain]:
@@ -190,17 +206,30 @@ class _Seen:
         """Tries an instruction on the block, with its operands brought to these ranks. Blocks that
         are equal then are tried once. None where an operand cannot have such a rank.
         """
-        if ranks not in self._roots:
-            self._roots[ranks] = self._root(ranks)
-        root = self._roots[ranks]
+        told = self.extents if instruction.pattern.rules else self._least
+        if (told, ranks) not in self._roots:
+            self._roots[told, ranks] = self._root(told, ranks)
+        root = self._roots[told, ranks]
         if root is None:
             return None
         key, machine = ("tried", instruction, root), self._machine
         alike = machine.answer(("alike", machine.turns), Alike)
         return machine.answer(key, lambda: _Tried.of(instruction, root, alike))  # pyrefly: ignore[bad-argument-type]
 
-    def _root(self, ranks: tuple[Rank, ...]) -> BlockOp | None:
-        local = _local(self.block, self.extents, ranks, self.chains)
+    @cached_property
+    def _least(self) -> Shape:
+        """Gives extents for which patterns say the same: unless a block reads outside of arrays, it
+        matters to them only whether an iterator has one point or more.
+        """
+        if pads_in_memory(self.block):
+            return self.extents
+        return tuple(min(extent, 2) for extent in self.extents)
+
+    def _root(self, extents: Shape, ranks: tuple[Rank, ...]) -> BlockOp | None:
+        if extents not in self._boxes:
+            self._boxes[extents] = _boxes_of(self.block, extents, self.chains)
+        boxes = self._boxes[extents]
+        local = None if boxes is None else boxes.with_ranks(ranks)
         if local is None:
             return None
         key = "program", self.body, self.start, local
@@ -255,40 +284,63 @@ class _Local:
         return on_its_own(block, iterators, types, maps, start, self.pads or None)
 
 
+@dataclass(frozen=True)
+class _Boxes:
+    """Describes a block as `_Local` does, with operands of the dimensions that they have."""
+
+    iterators: tuple[tuple[str, IteratorKind, int], ...]
+    operands: list[tuple[Attribute, str, list[_Side]]]
+    pads: tuple[Attribute | None, ...]
+
+    def with_ranks(self, ranks: Sequence[Rank]) -> _Local | None:
+        """Brings the operands to these ranks. None where one has more dimensions of several
+        elements.
+        """
+        operands = list[tuple[Attribute, str, tuple[_Side, ...]]]()
+        for (element, scope, sides), rank in zip(self.operands, ranks, strict=True):
+            shape = _with_rank(sides, rank)
+            if shape is None:
+                return None
+            operands.append((element, scope, tuple(shape)))
+        return _Local(self.iterators, tuple(operands), self.pads)
+
+
 def local_form(block: BlockOp, ranks: Sequence[Rank]) -> BlockOp | None:
     """Makes a program of one block alone, with operands of these ranks. None where an operand has
     more dimensions of several elements, or an index that divides, and where the block has no
     iterators.
     """
-    local = _local(block, block.extents, ranks)
+    boxes = _boxes_of(block, block.extents)
+    local = None if boxes is None else boxes.with_ranks(ranks)
     return None if local is None else local.program(block, None)
 
 
-def _local(
-    block: BlockOp, extents: Shape, ranks: Sequence[Rank], chains: Sequence[Chain] = ()
-) -> _Local | None:
+def _boxes_of(block: BlockOp, extents: Shape, chains: Sequence[Chain] = ()) -> _Boxes | None:
+    """Describes a block over these extents. None where an index divides, where it reads nothing of
+    an array, and for a block without iterators.
+    """
     if not extents:  # a single number, over which no instruction has a step
         return None
     kept = _kept(extents, chains)
     places = {i: n for n, chain in enumerate(kept) for i in chain}
-    operands = list[tuple[Attribute, str, tuple[_Side, ...]]]()
+    joined = [n for n, chain in enumerate(kept) if len(chain) > 1]
+    operands = list[tuple[Attribute, str, list[_Side]]]()
     pads = pads_in_memory(block)
     padded = [pad is not None for pad in pads] or [False] * len(block.ins)
-    triples = zip([*block.ins, *block.outs], block.maps.data, ranks, strict=True)
-    for (value, attr, rank), is_padded in zip(triples, [*padded, False], strict=True):
+    pairs = zip([*block.ins, *block.outs], block.maps.data, [*padded, False], strict=True)
+    for value, attr, is_padded in pairs:
         sizes = shape_of(value.type) if is_padded else [None] * len(attr.data.results)
-        pairs = zip(attr.data.results, sizes, strict=True)
-        sides = [_side(expr, extents, places, size) for expr, size in pairs]
-        known = [side for side in sides if side is not None]
-        known = _joined(known, [n for n, chain in enumerate(kept) if len(chain) > 1])
-        shape = None if None in sides else _with_rank(known, rank)
-        if shape is None:
-            return None
+        sides = list[_Side]()
+        for expr, size in zip(attr.data.results, sizes, strict=True):
+            side = _side(expr, extents, places, size)
+            if side is None:
+                return None
+            sides.append(side)
         scope = _scope(block, value.type)
-        operands.append((element_type_of(value.type), scope, tuple(shape)))
+        operands.append((element_type_of(value.type), scope, _joined(sides, joined)))
     iterators = [(block.iterators.data[at[0]], prod(extents[i] for i in at)) for at in kept]
     told = tuple((it.iterator_name.data, it.kind.data, extent) for it, extent in iterators)
-    return _Local(told, tuple(operands), tuple(pads))
+    return _Boxes(told, operands, tuple(pads))
 
 
 def _kept(extents: Shape, chains: Sequence[Chain] = ()) -> list[Chain]:

@@ -85,7 +85,7 @@ def steps_in_memory(
 
 def _is_set_first(output: SSAValue, block: Block) -> bool:
     """Tells if the first op that accesses a buffer writes all of it and does not read it."""
-    found = next((a for a in accesses_in(block) if a.buffer is output), None)
+    found = next(iter(accesses_in(block, {output})), None)
     return found is not None and not found.reads and is_whole(found)
 
 

@@ -53,7 +53,9 @@ def schedule_for(machine: Machine, composite: CompositeOp) -> str | None:
     blocks = [op for op in composite.body.block.ops if isinstance(op, BlockOp)]
     if not blocks:
         return None
-    return _Search(Chain(machine, blocks)).fastest()
+    chain = Chain(machine, blocks)
+    choice = machine.answer(("fastest", chain.form), lambda: _Search(chain).fastest())
+    return Script(chain, choice).text()
 
 
 def schedules_for(machine: Machine, composite: CompositeOp, most: int) -> list[str]:
@@ -96,7 +98,8 @@ def scheduled_cycles(machine: Machine, ops: Iterable[Operation]) -> float:
     """
     blocks = fused(machine, in_order([op for op in ops if isinstance(op, BlockOp)]))
     try:
-        return _Search(Chain(machine, blocks)).least()
+        chain = Chain(machine, blocks)
+        return machine.answer(("least", chain.form), lambda: _Search(chain).least())
     except ByocirError:
         return inf
 
@@ -144,19 +147,18 @@ class _Search:
         near = [np.flatnonzero(each.cycles <= NEAR * least) for each in judged]
         return next(self._sorted(costs, judged, near, steps_first=True))
 
-    def fastest(self) -> str:
-        """Finds the script of the fastest of the choices that cost the least, as coarse programs
-        tell. Raises ByocirError B272.
+    def fastest(self) -> Choice:
+        """Finds the fastest of the choices that cost the least, as coarse programs tell. Raises
+        ByocirError B272.
         """
         best = self.best()
-        script = Script(self.chain, best).text()
         if not _stores_apart(self.chain.machine) or self._steps(best) > MOST_STEPS:
-            return script
-        found = {script: best, **self.first(TIMED)}
+            return best
+        found = {Script(self.chain, best).text(): best, **self.first(TIMED)}
         steps = {script: self._steps(choice) for script, choice in found.items()}
         few = {script: found[script] for script in found if steps[script] <= MOST_STEPS}
         if len(few) == 1:
-            return script
+            return best
         costs, _ = self._judged
         cycles = {
             script: timed_cycles(costs, self._place(choice), choice)
@@ -164,7 +166,7 @@ class _Search:
         }
         least = NEAR * min(cycles.values())
         near = [script for script in few if cycles[script] <= least]
-        return min(near, key=lambda script: (steps[script], cycles[script]))
+        return few[min(near, key=lambda script: (steps[script], cycles[script]))]
 
     def _place(self, choice: Choice) -> tuple[Ints, ...]:
         """Finds the place of a choice among all whose costs are known."""

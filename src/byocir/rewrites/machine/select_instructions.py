@@ -222,17 +222,21 @@ class _Numbers:
 
     def _copied(self, fill: BlockOp) -> BlockOp:
         """Makes the block that copies a constant of the same dimensions, in place of a fill."""
-        home, sides = fill.parent, _reached(self.machine, fill)[0]
+        home = fill.parent
         assert home is not None
+        sides, start = _reached(self.machine, fill)[0], _number_of(fill)
         extents = tuple(high - low for low, high in sides)
         exprs = zip(fill.out_maps[0].results, sides, strict=True)
         moved = tuple(expr - low if low else expr for expr, (low, _) in exprs)
         source = AffineMap(len(fill.extents), 0, moved)
-        value = number(_number_of(fill))
         element = element_type_of(fill.outs[0].type)
-        array = np.full(extents, value, dtype_of(element))
-        type_ = MemRefType(element, extents)
-        constant = ConstantOp.of(Array.of(array), type_, fill.location)
+
+        def filled() -> tuple[Array, MemRefType[Attribute]]:
+            array = np.full(extents, number(start), dtype_of(element))
+            return Array.of(array), MemRefType(element, extents)
+
+        key = "filled", start, element, extents
+        constant = ConstantOp.of(*self.machine.answer(key, filled), fill.location)
         home.insert_op_before(constant, fill)
         maps, body = [source, *fill.out_maps], emit_body([element, element], first, fill.location)
         ends = ([constant.result], [fill.outs[0]], maps, body)

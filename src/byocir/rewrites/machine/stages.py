@@ -4,7 +4,7 @@ instruction that does it, and the last one may be the copy of the result to main
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +13,10 @@ from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.intervals import Interval
 from byocir.dialects.locations import place
-from byocir.dialects.tir import BlockOp
+from byocir.dialects.tir import BlockOp, ConstantOp
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.tir.linear import Linear, spans
+from byocir.dialects.tir.reductions import is_unordered
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.scalar import number
@@ -25,6 +26,7 @@ from byocir.rewrites.machine.copies import identity, padded
 from byocir.rewrites.machine.cut_blocks import parts_of
 from byocir.rewrites.machine.split_bodies import why_whole
 from byocir.rewrites.machine.whole_blocks import plans_for, why_not_begun
+from byocir.rewrites.schedule.blocks import reads_old
 from byocir.rewrites.window_guards import leaves_elements
 
 
@@ -227,6 +229,22 @@ class Chain:
         self.stages = stages_of(machine, blocks)
         self.last = self.stages[-1]
         self._known: dict[tuple[int, frozenset[int], int], bool] = {}
+
+    @cached_property
+    def form(self) -> int:
+        """Numbers chains by all that decides about their tiles: what their blocks compute counts as
+        far as instructions and the order of sums follow from it.
+        """
+        return self.machine.number_of(tuple(self._form_of(stage) for stage in self.stages))
+
+    def _form_of(self, stage: Stage) -> Hashable:
+        keys, block, fit = self.machine.keys, stage.block, stage.plan.fit
+        known = tuple(isinstance(value.owner, ConstantOp) for value in block.ins)
+        given = tuple(map(keys.value, [*block.maps, *block.pad_values]))
+        own = keys.boxes(block), given, block.extents, known
+        takes = tuple(fit.iterators.items()), tuple(fit.operands.items()), fit.memories, fit.turns
+        sums = is_unordered(block), reads_old(block)
+        return own, sums, stage.made, fit.instruction, fit.form, takes, stage.plan.sizes
 
     @cached_property
     def starts(self) -> set[int]:

@@ -46,7 +46,7 @@ class Buffer:
     box: list[Ints]
     moves: Bools
 
-    @property
+    @cached_property
     def rows(self) -> Ints:
         return self.memory.rows_of_all(self.box)
 
@@ -61,6 +61,7 @@ class TileCosts:
         self.sizes = sizes
         self.shape = shape_over(sizes.values())
         self._known: dict[tuple[Staged | None, bool], _Busy] = {}
+        self._buffers: dict[Whole, list[Buffer]] = {}
 
     def count(self, s: int, i: int) -> Ints:
         """Counts the tiles of an iterator."""
@@ -191,15 +192,20 @@ class TileCosts:
         than once.
         """
         fits = np.ones((), np.bool_)
-        buffers = list(self.buffers(whole))
+        buffers = self.buffers(whole)
         for memory in self.chain.machine.memories:
             own = [each for each in buffers if each.memory == memory]
             again = [np.where(each.moves, each.rows, 0) for each in own if doubled]
             fits = fits & memory.holds_all([*(each.rows for each in own), *again])
         return fits
 
-    def buffers(self, whole: Whole) -> Iterator[Buffer]:
-        """Yields the buffers in memories of the machine."""
+    def buffers(self, whole: Whole) -> list[Buffer]:
+        """Lists the buffers in memories of the machine."""
+        if whole not in self._buffers:
+            self._buffers[whole] = list(self._found(whole))
+        return self._buffers[whole]
+
+    def _found(self, whole: Whole) -> Iterator[Buffer]:
         parallels = self.chain.last.block.parallels
         for each in self.chain.staged:
             is_whole = (each.stage, each.operand) in whole

@@ -48,28 +48,39 @@ class BoxAccess:
     writes: bool
 
 
-def accesses_in(block: Block) -> list[BoxAccess]:
-    """Yields the accesses of all ops in a block and in the loops inside it, in program order."""
-    return [access for op in block.ops for access in accesses_of(op)]
+def accesses_in(block: Block, buffers: Collection[SSAValue] | None = None) -> list[BoxAccess]:
+    """Lists the accesses of all ops in a block and in the loops inside it, in program order; to
+    these buffers alone if some are given.
+    """
+    return [access for op in block.ops for access in accesses_of(op, buffers)]
 
 
-def accesses_of(op: Operation) -> Iterator[BoxAccess]:
-    """Yields the accesses of an op and of the ops inside it."""
+def accesses_of(op: Operation, buffers: Collection[SSAValue] | None = None) -> Iterator[BoxAccess]:
+    """Yields the accesses of an op and of the ops inside it, to these buffers alone if some are
+    given.
+    """
     if isinstance(op, BlockOp):
-        yield from accesses_to(op)
+        yield from accesses_to(op, buffers)
     elif isinstance(op, CopyOp):
-        yield _of_copy(op, 0, op.source_bases, writes=False)
-        yield _of_copy(op, 1, op.destination_bases, writes=True)
+        yield from (
+            _of_copy(op, i, bases, writes=i > 0)
+            for i, bases in enumerate((op.source_bases, op.destination_bases))
+            if buffers is None or op.operands[i] in buffers
+        )
     elif isinstance(op, FillOp):
-        if op.destination is not None:
+        if op.destination is not None and (buffers is None or op.destination in buffers):
             yield _whole(op, 0, reads=False)
     elif not isinstance(op, AllocOp):
-        for i, value in enumerate(op.operands):
-            if isinstance(value.type, MemRefType):
-                yield _whole(op, i)
-        for region in op.regions:
-            for block in region.blocks:
-                yield from accesses_in(block)
+        yield from _of_other(op, buffers)
+
+
+def _of_other(op: Operation, buffers: Collection[SSAValue] | None) -> Iterator[BoxAccess]:
+    for i, value in enumerate(op.operands):
+        if isinstance(value.type, MemRefType) and (buffers is None or value in buffers):
+            yield _whole(op, i)
+    for region in op.regions:
+        for block in region.blocks:
+            yield from accesses_in(block, buffers)
 
 
 def _whole(op: Operation, operand: int, *, reads: bool = True, writes: bool = True) -> BoxAccess:
@@ -87,7 +98,10 @@ def _of_copy(op: CopyOp, operand: int, bases: Sequence[SSAValue], *, writes: boo
 
 def accesses_to(op: BlockOp, buffers: Collection[SSAValue] | None = None) -> Iterator[BoxAccess]:
     """Yields the accesses of a block, to these buffers alone if some are given."""
-    points, ins, outs = _Points.of(op), op.ins, op.outs
+    ins, outs = op.ins, op.outs
+    if buffers is not None and not any(value in buffers for value in (*ins, *outs)):
+        return
+    points = _Points.of(op)
     old, whole = reads_old(op) or not points.all_reached, op.whole
     for i, value in enumerate([*ins, *outs]):
         if buffers is not None and value not in buffers:

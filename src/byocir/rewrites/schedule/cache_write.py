@@ -30,7 +30,7 @@ def cache_write(block: BlockOp) -> BlockOp:
     check_block(block)
     home, result = block.parent, block.outs[0]
     assert home is not None
-    found = [a for op in _up_to(home, block) for a in accesses_of(op) if a.buffer is result]
+    found = [a for op in _up_to(home, block) for a in accesses_of(op, {result})]
     if len(block.outs) != 1 or found[0].reads or not is_whole(found[0]):
         raise refused(
             "B263", "expected a result written as a whole before it is read, found another", block

@@ -116,7 +116,7 @@ def _chain(
     chain: list[FillOp | BlockOp] = []
     made: set[SSAValue] = set()
     for op in ops:
-        if not any(access.buffer in buffers for access in accesses_of(op)):
+        if not any(True for _ in accesses_of(op, buffers)):
             continue
         if not isinstance(op, FillOp | BlockOp) or not _makes_all(op, buffers, made):
             raise _breaks(
@@ -169,7 +169,7 @@ def _reads(
     """Lists the accesses in the loop that read what the chain makes; raises ByocirError B256 for
     other accesses.
     """
-    found = [access for access in accesses_in(target) if access.buffer in buffers]
+    found = accesses_in(target, buffers)
     known = {*chain, *(access.op for access in found)}
     users = [use.operation for buffer in buffers for use in buffer.uses]
     other = next((op for op in users if op not in known), None)
@@ -193,8 +193,8 @@ def _check_inputs(
         inputs = {a.buffer for a in accesses_of(op) if a.reads}.difference(buffers)
         later = op.next_op
         while later is not None:
-            for access in accesses_of(later):
-                if access.writes and access.buffer in inputs:
+            for access in accesses_of(later, inputs):
+                if access.writes:
                     raise _breaks(
                         f"inputs of {described(op)} that stay as they are",
                         f"{described(access.op)}, which writes one",

@@ -159,7 +159,7 @@ def _plan(block: BlockOp, operand: int, inside: Block) -> _Plan:
             block,
             help="name an inner loop: at=…",
         )
-    found = [access for access in accesses_in(inside) if access.buffer is buffer]
+    found = accesses_in(inside, {buffer})
     written = any(access.writes for access in found)
     if not written:
         found = [access for access in found if (access.op, access.operand) == (block, operand)]
