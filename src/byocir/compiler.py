@@ -247,7 +247,6 @@ def compile(
     request = Request(targets, levels, placement, objective, costs, tuned, options)
     c_host = host_of(host)
 
-    @gc_paused()  # one pause for all steps, as each end of a pause walks all new objects
     def attempt(runner: PassRunner) -> Package:
         on_step("import")
         module = read_model(model, shapes=shapes, targets=targets)

@@ -9,7 +9,7 @@ from xdsl.dialects.func import FuncOp
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
 from byocir.dialects.tir import AllocOp, IntrinsicOp
-from byocir.machine.calls import ops_in
+from byocir.machine.calls import forget_calls, ops_in
 from byocir.machine.operand_places import ROW
 
 
@@ -34,3 +34,7 @@ def test_ops_are_described_once_while_they_stay_the_same() -> None:
     near.attributes[ROW] = IntegerAttr(8, i64)
     assert ops_in(machine, body)[0].result.rows()[0][0] == 8
     assert ops_in(keeping(), body)[1] is not ops_in(machine, body)[1]
+
+    last = ops_in(machine, body)
+    forget_calls(body)
+    assert ops_in(machine, body)[0] is not last[0]

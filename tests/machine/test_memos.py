@@ -18,13 +18,13 @@ func.func @f(%x: memref<8x4xi8>, %y: memref<8x4xi8>, %near: memref<8x4xi8, "m.ne
   func.return
 }}
 """
-BLOCK = """tir.block [{i}: {extent}{kind}] ins(%x[{i}{start}, {lane}] : memref<8x4xi8>)
+BLOCK = """tir.block [{i}: {extent}{kind}] ins(%x[{i}{start}, {lane}]{pad} : memref<8x4xi8>)
       outs(%{out}[{i}, 0] : memref<8x4xi8{scope}>) {{
   ^bb0(%a: i8, %b: i8):
     %c = arith.{op} %a, %b : i8
     tir.yield %c : i8
   }}"""
-PLAIN = dict(i="i", extent=4, kind="", start="", lane=0, out="y", scope="", op="addi")
+PLAIN = dict(i="i", extent=4, kind="", start="", lane=0, out="y", scope="", op="addi", pad="")
 
 
 @given(st.lists(st.integers(0, 12)), st.integers(1, 4))
@@ -77,3 +77,14 @@ def test_blocks_have_the_number_of_what_decides_about_them():
     one, other = blocks()
     other.body.block.first_op.operands = other.body.block.first_op.operands[::-1]
     assert keys.body(one.body.block) != keys.body(other.body.block)
+
+
+def test_padded_blocks_are_told_apart_by_how_far_they_lead_out_of_arrays():
+    keys, numbers = BlockKeys(), dict[str, set[int]]()
+    for start in range(-2, 7):
+        at = f" {start:+}".replace("+", "+ ").replace("-", "- ") if start else ""
+        _, block = blocks(start=at, pad=" pad 0 : i8")
+        beyond = f"{max(-start, 0)} in front, {max(start - 4, 0)} behind"
+        numbers.setdefault(beyond, set()).add(keys.block(block))
+    assert [len(each) for each in numbers.values()] == [1] * 5
+    assert len({number for each in numbers.values() for number in each}) == 5

@@ -13,6 +13,7 @@ Printing and reading back loses nothing but the bytes of large arrays, which tra
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import StringIO
@@ -80,8 +81,8 @@ class ModulePrinter(Printer):
     """The fused locations and the types of arrays that were printed, by identity, and their text,
     of locations that inside `loc(…)`: ops and values share them."""
 
-    _bodies: dict[int, BodyFacts[_BodyText | None]] = field(
-        default_factory=dict[int, BodyFacts["_BodyText | None"]]
+    _bodies: defaultdict[int, BodyFacts[_BodyText | None]] = field(
+        default_factory=lambda: defaultdict(BodyFacts)
     )
     """The texts of the bodies of blocks, by how far they are indented."""
 
@@ -144,8 +145,7 @@ class ModulePrinter(Printer):
         body = region.first_block
         if body is None or type(region.parent) is not BlockOp or self.diagnostic.op_messages:
             return None
-        bodies = self._bodies.setdefault(self._indent, BodyFacts())
-        return bodies.of(body, lambda: self._printed(region, body))
+        return self._bodies[self._indent].of(body, lambda: self._printed(region, body))
 
     def _printed(self, region: Region, body: Block) -> _BodyText | None:
         results = [result for op in body.ops for result in op.results]

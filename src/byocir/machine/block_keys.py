@@ -7,7 +7,7 @@ these are told apart by identity first: comparing what they say takes longer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from itertools import count
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -70,16 +70,24 @@ def reaches_beyond(block: BlockOp) -> frozenset[int]:
     """Gives the iterators that lead a block in memory out of arrays: its calls take them whole."""
     found = set[int]()
     for i, pad in enumerate(pads_in_memory(block)):
-        if pad is None:
-            continue
-        pairs = zip(block.in_maps[i].results, shape_of(block.ins[i].type), strict=True)
-        for expr, size in pairs:
-            form = linear(expr)
-            if form is None:
-                continue
-            low, high = form.interval(spans(block.extents).__getitem__)
-            found |= set(form.atoms) if low < 0 or high >= size else set()
+        if pad is not None:
+            forms = map(linear, block.in_maps[i].results)
+            pairs = zip(forms, _beyond(block, i), strict=True)
+            found.update(*(form.atoms for form, out in pairs if form and out and any(out)))
     return frozenset(found)
+
+
+def _beyond(block: BlockOp, i: int) -> Iterator[tuple[int, int] | None]:
+    """Tells of each index into an input how far it leads out of the array in front and behind; None
+    for one that divides."""
+    points = spans(block.extents)
+    for expr, size in zip(block.in_maps[i].results, shape_of(block.ins[i].type), strict=True):
+        form = linear(expr)
+        if form is None:
+            yield None
+            continue
+        low, high = form.interval(points.__getitem__)
+        yield max(-low, 0), max(high + 1 - size, 0)
 
 
 class BlockKeys:
@@ -126,15 +134,17 @@ class BlockKeys:
         return self.number_of(("pattern", kinds, self.body(block.body.block), *told))
 
     def _padded(self, block: BlockOp) -> list[int]:
-        """Tells apart what blocks in memory read outside of arrays, and where they do that."""
+        """Tells apart what blocks in memory read outside of arrays, and how far they lead out of
+        them: boxes of the inner tiles of an image are alike."""
         pads = pads_in_memory(block)
         if not pads:
             return []
-        padded = [i for i, pad in enumerate(pads) if pad is not None]
         told = [self.value(pad) for pad in pads]
-        told += [self.value(block.maps.data[i]) for i in padded]
-        shapes = [self._types.of(block.ins[i].type).shape for i in padded]
-        return [*told, *shapes, self._iterators.of(block.iterators).extents]
+        for i in [i for i, pad in enumerate(pads) if pad is not None]:
+            beyond = [*_beyond(block, i)]
+            where = self.value(block.maps.data[i]) if None in beyond else tuple(beyond)
+            told += [self._types.of(block.ins[i].type).shape, self.number_of(("beyond", where))]
+        return [*told, self._iterators.of(block.iterators).extents]
 
     def block(self, block: BlockOp) -> int:
         """Numbers blocks by all that decides which instruction does them: all but where their boxes

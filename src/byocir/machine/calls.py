@@ -96,7 +96,7 @@ class Calls:
     @property
     def is_beside(self) -> bool:
         """Tells whether the calls take turns with those of the next op for which this is false."""
-        return self.op.beside is not None
+        return "beside" in self.op.properties
 
     @property
     def cycles(self) -> float:
@@ -114,9 +114,21 @@ class Calls:
         return {name: self._place(box) for name, box in self.alike.boxes}
 
     @cached_property
+    def operands(self) -> list[tuple[SSAValue, Memory]]:
+        """Lists what the calls use, the result last, each with the memory in which it lies. That
+        takes less than to find their places in there."""
+        values, memories = self.block.operands, self.alike.kind.fit.memories
+        return [(values[i], memories[i]) for i in self.alike.kind.fit.operands.values()]
+
+    @property
+    def into(self) -> tuple[SSAValue, Memory]:
+        """Gives what the calls write, and the memory in which it lies."""
+        return self.operands[-1]
+
+    @cached_property
     def buffers(self) -> list[tuple[AllocOp, Memory]]:
         """Lists the buffers in the machine's memories that the calls use, with their memory."""
-        owners = [(place.buffer.owner, place.memory) for place in self.places.values()]
+        owners = [(value.owner, memory) for value, memory in self.operands]
         return [(op, m) for op, m in owners if isinstance(op, AllocOp) and not m.is_main]
 
     @property
@@ -365,6 +377,12 @@ def ops_in(machine: Machine, body: Block) -> list[Calls]:
         found[op] = listed
     vars(body)[_LISTED] = _Listed(program, found)
     return [calls for _, calls in found.values()]
+
+
+def forget_calls(body: Block) -> None:
+    """Forgets the calls that were listed of a program, which take much memory: nobody changes it
+    any more."""
+    vars(body).pop(_LISTED, None)
 
 
 _Known = dict[IntrinsicOp, tuple[Sequence[object], Calls]]

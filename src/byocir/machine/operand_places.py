@@ -85,13 +85,12 @@ class Place:
     @cached_property
     def _shared(self) -> Mapping[str, Any]:
         known = {"memory": self.memory, "buffer": self.buffer, "array": self.array}
-        return {**known, "_layout": self._layout, "bytes": self.bytes}
+        return {**known, "_layout": self._layout, "bytes": self.bytes, "home": self.home}
 
-    @property
+    @cached_property
     def home(self) -> str:
         """Names what the rows are counted in: the memory or, in main memory, the array."""
-        array = f"main memory, array {self.array}"
-        return array if self.memory.is_main else self.memory.scope
+        return self.memory.scope or f"main memory, array {self.array}"
 
     @property
     def shape(self) -> Shape:

@@ -116,10 +116,11 @@ def with_care(attempt: Callable[[PassRunner], T], after_pass: AfterPass | None =
     copies of modules, which take time and keep large constants alive. If a pass fails, it runs
     again with copies, to find which pass it was and where its reproducer is.
     """
-    try:
-        return attempt(PassRunner(after_pass, keeps_start=after_pass is not None))
-    except _Broken:
-        return attempt(PassRunner(after_pass))
+    with gc_paused():  # its end walks all new objects: what a runner noted is gone by then
+        try:
+            return attempt(PassRunner(after_pass, keeps_start=after_pass is not None))
+        except _Broken:
+            return attempt(PassRunner(after_pass))
 
 
 def run_passes(

@@ -30,7 +30,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.ports import ports_of
 from byocir.lowering.tir_to_c.literals import defined_array, initialiser, stored_type
 from byocir.machine import Call, Machine
-from byocir.machine.calls import IssuedCalls, calls_in
+from byocir.machine.calls import IssuedCalls, calls_in, forget_calls
 from byocir.machine.encoding import Encoder, assembled
 from byocir.machine.numeric_programs import check_order, model_of, timed_numbers_of
 from byocir.machine.simulator import Simulator
@@ -74,6 +74,7 @@ def _encoded(machine: Machine, encoder: Encoder, function: FuncOp) -> list[Any]:
     """Encodes a program, and times it while its calls are there: reports ask for both."""
     calls = calls_in(machine, function.body.block)
     _timed[function] = machine, _costs_of(machine, calls)
+    forget_calls(function.body.block)  # no pass comes after this one
     return encoder.code(calls)
 
 

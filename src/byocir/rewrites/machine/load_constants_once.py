@@ -94,18 +94,18 @@ def _constants(calls: Sequence[Calls]) -> Iterator[_Constant]:
     for call in calls:
         if call not in loads or call.unit not in computing or len(call.block.ins) != 1:
             continue
-        (source,), result = call.block.ins, call.result
+        (source,), (buffer, memory) = call.block.ins, call.into
         if not isinstance(source.owner, ConstantOp) or not shape_of(source.type):
             continue
-        if result.memory.fifo:  # each part leaves it once, in its turn
+        if memory.fifo:  # each part leaves it once, in its turn
             continue
-        key, by = (source, result.memory), moved_by(call.block)
-        if by is None or not _is_filled_by(call, result.buffer):
+        key, by = (source, memory), moved_by(call.block)
+        if by is None or not _is_filled_by(call, buffer):
             unfit.add(key)
             continue
         constant = found.setdefault(key, _Constant(*key))
         constant.loads.append(call)
-        constant.parts.append((result.buffer, by))
+        constant.parts.append((buffer, by))
     for key, constant in found.items():
         if key not in unfit and len(constant.loads) > 1 and constant.is_whole:
             yield constant

@@ -107,7 +107,7 @@ class _Load:
 
     @property
     def memory(self) -> Memory:
-        return self.calls.result.memory
+        return self.calls.into[1]
 
 
 def _pending(steps: Sequence[Step]) -> list[_Load]:
@@ -116,12 +116,12 @@ def _pending(steps: Sequence[Step]) -> list[_Load]:
     buffer, or the same FIFO.
     """
     found: list[_Load] = []
-    used = [{p.buffer for call in step.work for p in call.places.values()} for step in steps]
+    used = [{value for call in step.work for value, _ in call.operands} for step in steps]
     latest: dict[AllocOp | Memory, int] = {}
     for number, step in enumerate(steps):
         for load in step.loads:
             at = max(number - MOST, 0)
-            own = {place.buffer for place in load.places.values()}
+            own = {value for value, _ in load.operands}
             for other in range(number - 1, at - 1, -1):
                 if not own.isdisjoint(used[other]) and any(
                     depend(work, load) for work in steps[other].work
@@ -174,6 +174,8 @@ class _Order:
         """
         end = self._worked + work.cycles
         self._loaded = max(self._loaded, self._worked)
+        if self._loaded >= end and not more:
+            return
         brought: list[_Load] = []
         depths: dict[int, int] = {}
         for key, load in self._until(number + MOST):
@@ -212,7 +214,7 @@ def _let_stores_take_turns(calls: Sequence[Calls]) -> None:
     would not be issued before most of them had begun. That work may depend neither on them nor on
     the loads that take turns with them.
     """
-    stores = {call: _fills_queue(call) for call in calls if call.result.memory.is_main}
+    stores = {call: _fills_queue(call) for call in calls if call.into[1].is_main}
     for store in stores:
         store.op.beside = None
     behind: Calls | None = None

@@ -23,12 +23,14 @@ def _is_load(call: Calls, brought: Collection[SSAValue]) -> bool:
     """Tells whether a call moves something into a buffer from main memory, or from where such calls
     brought it, or sets a buffer to a number.
     """
-    *inputs, result = call.places.values()
-    if result.memory.is_main or call.reads_old or result in inputs:
+    *inputs, (_, into) = call.operands
+    if into.is_main or call.reads_old:
         return False
-    if any(not place.memory.is_main for place in inputs) and call.instruction.moves is None:
+    if any(not memory.is_main for _, memory in inputs) and call.instruction.moves is None:
         return False
-    return all(place.memory.is_main or place.buffer in brought for place in inputs)
+    if not all(memory.is_main or value in brought for value, memory in inputs):
+        return False
+    return call.into not in inputs or call.result not in call.read
 
 
 def steps_of(
@@ -62,13 +64,13 @@ def loads_of(calls: Sequence[Calls]) -> set[Calls]:
     for call in calls:
         if _is_load(call, brought):
             found.add(call)
-            brought.add(call.result.buffer)
+            brought.add(call.into[0])
     return found
 
 
 def _computes(call: Calls) -> bool:
     """Tells whether a call does more than to move, all of it in the machine's memories."""
-    outside = any(place.memory.is_main for place in call.places.values())
+    outside = any(memory.is_main for _, memory in call.operands)
     return call.instruction.moves is None and not outside
 
 

@@ -63,14 +63,14 @@ def _needs(machine: Machine, calls: Sequence[Calls]) -> list[dict[int, int]]:
     earlier call of its own unit comes after that. Memories that the machine itself watches do not
     count, nor do arrays that no call writes.
     """
-    written = {call.result.buffer for call in calls}
+    written, guarded = {call.into[0] for call in calls}, machine.guarded
 
     def rows() -> Iterator[tuple[int, bool, str, int, int]]:
         for number, call in enumerate(calls):
             for writes, places in ((False, call.read), (True, [call.result])):
                 for at in places:
                     alone = at.memory.is_main and at.buffer not in written
-                    if at.memory not in machine.guarded and not alone:
+                    if at.memory not in guarded and not alone:
                         yield from ((number, writes, at.home, *span) for span in at.rows())
 
     units = [machine.units.index(call.unit) for call in calls]
