@@ -53,3 +53,23 @@ def test_what_follows_lies_elsewhere() -> None:
     assert spread(4, tiles, longer) == [0] * 6
     assert spread(10, [Life(4, 6, 6)], longer, before=[(0, tiles[-1])]) == [4]
     assert spread(10, [Life(11, 0, 0)], longer) == Full((0,), 11)
+
+
+def test_rows_are_taken_again_at_once_only_where_there_are_none_left() -> None:
+    """A step that needs the whole memory does not keep other steps from running beside each
+    other."""
+    tiles = [Life(4, step, step) for step in range(12)]
+    full = Life(10, 12, 12)
+    found = spread(10, [*tiles, full], longer)
+    assert not isinstance(found, Full)
+    assert found[:10] == [0, 4] * 5
+
+
+@given(st.lists(lives, max_size=40), st.sampled_from([1, 2, 4]))
+def test_spreading_finds_room_wherever_there_is_some(needed: list[Life], banks: int) -> None:
+    found, least = spread(ROWS, needed, longer, banks), arranged(ROWS, needed, banks)
+    assert isinstance(found, Full) == isinstance(least, Full)
+    taken = [] if isinstance(found, Full) else [*zip(found, needed, strict=True)]
+    for i, (low, life) in enumerate(taken):
+        near = [(row, other) for row, other in taken[:i] if other.meets(life)]
+        assert all(low + life.rows <= row or row + other.rows <= low for row, other in near)

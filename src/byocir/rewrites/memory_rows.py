@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 MOST = 8
 """Steps for which rows are not taken again, at most."""
 
@@ -67,14 +69,42 @@ def spread(
     before: Sequence[Placed] = (),
 ) -> list[int] | Full:
     """Finds rows that are not reused for as many steps as there is room for, so that what comes
-    next can be made beside what is there: `longer` makes a life last so many steps more.
+    next can be made beside what is there: `longer` makes a life last so many steps more. Where
+    there is less room, lives last fewer steps more, and others as many as before.
     """
-    for slack in range(MOST, 0, -1):
-        kept = [(row, longer(life, slack)) for row, life in before]
-        found = arranged(rows, [longer(life, slack) for life in lives], banks, kept)
+    all_lives = [*(life for _, life in before), *lives]
+    slacks = _slacks(rows, all_lives, longer)
+    for most in range(MOST, 0, -1):
+        pairs = zip(all_lives, slacks, strict=True)
+        kept = [longer(life, min(slack, most)) for life, slack in pairs]
+        placed = [(row, life) for (row, _), life in zip(before, kept, strict=False)]
+        found = arranged(rows, kept[len(before) :], banks, placed)
         if not isinstance(found, Full):
             return found
     return arranged(rows, lives, banks, before)
+
+
+def _slacks(rows: int, lives: Sequence[Life], longer: Callable[[Life, int], Life]) -> list[int]:
+    """Counts the steps that each life can last longer, if all do, without more rows in use at once
+    than there are. If each lasts as many longer, no more are in use either.
+    """
+    slacks = [0] * len(lives)
+    for slack in range(1, MOST + 1):
+        kept = [longer(life, slack) for life in lives]
+        full = _full_steps(rows, kept)
+        for i, life in enumerate(kept):
+            if full[life.last + 1] == full[life.first]:
+                slacks[i] = slack
+    return slacks
+
+
+def _full_steps(rows: int, lives: Sequence[Life]) -> list[int]:
+    """Counts, before each step, the steps at which lives need more rows than there are."""
+    changes = np.zeros(max((life.last for life in lives), default=0) + 2, np.int64)
+    sizes = [life.rows for life in lives]
+    np.add.at(changes, [life.first for life in lives], sizes)
+    np.subtract.at(changes, [life.last + 1 for life in lives], sizes)
+    return [0, *np.cumsum(np.cumsum(changes) > rows).tolist()]
 
 
 class _Placed:
