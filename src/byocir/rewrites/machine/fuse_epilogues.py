@@ -37,7 +37,7 @@ from byocir.machine import Machine
 from byocir.machine.cut_plans import plans_of
 from byocir.machine.instructions import init_of
 from byocir.machine.parts import Operand
-from byocir.rewrites.host.fuse_blocks import fuse_into, fuse_producer, is_map
+from byocir.rewrites.host.fuse_blocks import fuse_into, fuse_producer, is_map, with_numbers
 from byocir.rewrites.machine import searched_composites
 from byocir.rewrites.machine.cover_bodies import Cover
 from byocir.rewrites.machine.pieces import each_element
@@ -186,12 +186,17 @@ def _is_brought(machine: Machine, made: Operation, added: BlockOp, sums: SSAValu
     more cycles than adding it to them takes. Products would add it on the unit that makes the sums.
     """
     assert isinstance(made, BlockOp)
-    cover = Cover(machine, added, products=False)
     home = home_of(machine, sums)
     plans = plans_of(machine, made, made.extents, "pattern")
     brought = [plan.cycles for plan in plans if plan.instruction.into == home]
-    piece = cover.best([home]) if brought else None
-    return bool(brought) and (piece is None or brought[0] <= piece.cycles)
+    if not brought:
+        return False
+    trial = added.clone()
+    Block([trial])
+    trial = with_numbers(trial)
+    piece = Cover(machine, trial, products=False).best([home])
+    erase(trial)
+    return piece is None or brought[0] <= piece.cycles
 
 
 def _adds_to(op: BlockOp, position: int, sums: BlockOp) -> bool:
