@@ -28,7 +28,7 @@ from byocir.patterns import ScalarPattern as Scalar
 from byocir.targets.vta_emit import files_of_steps
 from byocir.vta_sim import Memory, VTAConfig
 
-MOST, FILL, REQUEST, BUS, BURST = up_to(1 << 14), 7, 24, 8, 7
+MOST, FILL, REQUEST, BUS, BURST, BURST_BYTES = up_to(1 << 14), 7, 24, 8, 7, 128
 WINDOW = "n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"
 
 
@@ -54,7 +54,8 @@ class Vta(Machine):
         self.inp = self.memory("inp", i8, **inp)
         self.wgt = self.memory("wgt", i8, row=(side, side), rows=blocks - few)
         self.diagonals = self.memory("diagonals", i8, row=(side,), rows=few)
-        self.acc = self.memory("acc", i32, row=(side,), rows=config.depth(Memory.ACC))
+        acc = dict(row=(side,), rows=config.depth(Memory.ACC), interleaved=True)
+        self.acc = self.memory("acc", i32, **acc)
         load, compute, store = (self.unit(name, queue=512) for name in ("load", "compute", "store"))
         pairs = (load, compute), (compute, load), (compute, store), (store, compute)
         self.order(Tokens(pairs, 255))
@@ -68,7 +69,7 @@ class Vta(Machine):
 
     def _moves(self, load, compute, store, widens: bool) -> None:
         """Loads, of blocks of weights as the host has packed them, and stores."""
-        side, read, vectors = self.side, self.channel("read"), dict(rows=MOST, lanes=self.lane)
+        side, read, lines = self.side, self.channel("read"), dict(rows=MOST, lanes=self.lanes)
         first, last = (Transfer(read, lead=REQUEST, rank=rank) for rank in (0, 1))
         early, late = dict(unit=load, transfer=first), dict(unit=compute, transfer=last)
 
@@ -76,7 +77,7 @@ class Vta(Machine):
             cycles = dict(cycles=lambda s: REQUEST + prod(s.values()) * bytes // BUS)
             return dict(encode=words.load(memory, first), **cycles)
 
-        self.copy("load_acc", MAIN, self.acc, **late, **vectors, **loads("acc", 4))
+        self.copy("load_acc", MAIN, self.acc, **late, **lines, **loads("acc", 4))
         box = dict(into=self.inp, y=MOST, x=self.lanes)
 
         @self.instruction(**early, **box, **loads("inp"))
@@ -107,13 +108,15 @@ class Vta(Machine):
 
         if widens:
 
-            @self.instruction(into=self.acc, **late, **vectors, **loads("acc8"))
+            @self.instruction(into=self.acc, **late, **lines, **loads("acc8"))
             def load_acc8() -> Pattern:
                 return block("rows lanes", byte("x")["rows lanes"], lambda _, x: x.to(i32))
 
-        cycles = dict(cycles=lambda s: s["rows"] * (1 + side // BUS + BURST))
+        def stored(s):
+            vectors, bursts = s["lanes"] // side, -(-s["lanes"] // BURST_BYTES)
+            return s["rows"] * (vectors * (1 + side // BUS) + bursts * BURST)
 
-        @self.instruction(store, encode=words.store, **vectors, **cycles)
+        @self.instruction(store, encode=words.store, **lines, cycles=stored)
         def store_out() -> Pattern:
             return block("rows lanes", self.acc("x")["rows lanes"], lambda _, x: x.to(i8))
 

@@ -184,6 +184,16 @@ def test_products_of_any_number_of_dimensions_are_taken() -> None:
     assert has_words(expect_equal(byocir.import_onnx(net.of(value, (2, 3, 16, 32))), 1))
 
 
+def test_a_number_is_added_where_rows_of_it_would_take_longer_to_load() -> None:
+    """Sums of 32 rows could begin with a row of the half that rounds them, loaded 32 times."""
+    net = Net((1, 32, 64), per_channel=False)
+    weight, _ = net.weights((64, 256), per_channel=False, axis=1)
+    value = net.requantize(net.node("MatMul", [net.value, weight]), net.scale * 4)
+    package = expect_equal(byocir.import_onnx(net.of(value, (1, 32, 256))), 1)
+    ((composite,),) = [region.composites for region in package.report.regions]
+    assert "gemm, add_number" in composite.schedule
+
+
 def test_products_of_two_computed_arrays_have_no_words() -> None:
     """VTA reads weights in blocks, as which the host does not pack what it computes."""
     net = Net((1, 16, 16), per_channel=False)
@@ -421,15 +431,15 @@ def test_a_refusal_tells_what_each_instruction_says() -> None:
 
 
 def test_a_report_with_code_counts_the_programs_products_and_cycles() -> None:
-    """Weights of 3x3x16x32 for 6x6 results, and a bias that products of 1 by 16 add; each is timed
-    as its profile is."""
+    """Weights of 3x3x16x32 for 6x6 results, to which the ALU adds a bias; each is timed as its
+    profile is."""
     net = Net((1, 16, 6, 6), per_channel=False)
     model = net.of(net.conv(net.value, (16, 32), 3), (1, 32, 6, 6))
     package = byocir.compile(byocir.import_onnx(model), targets=[EXAMPLE])
     ((symbol, device),) = package.report.device.items()
     (profile,) = package.profile()
     assert (profile.symbol, profile.cycles) == (symbol, device["cycles"])
-    assert device["padded_macs"] == 6 * 6 * 32 * 16 * (3 * 3 + 1)
+    assert device["padded_macs"] == 6 * 6 * 32 * 16 * 3 * 3
     told = summary(package.report).splitlines()
     assert f"{'vta16 MACs with padding':<28}{device['padded_macs']:>14,}" in told
     assert f"{'vta16 cycles':<28}{profile.cycles:>14,}   simulated, of all calls" in told
