@@ -43,15 +43,16 @@ def one_layer() -> onnx.ModelProto:
 
 LATER = "a quarter of INP", "a quarter of WGT"
 QUICK = [
-    pytest.param(config, id=name, marks=[pytest.mark.slow] if name in LATER else [])
-    for name, config in CONFIGS.items()
+    pytest.param(name, id=name, marks=[pytest.mark.slow] if name in LATER else [])
+    for name in CONFIGS
 ]
 
 
-@pytest.mark.parametrize("config", QUICK)
-def test_every_size_gives_the_same_integers(config: str) -> None:
-    module = byocir.import_onnx(residual_net(64, 96))
-    package = expect_equal(module, None, config=config)
+@pytest.mark.parametrize("name", QUICK)
+def test_every_size_gives_the_same_integers(name: str) -> None:
+    """Of a net that does not fit into the memories that are small."""
+    net = residual_net(64, 96) if "quarter" in name else residual_net(32, 64)
+    package = expect_equal(byocir.import_onnx(net), None, config=CONFIGS[name])
     assert package.report.macs["host"] == 0
     assert has_words(package)
 
