@@ -10,7 +10,8 @@ import onnx
 import pytest
 from nets.int8_nets import with_powers_of_two
 from quantised_nets import Net
-from test_vta_machine import EXAMPLE, expect_equal, has_words
+from test_vta_machine import EXAMPLE, expect_equal, has_words, pooled
+from xdsl.dialects.builtin import ModuleOp
 
 import byocir
 from byocir.errors import ByocirError
@@ -28,12 +29,12 @@ CONFIGS = {
 NO_MUL = replace(DEFAULT_CONFIG, alu_mul=False).name
 
 
-def residual_net(inputs: int = 16, channels: int = 32) -> onnx.ModelProto:
+def residual_net(inputs: int = 16, channels: int = 32, side: int = 8) -> onnx.ModelProto:
     """Two convolutions, the second of which is added to the first."""
-    net = Net((1, inputs, 8, 8), per_channel=False)
+    net = Net((1, inputs, side, side), per_channel=False)
     first = net.conv(net.value, (inputs, channels))
     total = net.add(first, net.conv(first, (channels, channels)))
-    return net.of(total, (1, channels, 8, 8))
+    return net.of(total, (1, channels, side, side))
 
 
 def one_layer() -> onnx.ModelProto:
@@ -48,11 +49,22 @@ QUICK = [
 ]
 
 
+def net_for(name: str) -> ModuleOp:
+    """A net of several blocks, one that is larger than the memory that is small, or one whose pool
+    would load bytes."""
+    if name == "no loads of bytes":
+        return pooled("GlobalAveragePool", 16, 6, {})
+    large = {
+        "a quarter of INP": (64, 96),
+        "a quarter of WGT": (64, 96),
+        "a quarter of ACC": (16, 32, 24),
+    }
+    return byocir.import_onnx(residual_net(*large.get(name, (32, 64))))
+
+
 @pytest.mark.parametrize("name", QUICK)
 def test_every_size_gives_the_same_integers(name: str) -> None:
-    """Of a net that does not fit into the memories that are small."""
-    net = residual_net(64, 96) if "quarter" in name else residual_net(32, 64)
-    package = expect_equal(byocir.import_onnx(net), None, config=CONFIGS[name])
+    package = expect_equal(net_for(name), None, config=CONFIGS[name])
     assert package.report.macs["host"] == 0
     assert has_words(package)
 
