@@ -77,6 +77,16 @@ def test_every_size_gives_the_same_digits(config: str) -> None:
     assert expect_equal(module, None, config=config).report.macs["host"] == 0
 
 
+def test_loads_of_bytes_make_no_net_slower() -> None:
+    """Cycles compare where both machines take all of a net: those of the host are not counted."""
+    module, cycles = byocir.import_onnx(residual_net()), dict[str, int]()
+    for config in (DEFAULT_CONFIG.name, CONFIGS["no loads of bytes"]):
+        target = f"{EXAMPLE}:Vta16{{config={config}}}"
+        package = byocir.compile(module.clone(), targets=[target], levels=["tensor"])
+        (cycles[config],) = (profile.cycles or 0 for profile in package.profile())
+    assert 0 < cycles[DEFAULT_CONFIG.name] <= cycles[CONFIGS["no loads of bytes"]]
+
+
 def test_a_file_gives_the_sizes_of_a_machine(tmp_path: Path) -> None:
     path, name = tmp_path / "vta_config.json", CONFIGS["a quarter of INP"]
     config = VTAConfig.from_name(name)

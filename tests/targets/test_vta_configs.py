@@ -93,6 +93,21 @@ def test_a_net_gives_the_integers_of_the_default() -> None:
     assert Memory.ACC_8BIT not in loaded
 
 
+@pytest.mark.parametrize(("channels", "size"), [(16, 20), (40, 12)])
+def test_loads_of_bytes_make_no_pool_slower(channels: int, size: int) -> None:
+    """Loads of accumulators are the compute module's own time; those of inputs overlap with it."""
+    net = Net((1, channels, size, size), per_channel=False)
+    sums = net.node("AveragePool", [net.value], kernel_shape=[2, 2], strides=[2, 2])
+    model = net.of(net.requantize(sums, net.scale), (1, channels, size // 2, size // 2))
+    cycles = dict[str, int]()
+    for lacks in ("", "_noacc8"):
+        package = expect_same(
+            model.SerializeToString(), f"1x16_i8w8a32_15_15_18_17{lacks}", ("tensor",)
+        )
+        (cycles[lacks],) = (profile.cycles or 0 for profile in package.profile())
+    assert 0 < cycles[""] <= cycles["_noacc8"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("levels", LEVELS)
 @pytest.mark.parametrize("config", [*CONFIGS, FPGA])

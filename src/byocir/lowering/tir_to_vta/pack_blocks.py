@@ -236,10 +236,17 @@ class BlockPacker:
         """Gives the number by which a block multiplies bytes that it adds to accumulators, if that
         needs a product with the number on the diagonal; else None.
         """
-        if not self.lanes.loads_widen and forms.WINDOW_SUM.fits(self.op):
+        if forms.WINDOW_SUM.fits(self.op) and (not self.lanes.loads_widen or self._saves_cycles()):
             return 1
         found = forms.product(number("factor")).numbers(self.op)
         return None if found is None or self.op.reductions else int(found["factor"])
+
+    def _saves_cycles(self) -> bool:
+        """Tells if so much is summed that products with 1 are worth the load of a block of weights
+        and of its micro-ops: bytes for the ALU are loaded while the compute module stands still.
+        """
+        summed = math.prod(self.op.extents) // (self.lanes.block * self.lanes.batch)
+        return summed > 2 * OPERAND_CYCLES
 
     def _product(
         self,
