@@ -14,7 +14,7 @@ from xdsl.printer import Printer
 
 from byocir.dialects.array import ArrayAttr, ArrayStore
 from byocir.dialects.graph import ConstantOp
-from byocir.dialects.locations import named
+from byocir.dialects.locations import named, of_names
 from byocir.dialects.text import ModulePrinter, parse_module, print_module
 from byocir.dialects.weights import large_arrays, load_weights, save_arrays, save_weights
 from byocir.errors import ByocirError
@@ -226,6 +226,30 @@ def test_locations_inside_others_read_back():
 }
 """
     assert print_module(parse_module(text)) == text
+
+
+@pytest.mark.parametrize("location", ['fused["a", "b c"]', '"a"'])
+@pytest.mark.parametrize(
+    "made",
+    ['alloc : memref<2x3xi8, "npu.sp">', "alloc : memref<4xf32>", "empty : tensor<2xi8>"],
+)
+def test_types_and_locations_that_come_again_are_one_object(location: str, made: str):
+    """A program of a machine has tens of thousands of ops, and few types and layers."""
+    ops = "".join(f"  %{n} = tir.{made} loc({location})\n" for n in range(2))
+    module = parse_module(f"builtin.module {{\n{ops}}}\n")
+    assert print_module(module) == f"builtin.module {{\n{ops}}}\n"
+    one, other = module.ops
+    assert one.results[0].type is other.results[0].type
+    assert one.location is other.location
+
+
+@given(st.lists(st.text(LETTERS), min_size=2, max_size=3, unique=True))
+def test_fused_locations_of_any_names_are_read_back(nodes: list[str]):
+    module = module_of(np.int8([1]), np.int8([2]))
+    for op in module.ops:
+        op.location = of_names(nodes)
+    read = parse_module(print_module(module))
+    assert [op.location for op in read.ops] == [of_names(nodes)] * 2
 
 
 def test_literals_are_escaped_as_xdsl_escapes_them():

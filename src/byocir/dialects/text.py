@@ -323,6 +323,7 @@ class SourceParser(Parser):
         self.ssa_values: Any = _Names()
         self.attribute_aliases = _Aliases(self, max(LEAST_PARTS, PARTS * len(text)))
         self._types: dict[str, TypeAttribute] = {}
+        self._locations: dict[str, LocationAttr] = {}
         self.spans = spans
         self.line_offset = line_offset
 
@@ -385,12 +386,23 @@ class SourceParser(Parser):
         return known
 
     def parse_optional_location(self) -> LocationAttr | None:
-        """Parses a location. Those with one name, which most ops have, are read in one go."""
-        name = _NAME.match(self.lexer.input.content, self.pos)
-        if name is None:
+        """Parses a location. Those with one name, which most ops have, are read in one go, and
+        those with several names once: all ops of a layer have the same.
+        """
+        text = _LOCATION.match(self.lexer.input.content, self.pos)
+        if text is None:
             return super().parse_optional_location()
-        self._resume_from(name.end())
-        return named(name[1])
+        if text["name"] is not None:
+            self._resume_from(text.end())
+            return named(text["name"])
+        known = self._locations.get(text[0])
+        if known is None:
+            known = super().parse_optional_location()
+            if known is not None:
+                self._locations[text[0]] = known
+            return known
+        self._resume_from(text.end())
+        return known
 
     def _here(self) -> Span:
         return Span(self.pos, self.pos + 1, self.lexer.input, self.line_offset)
@@ -438,12 +450,19 @@ class _Aliases(dict[str, Attribute]):
         return 1 + sum(map(self._size, parts_of(attribute))) if known is None else known
 
 
-_NAME = re.compile(r'loc\("([ !#-\[\]-~]*)"\)')
-"""The location of a name without escapes, as it is printed."""
-_PLAIN_TYPE = re.compile(
-    r"(?:tensor<(?:[0-9]+x)*+[a-z]+[0-9]+>|(?:[fi]|bf)[0-9]+(?![\w$.]))", re.ASCII
+_LOCATION = re.compile(
+    r"""loc\( (?: "(?P<name>[ !#-\[\]-~]*)"
+             | fused\[ "[ !#-\[\]-~]*" (?:,\ "[ !#-\[\]-~]*")*+ \] ) \)""",
+    re.X,
 )
-"""Types of numbers and of tensors of static shape."""
+"""The location of one name, or of several, without escapes, as it is printed."""
+_PLAIN_TYPE = re.compile(
+    r"""(?: tensor< (?:[0-9]+x)*+ [a-z]+[0-9]+ >
+          | memref< (?:[0-9]+x)*+ [a-z]+[0-9]+ (?:,\ "[\w.]*")?+ >
+          | (?:[fi]|bf)[0-9]+(?![\w$.]) )""",
+    re.ASCII | re.X,
+)
+"""Types of numbers, and of tensors and memory of static shape; of memory, also the scope."""
 _STRINGS = re.compile(
     r"""//[^\n]* | "(?: [^"\\\n\v\f] | \\["nt\\] | \\[0-9A-Fa-f]{2} )*+" | (?P<broken>")""", re.X
 )
