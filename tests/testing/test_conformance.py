@@ -111,6 +111,13 @@ def test_the_same_seed_gives_the_same_score(capsys):
     assert json.loads(capsys.readouterr().out) == score
 
 
+@pytest.fixture
+def one_hash_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starts no process with other hashes, which takes as long as all else of a short session."""
+    monkeypatch.setattr(Session, "_try_other_hashes", lambda *given: None)
+
+
+@pytest.mark.usefixtures("one_hash_seed")
 def test_progress_is_told_in_lines_where_no_terminal_shows_it(capsys, monkeypatch):
     monkeypatch.setattr("byocir.cli.conform.BETWEEN", 0)
     assert main(["conform", str(TOY), "--rounds", "1", "--pattern", "npu.conv"]) == 0
@@ -506,6 +513,7 @@ def test_each_option_is_tried():
     ]
 
 
+@pytest.mark.usefixtures("one_hash_seed")
 def test_a_session_ends_between_two_calls(monkeypatch):
     """A case of a slow simulator has many calls: those that follow when time is over are left out,
     and nothing is blamed. The first case is run in whole, so that there is one."""
