@@ -7,8 +7,10 @@ import pytest
 
 import byocir
 from byocir.dialects.text import parse_module
+from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import i8, i32, i64
 from byocir.machine import MAIN, Counted, Machine, up_to
+from byocir.machine.cut_plans import plans_of
 from byocir.patterns import block, composite, constant, number, wildcard
 
 TEXT = """
@@ -42,8 +44,8 @@ def dense():
     return block("m n", gemm.patterns[0]["m n"], constant("factor")["n"], shifted)
 
 
-def npu(most: int, looks_at_sizes: bool) -> byocir.Target:
-    """A machine whose store shifts by at most so much."""
+def npu(most: int, looks_at_sizes: bool, divisor: int = 1) -> byocir.Target:
+    """A machine whose store shifts by at most so much; its rule divides by a number."""
     described = Machine("npu")
     dma, core = described.unit("dma", queue=8), described.unit("core", queue=2)
     near = described.memory("near", i8, row=(16,), rows=1024)
@@ -69,7 +71,7 @@ def npu(most: int, looks_at_sizes: bool) -> byocir.Target:
     def shifts_little(m):
         """The shift is small."""
         rows = m["x"].type.shape[0] if looks_at_sizes else 0
-        return m["shift"] <= most and rows <= 16, m["shift"]
+        return m["shift"] // divisor <= most and rows <= 16, m["shift"]
 
     class Npu(byocir.Target):
         name, machine, patterns = "npu", described, (dense, gemm)
@@ -94,3 +96,15 @@ def test_numbers_that_a_rule_refuses_are_declined(
     (y,) = package.run({"arg0": x, "arg1": w}, check=True).values()
     wide = (x.astype(np.int64) @ w.astype(np.int64)) * np.arange(30, 62) + (1 << 11)
     assert (y == np.clip(wide >> 12, -128, 127)).all()
+
+
+def test_a_rule_that_fails_on_numbers_is_told_before_sizes_are_known() -> None:
+    """Plans of a pattern alone look at numbers; a rule that fails there is not taken to hold."""
+    module = parse_module(TEXT)
+    byocir.partition(module, [npu(12, False)], levels=("tensor",))
+    (scaled,) = (op for op in module.walk() if isinstance(op, BlockOp) and not op.reductions)
+    machine = npu(12, False, divisor=0).machine
+    assert machine is not None
+    with pytest.raises(byocir.ByocirError, match=r"shifts_little.*ZeroDivisionError") as error:
+        plans_of(machine, scaled, scaled.extents, "pattern")
+    assert error.value.code == "B202"

@@ -24,7 +24,6 @@ from byocir.dialects.tir import BlockOp, FillOp, IteratorAttr, IteratorKind, buf
 from byocir.dialects.tir.affine import expression, linear
 from byocir.dialects.tir.linear import Linear, spans
 from byocir.dialects.types import Shape, element_type_of, shape_of
-from byocir.errors import ByocirError
 from byocir.machine.block_keys import pads_in_memory
 from byocir.machine.description import Machine
 from byocir.machine.instructions import WORK, Fit, Instruction, Kind, memory_of
@@ -543,13 +542,17 @@ def _refused_numbers(fit: Fit, match: Match, block: BlockOp) -> str:
     numbers = {name for each in match_body(block, work.operands, fit.form.body) for name in each}
     try:
         return _broken(fit, _NumbersAlone(match.state, match.root, frozenset(numbers)))
-    except ByocirError:  # also one that found no number to look at
+    except _LooksFurther:
         return ""
+
+
+class _LooksFurther(BaseException):
+    """Ends a rule that looks at more than numbers; no Exception, which would be its mistake."""
 
 
 @dataclass(frozen=True, repr=False)
 class _NumbersAlone(Match):
-    """Shows a rule the numbers of a body, and raises KeyError where it looks at anything else."""
+    """Shows a rule the numbers of a body, and ends it where it looks at anything else."""
 
     numbers: frozenset[str]
 
@@ -564,15 +567,15 @@ class _NumbersAlone(Match):
 
     @property
     def result(self) -> Bound:
-        raise KeyError("result")
+        raise _LooksFurther("result")
 
     @property
     def ops(self) -> tuple[Operation, ...]:
-        raise KeyError("ops")
+        raise _LooksFurther("ops")
 
     def _known(self, name: object) -> str:
         if name not in self.numbers:
-            raise KeyError(name)
+            raise _LooksFurther(name)
         return str(name)
 
 
