@@ -170,12 +170,9 @@ def conv_add():
     return _bytes_of(op("graph.add", a, _term("b", rounding=_is_exact)) @ "add")
 
 
-_THREE_DIMENSIONS: Any = {"vary": "conv.strides", "fails": [(1, 1, 1)]}
-
-
-@conv.rule(fix="split it into convolutions of two dimensions", **_THREE_DIMENSIONS)
-@conv_pool.rule(fix="split it into convolutions of two dimensions", **_THREE_DIMENSIONS)
-@conv_add.rule(fix="split it into convolutions of two dimensions", **_THREE_DIMENSIONS)
+@conv.rule(fix="split it into convolutions of two dimensions")
+@conv_pool.rule(fix="split it into convolutions of two dimensions")
+@conv_add.rule(fix="split it into convolutions of two dimensions")
 def conv_has_one_or_two_dimensions(m: Match) -> tuple[bool, Any]:
     """The convolution has one or two spatial dimensions."""
     dimensions = m["x"].type.rank - 2
