@@ -134,8 +134,8 @@ class BlockKeys:
         return self.number_of(("pattern", kinds, self.body(block.body.block), *told))
 
     def _padded(self, block: BlockOp) -> list[int]:
-        """Tells apart what blocks in memory read outside of arrays, and how far they lead out of
-        them: boxes of the inner tiles of an image are alike."""
+        """Tells blocks in memory apart by their pads and by how far they lead out of arrays: the
+        inner tiles of an image are alike."""
         pads = pads_in_memory(block)
         if not pads:
             return []

@@ -205,10 +205,10 @@ class _Seen:
         """Tries an instruction on the block, with its operands brought to these ranks. Blocks that
         are equal then are tried once. None where an operand cannot have such a rank.
         """
-        told = self.extents if instruction.pattern.rules else self._least
-        if (told, ranks) not in self._roots:
-            self._roots[told, ranks] = self._root(told, ranks)
-        root = self._roots[told, ranks]
+        extents = self.extents if instruction.pattern.rules else self._least
+        if (extents, ranks) not in self._roots:
+            self._roots[extents, ranks] = self._root(extents, ranks)
+        root = self._roots[extents, ranks]
         if root is None:
             return None
         key, machine = ("tried", instruction, root), self._machine

@@ -69,12 +69,12 @@ def spread(
     before: Sequence[Placed] = (),
 ) -> list[int] | Full:
     """Finds rows that are not reused for as many steps as there is room for, so that what comes
-    next can be made beside what is there: `longer` makes a life last so many steps more. Where
-    there is less room, lives last fewer steps more, and others as many as before.
+    next can be made beside what is there: `longer` makes a life last so many steps more. Lives
+    last fewer steps more only near steps at which the memory is full.
     """
     all_lives = [*(life for _, life in before), *lives]
     slacks = _slacks(rows, all_lives, longer)
-    for most in range(MOST, 0, -1):
+    for most in range(max([1, *slacks]), 0, -1):
         pairs = zip(all_lives, slacks, strict=True)
         kept = [longer(life, min(slack, most)) for life, slack in pairs]
         placed = [(row, life) for (row, _), life in zip(before, kept, strict=False)]
@@ -85,8 +85,8 @@ def spread(
 
 
 def _slacks(rows: int, lives: Sequence[Life], longer: Callable[[Life, int], Life]) -> list[int]:
-    """Counts the steps that each life can last longer, if all do, without more rows in use at once
-    than there are. If each lasts as many longer, no more are in use either.
+    """Counts the steps that each life can last longer, if all others last as much longer, without
+    a step in it that needs more rows than there are. No step needs more if others last less long.
     """
     slacks = [0] * len(lives)
     for slack in range(1, MOST + 1):
@@ -99,7 +99,7 @@ def _slacks(rows: int, lives: Sequence[Life], longer: Callable[[Life, int], Life
 
 
 def _full_steps(rows: int, lives: Sequence[Life]) -> list[int]:
-    """Counts, before each step, the steps at which lives need more rows than there are."""
+    """Counts the steps in front of each step at which lives need more rows than there are."""
     changes = np.zeros(max((life.last for life in lives), default=0) + 2, np.int64)
     sizes = [life.rows for life in lives]
     np.add.at(changes, [life.first for life in lives], sizes)

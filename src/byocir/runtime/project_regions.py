@@ -151,15 +151,13 @@ def expect_device(target: Target) -> None:
 
 def _no_device(target: Target) -> ByocirError:
     told = f"expected a target with a device or functions in C, found {target.name}"
-    help, machine = (
-        "define `device` in its class: programs and C files, or C functions",
-        target.machine,
-    )
+    machine = target.machine
+    wanted = "define `device` in its class: programs and C files, or C functions"
     if isinstance(machine, Machine) and machine.assemble is None:
         silent = [each.name for each in machine.instructions if each.encode is None]
-        help += f"; or declare `issue` of machine {machine.name}"
-        help += f", and `encode` of {', '.join(silent)}" if silent else ""
-    return ByocirError("B351", told, help=help)
+        wanted += f"; or declare `issue` of machine {machine.name}"
+        wanted += f", and `encode` of {', '.join(silent)}" if silent else ""
+    return ByocirError("B351", told, help=wanted)
 
 
 def _made(package: Package, name: str, symbols: Sequence[str]) -> Device | CFunctions:

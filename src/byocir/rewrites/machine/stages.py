@@ -232,8 +232,8 @@ class Chain:
 
     @cached_property
     def form(self) -> int:
-        """Numbers chains by all that decides about their tiles: what their blocks compute counts as
-        far as instructions and the order of sums follow from it.
+        """Gives a number that is equal only for chains that get the same tiles. It has of bodies
+        what follows from them: instructions, and the order of sums.
         """
         return self.machine.number_of(tuple(self._form_of(stage) for stage in self.stages))
 
@@ -297,8 +297,8 @@ class Chain:
         return [*outer, *(i in used and not is_whole for i in stage.reductions)]
 
     def around(self, each: Staged) -> list[int]:
-        """Lists the dimensions of an array in main memory in which what is staged of it may begin
-        or end outside of it: there a machine has to set pads.
+        """Lists the dimensions in which tiles of what is staged reach out of its array in main
+        memory: there a machine has to set pads.
         """
         stage = self.stages[each.stage]
         if stage.made[each.operand] is not None:
@@ -308,9 +308,8 @@ class Chain:
         return [d for d, (side, whole) in pairs if not whole.contains(side)]
 
     def lines_apart(self, each: Staged) -> int:
-        """Counts the outer dimensions of what is staged whose lines are loaded one by one: those in
-        front of pads that loads of the machine refuse to set at the corners of the array, although
-        they set pads of this number. 0 where they set them.
+        """Counts the outer dimensions over which what is staged is loaded line by line. That is so
+        where loads set pads of this number, but refuse to do it at the corners of the array.
         """
         pad = self.stages[each.stage].block.pad_values[each.operand]
         if pad is None or number(pad).item() not in self.machine.pads:

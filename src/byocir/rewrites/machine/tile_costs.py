@@ -309,9 +309,8 @@ class TileCosts:
         return np.isfinite(sum(totals, start=_NONE))
 
     def _beside_pads(self) -> Iterator[tuple[Staged, Copies]]:
-        """Yields the smallest copy that pads need of each operand that is read with them, one
-        element long where they are: what is between pads may have any length, and so have constants
-        that are copied in place of pads.
+        """Yields, for each operand that is read with pads, the smallest copy that pads need. It is
+        one element long in dimensions with pads: so short can be pads, and what is between them.
         """
         for each in self.chain.staged:
             dims = self.chain.around(each)
