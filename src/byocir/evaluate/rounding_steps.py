@@ -38,7 +38,7 @@ class StepCounts:
     unseen: int = 0
 
     def counted(self) -> str:
-        """Words how many values differ, up to the word that says how."""
+        """Words how many values differ; by how much follows behind it."""
         return f"given the same inputs, {self.moved} of {self.values} quantised values are"
 
 
