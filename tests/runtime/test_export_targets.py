@@ -321,6 +321,21 @@ def test_a_target_without_c_is_refused():
     assert "issue" not in error.value.help
 
 
+def test_a_device_that_gives_nothing_is_told_so():
+    """To define `device`, or a machine's `issue`, would not help."""
+
+    class Silent(Target):
+        name = "silent"
+        patterns = (max_pool.renamed("pool"),)
+
+        def device(self, blobs):
+            return None
+
+    with pytest.raises(ByocirError, match=r"B351.*functions in C, found silent") as error:
+        export_project(compiled(Silent(), placement={"/max_pool/MaxPool": "silent"}))
+    assert "`device` of its class gave None" in error.value.help
+
+
 @pytest.mark.parametrize("example", ["counted_engine:Engine", "vta_machine:Vta16"])
 def test_a_described_machine_is_told_what_its_description_lacks(example: str) -> None:
     """Files that a machine assembles are no entries that `issue` could take."""

@@ -151,6 +151,9 @@ def expect_device(target: Target) -> None:
 
 def _no_device(target: Target) -> ByocirError:
     told = f"expected a target with a device or functions in C, found {target.name}"
+    if type(target).device is not Target.device:
+        help_ = "`device` of its class gave None: let it give programs and C files, or C functions"
+        return ByocirError("B351", told, help=help_)
     machine = target.machine
     wanted = "define `device` in its class: programs and C files, or C functions"
     if isinstance(machine, Machine) and machine.assemble is None:
