@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import StringIO
-from typing import Any
+from typing import Any, TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -54,6 +54,7 @@ from byocir.dialects.weights import parts_of
 from byocir.errors import ByocirError, Lines, did_you_mean
 from byocir.vendor.user_code import IN_A_FILE
 
+T = TypeVar("T")
 _WIDTH = 96
 """The number of characters of a long source line that a message shows."""
 
@@ -373,36 +374,32 @@ class SourceParser(Parser):
         """Parses a type. Plain types are read once and remembered: a module has few of them and
         writes them often.
         """
-        text = _PLAIN_TYPE.match(self.lexer.input.content, self.pos)
-        if text is None:
-            return super().parse_optional_type()
-        known = self._types.get(text[0])
-        if known is None:
-            known = super().parse_optional_type()
-            if known is not None:
-                self._types[text[0]] = known
-            return known
-        self._resume_from(text.end())
-        return known
+        return self._read_once(_PLAIN_TYPE, self._types, super().parse_optional_type)
 
     def parse_optional_location(self) -> LocationAttr | None:
         """Parses a location. Those with one name, which most ops have, are read in one go, and
         those with several names once: all ops of a layer have the same.
         """
-        text = _LOCATION.match(self.lexer.input.content, self.pos)
+        name = _NAME.match(self.lexer.input.content, self.pos)
+        if name is None:
+            return self._read_once(_NAMES, self._locations, super().parse_optional_location)
+        self._resume_from(name.end())
+        return named(name[1])
+
+    def _read_once(
+        self, plain: re.Pattern[str], known: dict[str, T], parse: Callable[[], T | None]
+    ) -> T | None:
+        """Parses what stands here. If its text is plain, it is remembered, and not parsed again."""
+        text = plain.match(self.lexer.input.content, self.pos)
         if text is None:
-            return super().parse_optional_location()
-        if text["name"] is not None:
+            return parse()
+        if text[0] in known:
             self._resume_from(text.end())
-            return named(text["name"])
-        known = self._locations.get(text[0])
-        if known is None:
-            known = super().parse_optional_location()
-            if known is not None:
-                self._locations[text[0]] = known
-            return known
-        self._resume_from(text.end())
-        return known
+            return known[text[0]]
+        found = parse()
+        if found is not None:
+            known[text[0]] = found
+        return found
 
     def _here(self) -> Span:
         return Span(self.pos, self.pos + 1, self.lexer.input, self.line_offset)
@@ -450,12 +447,10 @@ class _Aliases(dict[str, Attribute]):
         return 1 + sum(map(self._size, parts_of(attribute))) if known is None else known
 
 
-_LOCATION = re.compile(
-    r"""loc\( (?: "(?P<name>[ !#-\[\]-~]*)"
-             | fused\[ "[ !#-\[\]-~]*" (?:,\ "[ !#-\[\]-~]*")*+ \] ) \)""",
-    re.X,
-)
-"""The location of one name, or of several, without escapes, as it is printed."""
+_NAME = re.compile(r'loc\("([ !#-\[\]-~]*)"\)')
+"""The location of a name without escapes, as it is printed."""
+_NAMES = re.compile(r'loc\(fused\["[ !#-\[\]-~]*"(?:, "[ !#-\[\]-~]*")*+\]\)')
+"""The location of several such names, as it is printed."""
 _PLAIN_TYPE = re.compile(
     r"""(?: tensor< (?:[0-9]+x)*+ [a-z]+[0-9]+ >
           | memref< (?:[0-9]+x)*+ [a-z]+[0-9]+ (?:,\ "[\w.]*")?+ >
