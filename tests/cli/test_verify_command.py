@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import (
+    NodeProto,
     TensorProto,
     ValueInfoProto,
     helper,
@@ -220,22 +221,27 @@ def test_indices_are_exact_or_a_note(gap: float, code: int, tmp_path: Path, monk
     assert line.endswith("at Neg 'negative'" if code else "the model amplifies how floats round")
 
 
+GRID = {"scale": np.float32(1), "zero": np.int8(0)}
+
+
+def means_of_bytes(result: str) -> list[NodeProto]:
+    """Nodes that quantise `x`, take means of 2x2 numbers, and quantise these."""
+    return [
+        helper.make_node("QuantizeLinear", ["x", *GRID], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", *GRID], ["d"]),
+        helper.make_node("AveragePool", ["d"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("QuantizeLinear", ["p", *GRID], ["r"]),
+        helper.make_node("DequantizeLinear", ["r", *GRID], [result]),
+    ]
+
+
 @pytest.mark.parametrize(("ties", "code"), [(1, 0), (4, 3)])
 def test_few_single_steps_are_a_note(ties: int, code: int, tmp_path: Path, capsys):
     """A mean of 0.5 is 0 for ONNX and 1 in fixed point, and the outputs are between 0 and 1."""
     x = np.zeros((1, 1, 2, 64), np.float32)
     x[..., 32:] = 1
     x[..., 0, : 2 * ties] = 1
-    grid = ["scale", "zero"]
-    nodes = [
-        helper.make_node("QuantizeLinear", ["x", *grid], ["q"]),
-        helper.make_node("DequantizeLinear", ["q", *grid], ["d"]),
-        helper.make_node("AveragePool", ["d"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("QuantizeLinear", ["p", *grid], ["r"]),
-        helper.make_node("DequantizeLinear", ["r", *grid], ["y"]),
-    ]
-    weights = {"scale": np.float32(1), "zero": np.int8(0)}
-    arguments = save(tmp_path, nodes, {"x": x}, weights)
+    arguments = save(tmp_path, means_of_bytes("y"), {"x": x}, GRID)
     assert main([*arguments, "--target", "vta"]) == code
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("FAIL y:" if code else "note y:")
@@ -254,19 +260,10 @@ def test_a_model_that_amplifies_single_steps_by_itself_is_a_note(
     x = np.zeros((1, 1, 2, 128), np.float32)
     x[..., 64:] = 1
     x[..., 0, :4] = 1
-    grid = ["scale", "zero"]
-    nodes = [
-        helper.make_node("QuantizeLinear", ["x", *grid], ["q"]),
-        helper.make_node("DequantizeLinear", ["q", *grid], ["d"]),
-        helper.make_node("AveragePool", ["d"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("QuantizeLinear", ["p", *grid], ["r"]),
-        helper.make_node("DequantizeLinear", ["r", *grid], ["e"]),
-        helper.make_node("Mul", ["e", "weights"], ["y"]),
-    ]
+    nodes = [*means_of_bytes("e"), helper.make_node("Mul", ["e", "weights"], ["y"])]
     factors = np.ones(64, np.float32)
     factors[0] = weight
-    weights = {"scale": np.float32(1), "zero": np.int8(0), "weights": factors}
-    arguments = save(tmp_path, nodes, {"x": x}, weights)
+    arguments = save(tmp_path, nodes, {"x": x}, {**GRID, "weights": factors})
     q = x.astype(np.int8)
     q[..., 1, 2] = 1
     p = q.astype(np.float32).reshape(1, 1, 2, 64, 2).mean((2, 4))[:, :, None]

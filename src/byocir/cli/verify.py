@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -43,8 +44,8 @@ MOST_MOVED = 0.01
 MOST_MOVED_BY_TERMS = 0.05
 """The same where terms of sums are rounded, too: those that are scaled by f32 as they come in."""
 MOST_AMPLIFIED = 2.0
-"""How many times as far from ONNX Runtime an output may be as it is without fixed point, where the
-model takes it that far though no node differs by itself."""
+"""Bounds how far an output may be from ONNX Runtime where the model is far from it without fixed
+point, too, though no node differs by itself: so many times as far as there."""
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -158,7 +159,7 @@ class _Followed:
         if not alike or plain.shape != array.shape:
             return ""
         apart, own = (float(distance(each, reference)[0].max()) for each in (array, plain))
-        if apart > MOST_AMPLIFIED * own:
+        if not apart <= MOST_AMPLIFIED * own < inf:
             return ""
         return f"; no node differs by itself, but without fixed point it is {own:.6g} away; {found}"
 
