@@ -44,7 +44,8 @@ def padded(
     return made
 
 
-_ONE: Ints = np.ones((), np.int64)
+ONE: Ints = np.ones((), np.int64)
+"""One, as a size that all choices have."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Copies:
         for d in range(min(len(self.shape), len(self.array)) - lanes - 2, -1, -1):
             one, other = self.shape[d : d + 2]
             shape = [*self.shape[:d], one * other, *self.shape[d + 2 :]]
-            lines = [other if at == d else _ONE for at in range(len(shape))]
+            lines = [other if at == d else ONE for at in range(len(shape))]
             legal = np.asarray(other == self.array[d + 1])
             if legal.any():
                 yield replace(self, shape=shape, array=()), lines, legal

@@ -22,7 +22,7 @@ from byocir.errors import ByocirError
 from byocir.machine import MAIN, Memory
 from byocir.machine.call_cycles import count_calls, cycles_of_calls
 from byocir.machine.row_starts import steps_along_rows
-from byocir.rewrites.machine.copies import Copies
+from byocir.rewrites.machine.copies import ONE, Copies
 from byocir.rewrites.machine.stages import Chain, Stage, Staged
 from byocir.rewrites.tiles import at, fills, product, shape_over, sides
 
@@ -316,7 +316,7 @@ class TileCosts:
             dims = self.chain.around(each)
             if dims:
                 copies = self._copies(each, False)[0]
-                shape = [_ONE if d in dims else size for d, size in enumerate(copies.shape)]
+                shape = [ONE if d in dims else size for d, size in enumerate(copies.shape)]
                 yield each, replace(copies, shape=shape, array=())
 
     def undone(self, whole: Whole) -> ByocirError | None:
@@ -340,7 +340,7 @@ class TileCosts:
             found, machine = _Busy(), self.chain.machine
             for hop, copies in enumerate(self._copies(each, is_whole)):
                 outer = self.chain.lines_apart(each) if each is not None and not hop else 0
-                line = replace(copies, shape=[*[_ONE] * outer, *copies.shape[outer:]])
+                line = replace(copies, shape=[*[ONE] * outer, *copies.shape[outer:]])
                 _add(found, line.cycles(machine), product(copies.shape[:outer]))
             self._known[each, is_whole] = found
         return self._known[each, is_whole]
@@ -447,7 +447,6 @@ def _lines(stage: Stage, extents: Sequence[Ints]) -> Iterator[tuple[int, int, In
             yield i, j, np.where(follow, np.maximum(lines, 1), 1)
 
 
-_ONE: Ints = np.ones((), np.int64)
 _ZERO: Ints = np.zeros((), np.int64)
 _NONE: Floats = np.zeros(())
 _NEVER = np.zeros((), np.bool_)
