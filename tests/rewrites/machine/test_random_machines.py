@@ -203,9 +203,19 @@ def test_tiles_are_chosen_without_pads_that_a_rule_refuses() -> None:
         return sizes == m["x"].type.shape, sizes
 
     targets, module = [drawn.register()()], conv_module((6, 7, 8), AROUND, 4)
-    (found,) = byocir.compile(module, targets=targets, levels=("tensor",)).profile()
+    package = byocir.compile(module, targets=targets, levels=("tensor",))
+    (found,) = package.profile()
     assert found.cycles is not None
     assert found.cycles <= 680
+    told = "no load sets the pads that are read; random.near: No zeros are set, found (4, 80)"
+    assert package.report.notes == [f"@random_0: {told}"]
+
+
+def test_loads_that_set_some_pads_are_not_said_to_set_none() -> None:
+    """These set pads of rows, and none above and below of an image."""
+    drawn = machine_by(lambda options: options[0], {**PADS, "pads": "rows", "copy rows": 16})
+    module, targets = conv_module((6, 7, 8), AROUND, 4), [drawn.register()()]
+    assert byocir.compile(module, targets=targets, levels=("tensor",)).report.notes == []
 
 
 @pytest.mark.parametrize("pads", ["", "boxes"])
