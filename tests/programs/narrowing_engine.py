@@ -1,9 +1,10 @@
-"""A machine whose core brings sums of products back as bytes into the memory of operands, and
-random programs for it."""
+"""A machine whose core brings sums of products back as bytes into the memory of operands, one that
+sets zeros around the images that it loads, too, and random programs for them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -12,15 +13,6 @@ from byocir.dialects.text import parse_module
 from byocir.dialects.types import i8, i32
 from byocir.machine import MAIN, Counted, Machine, up_to
 from byocir.patterns import Pattern, ScalarPattern, block, composite, wildcard
-
-engine = Machine("narrowing")
-dma, core = engine.unit("dma", queue=8), engine.unit("core", queue=2)
-near = engine.memory("near", i8, row=(16,), rows=128)
-sums = engine.memory("sums", i32, row=(16,), rows=256)
-engine.order(Counted())
-moved = {"rows": up_to(16), "lanes": up_to(64), "cycles": lambda s: 20 + s["rows"]}
-engine.copy("load", MAIN, near, unit=dma, **moved)
-engine.copy("store", near, MAIN, unit=dma, **moved)
 
 
 def multiply_add(acc: ScalarPattern, x: ScalarPattern, w: ScalarPattern) -> ScalarPattern:
@@ -31,27 +23,51 @@ def narrowed(_: ScalarPattern, x: ScalarPattern) -> ScalarPattern:
     return (x >> 4).clamp(-128, 127).to(i8)
 
 
-@engine.instruction(
-    core, into=sums, cycles=lambda s: 4 + s["m"], m=up_to(16), n=up_to(16), k=up_to(16)
-)
-def product() -> Pattern:
-    a, w = near("a")["m k"], near("w")["k n"]
-    begun = block("m n | k", a, w, multiply_add)
-    return block("m n | k", a, w, multiply_add, init=sums("c")) | begun
-
-
-@engine.instruction(core, into=near, cycles=lambda s: 4 + s["r"], r=up_to(16), c=up_to(16))
-def narrow() -> Pattern:
-    return block("r c", sums("x")["r c"], narrowed)
-
-
 def added(_: ScalarPattern, x: ScalarPattern, y: ScalarPattern) -> ScalarPattern:
     return (x.to(i32) + y.to(i32)).clamp(-128, 127).to(i8)
 
 
-@engine.instruction(core, into=near, cycles=lambda s: 4 + s["r"], r=up_to(16), c=up_to(16))
-def add() -> Pattern:
-    return block("r c", near("x")["r c"], near("y")["r c"], added)
+def described(*, pads: bool) -> Machine:
+    """The machine; its loads set zeros around images or move as they find it."""
+    engine = Machine("narrowing")
+    dma, core = engine.unit("dma", queue=8), engine.unit("core", queue=2)
+    near = engine.memory("near", i8, row=(16,), rows=128)
+    sums = engine.memory("sums", i32, row=(16,), rows=256)
+    engine.order(Counted())
+    moved = {"rows": up_to(16), "lanes": up_to(64), "cycles": lambda s: 20 + s["rows"]}
+    engine.copy("load", MAIN, near, unit=dma, **moved)
+    engine.copy("store", near, MAIN, unit=dma, **moved)
+    vectors = {"r": up_to(16), "c": up_to(16), "cycles": lambda s: 4 + s["r"]}
+
+    @engine.instruction(
+        core, into=sums, cycles=lambda s: 4 + s["m"], m=up_to(16), n=up_to(16), k=up_to(16)
+    )
+    def product() -> Pattern:
+        a, w = near("a")["m k"], near("w")["k n"]
+        begun = block("m n | k", a, w, multiply_add)
+        return block("m n | k", a, w, multiply_add, init=sums("c")) | begun
+
+    @engine.instruction(core, into=near, **vectors)
+    def narrow() -> Pattern:
+        return block("r c", sums("x")["r c"], narrowed)
+
+    @engine.instruction(core, into=near, **vectors)
+    def add() -> Pattern:
+        return block("r c", near("x")["r c"], near("y")["r c"], added)
+
+    if pads:
+
+        @engine.instruction(
+            dma, into=near, y=up_to(64), x=up_to(64), c=up_to(64), cycles=lambda s: 20 + s["y"]
+        )
+        def load_image() -> Pattern:
+            image = wildcard("x", dtype=i8)["(y - top) (x - left) c"].padded(0)
+            return block("y x c", image, lambda _, x: x)
+
+    return engine
+
+
+engines = {pads: described(pads=pads) for pads in (False, True)}
 
 
 @composite("narrowing.layer")
@@ -70,8 +86,14 @@ def total() -> Pattern:
     return block("n h w c", x, y, added)
 
 
+@dataclass(frozen=True)
 class Engine(byocir.Target):
-    name, machine, patterns = "narrowing", engine, (layer, total)
+    name, patterns = "narrowing", (layer, total)
+    pads: bool = False
+
+    @property
+    def machine(self) -> Machine:
+        return engines[self.pads]
 
 
 def layer_text(at: int, x: str, side: int, channels: int, window: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from narrowing_engine import Engine, Step, engine, net
+from narrowing_engine import Engine, Step, net
 
 import byocir
 from byocir.evaluate.module import evaluate, random_feeds
@@ -18,19 +18,20 @@ from byocir.runtime.report_text import summary
 from byocir.targets.described import functions_of
 
 
-def compiled_right(side: int, channels: int, *steps: Step) -> Package:
+def compiled_right(side: int, channels: int, *steps: Step, pads: bool = False) -> Package:
     """The package of a net, which computes what the evaluator computes, in any order that its waits
     allow."""
     register("narrowing", Engine)
+    target = Engine(pads)
     module = net(side, channels, steps)
     feeds = random_feeds(module)
-    package = byocir.compile(module.clone(), targets=[Engine()], levels=("tensor",))
+    package = byocir.compile(module.clone(), targets=[target], levels=("tensor",))
     found = package.run(feeds)
     for name, expected in evaluate(module, feeds).items():
         np.testing.assert_array_equal(found[name], expected)
     assert all(decision.taken for decision in package.report.decisions)
     for function in functions_of(package.blobs["narrowing"]).values():
-        assert hazards_of(engine, calls_in(engine, function.body.block)) == []
+        assert hazards_of(target.machine, calls_in(target.machine, function.body.block)) == []
     return package
 
 
@@ -52,6 +53,13 @@ def test_what_memories_have_no_room_for_is_moved() -> None:
     assert "bytes kept" not in summary(package.report)
 
 
+def test_what_is_loaded_with_zeros_around_it_is_moved() -> None:
+    """Nothing but that load sets the zeros."""
+    package = compiled_right(3, 8, (0, 1), (1, 3), pads=True)
+    assert package.report.regions[0].kept == 0
+    assert compiled_right(3, 8, (0, 1), (1, 1), pads=True).report.regions[0].kept > 0
+
+
 @st.composite
 def steps(draw: st.DrawFn) -> list[Step]:
     """Layers and sums, each of any images that are there before it: chains and residual sums."""
@@ -66,6 +74,6 @@ def steps(draw: st.DrawFn) -> list[Step]:
 
 
 @settings(max_examples=2 if settings.default.max_examples < 100 else 500)
-@given(st.integers(1, 5), st.integers(1, 20), steps())
-def test_nets_compute_right_whatever_stays(side, channels, steps) -> None:
-    event(f"{compiled_right(side, channels, *steps).report.regions[0].kept > 0}")
+@given(st.integers(1, 5), st.integers(1, 20), steps(), st.booleans())
+def test_nets_compute_right_whatever_stays(side, channels, steps, pads) -> None:
+    event(f"{compiled_right(side, channels, *steps, pads=pads).report.regions[0].kept > 0}")

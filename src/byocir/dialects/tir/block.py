@@ -284,6 +284,13 @@ class BlockOp(IRDLOperation):
         return [None if isinstance(pad, UnitAttr) else pad for pad in self.pads]
 
     @property
+    def is_padded(self) -> bool:
+        """Tells whether some input may be read outside of its array. The numbers do not tell:
+        attributes of 0 are false.
+        """
+        return any(pad is not None for pad in self.pad_values)
+
+    @property
     def whole(self) -> set[int]:
         """Lists the positions of the inputs in which the body looks elements up: their maps give no
         index.

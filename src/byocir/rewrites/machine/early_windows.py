@@ -85,7 +85,7 @@ class Early:
         plain = all(isinstance(expr, AffineDimExpr) for expr in (*place, *writes))
         if not plain or len({len(place), len(reads), len(writes)}) > 1 or map_.whole:
             return False
-        if map_.in_maps[self.position].results != place or any(map_.pad_values):
+        if map_.in_maps[self.position].results != place or map_.is_padded:
             return False
         shapes = [shape_of(value.type) for value in (x, op.ins[0], op.outs[0])]
         same = shapes[0] == shapes[1] and x.has_one_use()

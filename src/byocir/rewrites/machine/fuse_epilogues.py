@@ -268,7 +268,7 @@ def _is_sum(op: BlockOp, position: int) -> bool:
     """Tells whether a block adds two arrays of integers, and alone reads the array at `position`,
     at the very index that it writes.
     """
-    if len(op.ins) != 2 or op.reductions or op.bases or op.where is not None or any(op.pad_values):
+    if len(op.ins) != 2 or op.reductions or op.bases or op.where is not None or op.is_padded:
         return False
     value, (x, y, _) = op.yielded[0].owner, op.body.block.args
     term, result = op.ins[position], op.results[0]

@@ -304,7 +304,7 @@ def moved_by(op: BlockOp) -> Offset | None:
     if not op.moves or op.where is not None:
         return None
     sides = op.in_maps[0].results, op.out_maps[0].results
-    if len(sides[0]) != len(sides[1]) or any(op.pad_values):
+    if len(sides[0]) != len(sides[1]) or op.is_padded:
         return None
     forms = [(linear(one), linear(other)) for one, other in zip(*sides, strict=True)]
     found = [one - other for one, other in forms if one is not None and other is not None]

@@ -65,7 +65,7 @@ def local_form(block: BlockOp) -> BlockOp:
         types = [value.type for value in [*block.ins, *block.outs]]
         maps = [*block.in_maps, *block.out_maps]
         return _copy(block, types, maps)
-    if block.where is not None or any(pad is not None for pad in block.pad_values):
+    if block.where is not None or block.is_padded:
         raise refused(
             "B259",
             "expected a tile without pads and guards, found some",
