@@ -25,7 +25,7 @@ from byocir.machine import (
     up_to,
 )
 from byocir.machine.checks import check_machine
-from byocir.patterns import block, wildcard
+from byocir.patterns import block, number, wildcard
 
 OPTIONAL = ("keeps", "kept_cycles", "strided", "encode", "into")
 
@@ -144,6 +144,24 @@ def one_in_rows(machine: Machine) -> None:
     @machine.instruction(machine.units[0], into=near, cycles=lambda s: 1)
     def scale() -> Any:
         return block("m n", near("x")["m n"], near("by")[""], lambda _, x, by: x * by)
+
+
+def ruled(look: Callable[[Any], Any]) -> Callable[[Machine], None]:
+    """Adds an instruction with unknowns of each kind, and a rule that looks at its match."""
+
+    def add(machine: Machine) -> None:
+        x = wildcard("x", dtype=i8)["(y - top) (x*step)"].padded("around")
+
+        @machine.instruction(machine.units[0], into=machine.memories[0], cycles=lambda s: 1)
+        def pad() -> Any:
+            return block("y x", x, lambda _, e: e + number("more").max(number("least")))
+
+        @pad.rule
+        def small(m: Any) -> Any:
+            """It is small."""
+            return look(m), m["x"]
+
+    return add
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
@@ -272,6 +290,14 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         "tokens that lead from unit core to unit dma, on which npu.double and then npu.load access "
         "npu.near, found none",
     ),
+    (
+        {"more": ruled(lambda m: m["work"].extents["y"] + m["tpo"] < m["top"])},
+        "rule small of npu.pad to look up what its pattern has, found 'tpo'",
+    ),
+    (
+        {"more": ruled(lambda m: m["x"].tpye.shape[0] < 8)},
+        "rule small of npu.pad to look up what its pattern has, found 'tpye'",
+    ),
 ]
 
 
@@ -291,6 +317,31 @@ def test_a_hook_of_costs_that_fails_is_told_with_its_line_and_the_sizes() -> Non
     assert caught.value.message == "cycles of npu.double failed with KeyError: 'k'"
     assert caught.value.where.startswith(f"{__file__}:")
     assert caught.value.help == "it is given sizes by name: m, n, such as s['m']"
+
+
+def names_its_numbers(m: Any) -> Any:
+    numbers = [m[name] for name in ("top", "step", "around", "more", "least")]
+    return sum(numbers[1:], numbers[0]).bit_length() >> 2 == 0
+
+
+def handles_what_is_not_there(m: Any) -> Any:
+    try:
+        return m["bias"]
+    except KeyError:
+        return m.get("bias") is None and "bias" not in m
+
+
+def looks_on_where_a_match_tells_more(m: Any) -> Any:
+    if isinstance(m["x"].type.element, str) or m["top"] > 3 or max(m["top"], m["step"]):
+        return m["bias"]
+    return any(m["bias"] for n in m["x"].type.shape)
+
+
+@pytest.mark.parametrize(
+    "look", [names_its_numbers, handles_what_is_not_there, looks_on_where_a_match_tells_more]
+)
+def test_rules_are_followed_as_far_as_they_do_the_same_for_all_matches(look: Any) -> None:
+    check_machine(described(more=ruled(look)))
 
 
 def test_costs_may_be_numbers_of_numpy() -> None:

@@ -38,7 +38,14 @@ from byocir.patterns.index import (
 from byocir.patterns.match import BoundBlock, Progress, State, python_value
 from byocir.patterns.nodes import Access, Pattern, match_operand
 from byocir.patterns.same_blocks import Alike, Facts, OutlineMisfit, Rewalked
-from byocir.patterns.scalars import Numbers, ScalarPattern, body_key, check_body, match_body
+from byocir.patterns.scalars import (
+    Numbers,
+    ScalarPattern,
+    body_key,
+    check_body,
+    match_body,
+    unknowns_of,
+)
 
 MOST_ITERATORS = 10
 """Iterators of a block for which names and groups are tried: the ways to choose them grow with a
@@ -212,6 +219,15 @@ class BlockPattern(Pattern):
         others = {*self.coefficients, *(read.pad for read in self.reads)}
         twice = len(set(unknowns)) < len(unknowns) or not others.isdisjoint(unknowns)
         return twice or any(part.constant for part in affine)
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """Gives the names of the unknowns in indices, pads and the body."""
+        forms = [part for index in (self.out, *self.indices) for part in index]
+        affine = [part for part in forms if isinstance(part, Affine)]
+        offsets = (part.unknown[1] for part in affine if part.unknown is not None)
+        pads = (read.pad for read in self.reads if isinstance(read.pad, str))
+        return self.coefficients.union(offsets, pads, unknowns_of(self.body, len(self.reads)))
 
     def refusal(self, facts: Facts) -> str:
         """Says why a block cannot match, whatever its iterators stand for; empty when it may."""

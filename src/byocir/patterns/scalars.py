@@ -231,6 +231,21 @@ def check_body(body: Callable[..., Any], whole: Sequence[bool]) -> None:
             raise ByocirError("B206", told, where=place_of(body), help=help)
 
 
+def unknowns_of(body: Callable[..., Any], inputs: int) -> frozenset[str]:
+    """Gives the names of the numbers that a body leaves open."""
+    found, (_, value) = set[str](), _with_names(body, inputs)
+    pending: list[object] = [value]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, _Unknown):
+            found.add(part.name)
+        elif isinstance(part, ScalarPattern):
+            pending += vars(part).values()
+        elif isinstance(part, tuple):
+            pending += cast("tuple[object, ...]", part)
+    return frozenset(found)
+
+
 def _elements(value: object) -> Iterator[int]:
     """Lists the arguments that a scalar computes with: not those that it only looks up in."""
     if isinstance(value, _Argument):

@@ -24,6 +24,7 @@ from byocir.machine.checks.parts import (
     check_parts,
     check_units,
 )
+from byocir.machine.checks.rules import check_rules
 from byocir.machine.description import Machine
 
 
@@ -32,5 +33,5 @@ def check_machine(machine: Machine) -> None:
     parts = (check_kinds, check_names, check_memories, check_parts, check_channels, check_fifos)
     work = (check_limits, check_strides, check_bodies, check_costs, check_tiles, check_feeding)
     each = (*parts, check_units, check_opcodes, check_registers, check_pads, *work)
-    for check in (*each, check_single_numbers, check_tokens):
+    for check in (*each, check_single_numbers, check_tokens, check_rules):
         check(machine)
