@@ -18,6 +18,7 @@ from byocir.dialects.graph import (
     RequantizeOp,
     SubOp,
 )
+from byocir.dialects.graph.fixed_point import FLOAT_SCALES
 from byocir.dialects.types import i8
 from byocir.rewrites.early_zero import early_zero
 from byocir.rewrites.fix_point import FixPointPass
@@ -152,3 +153,17 @@ def test_terms_may_have_a_larger_scale_than_the_sum(scales, is_integer):
     module, _ = sum_of((a, b), result, AddOp, relu=False)
     names = op_names(run_passes(module, FixPointPass("float_scale_last")))
     assert ("quantize" not in names) == is_integer
+
+
+@pytest.mark.parametrize("shape", [(), (1, 100)])
+@pytest.mark.parametrize("way", FLOAT_SCALES)
+@given(st.floats(0.2, 4), st.integers(0, 2**32 - 1))
+def test_constants_that_are_added_to_many_are_not_rounded(way, shape, scale, seed):
+    """As the three of a hard swish: a rounded one would move the mean of what it is added to."""
+    random = np.random.default_rng(seed)
+    x, three = (random.integers(-128, 128, s, np.int8) for s in ((50, 100), shape))
+    net = Net(x)
+    a, b = (net.dequantize(each, scale, 0) for each in (net.arguments[0], net.constant(three)))
+    module = net.returning(net.quantize(net.add(AddOp.make(a, b)), 1.0, 0))
+    (found,), (exact,) = evaluate(run_passes(module, FixPointPass(way)), x), evaluate(module, x)
+    np.testing.assert_array_equal(found, exact)

@@ -13,13 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
+from byocir.dialects.array import constant_array
 from byocir.dialects.graph import AddOp, CastOp, FixedAttr, RequantizeOp, SubOp
 from byocir.dialects.graph.fixed_point import (
     FLOAT_SCALE,
+    FLOAT_SCALES,
     INT32_MAX,
     MAX_SHIFT,
     SCALE_LAST,
@@ -79,6 +82,8 @@ def residual_add_to_integer(rounding: Rounding | FloatScale) -> MatchedRewrite:
     }
     fits = ways.get(rounding, sum_fits)
     residual_add.where(fix=CLOSER_SCALES)(fits)
+    if rounding in FLOAT_SCALES:
+        residual_add.where()(constants_are_whole)
     return residual_add
 
 
@@ -110,6 +115,15 @@ def sum_is_near(m: Match) -> tuple[bool, str]:
     made = SumOfFloats.of(m)
     fits = all(g.element == i8 for g in known) and made.off <= ALMOST_ONE
     return fits and abs(made.wanted) <= LARGEST_ADDED, "; ".join(map(str, known))
+
+
+def constants_are_whole(m: Match) -> tuple[bool, object]:
+    """A constant term has as many elements as the sum: what is added to many is rounded alike for
+    all of them, and moves their mean."""
+    total = prod(m["total"].type.shape)
+    terms = [array for array in map(constant_array, (m["a"].value, m["b"].value)) if array]
+    sizes = [prod(array.shape) for array in terms]
+    return all(size == total for size in sizes), f"constants of {sizes} elements, a sum of {total}"
 
 
 def _on_fine_grid(
