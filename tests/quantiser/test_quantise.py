@@ -88,6 +88,21 @@ def test_samples_are_fed_in_the_models_batch(batch: int | str | None, used: int,
     assert 0 < made.accuracy.distance < 0.05
 
 
+@pytest.mark.parametrize("batch", ["n", 1, None])
+def test_inputs_without_an_axis_for_samples_take_one_at_a_time(batch, tmp_path: Path):
+    """A number, beside an input with or without such an axis."""
+    model = net(batch)
+    model.graph.input.append(helper.make_tensor_value_info("by", TensorProto.FLOAT, []))
+    model.graph.node.append(helper.make_node("Mul", ["y", "by"], ["scaled"]))
+    model.graph.output[0].name = "scaled"
+    random = np.random.default_rng(1)
+    x, by = random.standard_normal((10, 6)), random.uniform(1, 2, 10)
+    onnx.save(model, path := tmp_path / "net.onnx")
+    made = quantise(path, {"x": x.astype(np.float32), "by": by.astype(np.float32)})
+    assert made.samples == 10
+    assert 0 < made.accuracy.distance < 0.05
+
+
 @dataclass(frozen=True)
 class Asymmetric(byocir.Target):
     name = "asymmetric"

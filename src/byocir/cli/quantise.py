@@ -19,7 +19,7 @@ from byocir.frontend.onnx.load import load_model
 from byocir.quantiser.accuracy import Accuracy
 from byocir.quantiser.data import Samples
 from byocir.quantiser.quantise import Quantised, quantise
-from byocir.targets.ort_session import hide_warnings
+from byocir.targets.ort_session import hide_messages
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     path: Path = options.output or Path(f"{options.model.stem}_int8.onnx")
     check_writable(path)
     data = _data(options)
-    hide_warnings()
+    hide_messages()
     with Console(stderr=True).status("") as status:
         made = quantise(
             options.model,

@@ -39,7 +39,7 @@ def outputs_of(
     session = Session(model)
     parts: list[Sequence[np.ndarray]] = []
     for feeds in samples.feeds():
-        done = len(parts) * max(samples.step, 1)
+        done = len(parts) * samples.step
         tell(f"comparing with the float model: {done:,} of {samples.count:,} samples")
         parts.append([np.asarray(each) for each in session.run(feeds)])
     return {name: _joined([part[i] for part in parts]) for i, name in enumerate(session.outputs)}

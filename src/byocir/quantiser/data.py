@@ -28,7 +28,9 @@ class Samples:
     count: int
     """Samples that are fed."""
     step: int
-    """Samples of each feed; 0 where inputs have no axis for samples."""
+    """Samples of each feed."""
+    single: frozenset[str]
+    """The inputs that have no axis for samples: they take one of each array at a time."""
 
     @staticmethod
     def of(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> Samples:
@@ -38,24 +40,25 @@ class Samples:
         if not inputs:
             raise _unfit("a model with inputs", "one without")
         taken: dict[str, np.ndarray] = {}
-        steps: dict[str, int | None] = {}
+        batches: dict[str, int | None] = {}
         for each in inputs:
             if each.name not in arrays:
                 raise _unfit(f"an array '{each.name}', as the model's input", ", ".join(arrays))
             taken[each.name] = arrays[each.name]
-            steps[each.name] = _batch(each, arrays[each.name])
+            batches[each.name] = _batch(each, arrays[each.name])
+        fixed = {name: max(batch, 1) for name, batch in batches.items() if batch is not None}
         for what, found in (
             ("as many samples for each input", {n: len(a) for n, a in taken.items()}),
-            ("one batch for all inputs", {n: s for n, s in steps.items() if s is not None}),
+            ("one batch for all inputs", fixed),
         ):
             if len(set(found.values())) > 1:
                 raise _unfit(what, ", ".join(f"{name}: {size}" for name, size in found.items()))
         count = len(taken[inputs[0].name])
-        fixed = [step for step in steps.values() if step is not None]
-        step = fixed[0] if fixed else min(AT_ONCE, max(count, 1))
-        if count < max(step, 1):
-            raise _unfit(f"at least {max(step, 1)} samples", str(count))
-        return Samples(taken, count - count % step if fixed and step else count, step)
+        step = next(iter(fixed.values()), min(AT_ONCE, max(count, 1)))
+        if count < step:
+            raise _unfit(f"at least {step} samples", str(count))
+        single = frozenset(name for name, batch in batches.items() if batch == 0)
+        return Samples(taken, count - count % step if fixed else count, step, single)
 
     def may_be_labels(self, name: str, array: np.ndarray) -> bool:
         """Tells if an array beside the inputs has a whole number for each sample."""
@@ -65,14 +68,16 @@ class Samples:
 
     def first(self, count: int) -> Samples:
         """Gives the first samples, in whole feeds, at least one."""
-        step = max(self.step, 1)
-        return replace(self, count=min(self.count, max(count - count % step, step)))
+        whole = max(count - count % self.step, self.step)
+        return replace(self, count=min(self.count, whole))
 
     def feeds(self) -> Iterator[dict[str, np.ndarray]]:
         """Yields the model's feeds, in order."""
-        for start in range(0, self.count, max(self.step, 1)):
-            part = slice(start, min(start + self.step, self.count)) if self.step else start
-            yield {name: array[part] for name, array in self.arrays.items()}
+        for start in range(0, self.count, self.step):
+            part = slice(start, min(start + self.step, self.count))
+            found = {name: array[part] for name, array in self.arrays.items()}
+            # an index of scalars would give a number that is no array
+            yield {n: array.reshape(array.shape[n in self.single :]) for n, array in found.items()}
 
 
 def _batch(value: onnx.ValueInfoProto, array: np.ndarray) -> int | None:

@@ -59,11 +59,12 @@ def reported(where: str = "", help: str = "") -> Generator[None]:
         raise ByocirError("B119", found, where=where, help=help) from error
 
 
-def hide_warnings() -> None:
-    """Keeps what ONNX Runtime warns of from standard error, in the whole process: it says of each
-    run that a model's outputs have other sizes than it declares. Raises ByocirError B118."""
+def hide_messages() -> None:
+    """Keeps what ONNX Runtime says from standard error, in the whole process: it warns at each run
+    of outputs that have other sizes than the model declares, and raises its errors as well. Raises
+    ByocirError B118."""
     with reported():
-        _onnxruntime().set_default_logger_severity(3)  # errors
+        _onnxruntime().set_default_logger_severity(4)  # fatal
 
 
 def _onnxruntime() -> Any:
