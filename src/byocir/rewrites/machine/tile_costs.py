@@ -217,6 +217,9 @@ class TileCosts:
         for s, stage in enumerate(self.chain.stages):
             if not stage.into.is_main and s not in self.chain.starts:
                 yield Buffer(stage.into, self._made_box(s), self.tiles > 1)
+        last = self.chain.last
+        for memory in (self.chain.machine.path(last.into, MAIN) or ())[1:-1]:
+            yield Buffer(memory, sides(last.forms[-1], self.extents[-1]), self.tiles > 1)
 
     def _loops(
         self, each: Staged, order: Sequence[int], is_whole: bool
