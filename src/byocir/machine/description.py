@@ -259,6 +259,13 @@ class Machine:
                     paths.append([*path, following])
         return None
 
+    def way(self, source: Memory, into: Memory) -> Sequence[Memory] | None:
+        """Finds the way on which an operand comes to the memory where it is read, as the memories
+        on it; None where there is none but by way of main memory.
+        """
+        path = self.path(source, into)
+        return None if path is None or MAIN in path[1:] else path
+
     def stores(self, element: Attribute) -> bool:
         """Tells whether copies bring elements of a type from a memory to main memory as they
         are."""

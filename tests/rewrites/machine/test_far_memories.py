@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from narrowing_engine import multiply_add
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from narrowing_engine import layer, multiply_add, narrowed, net
 from xdsl.dialects.builtin import ModuleOp
 
 import byocir
@@ -12,29 +14,52 @@ from byocir.dialects.text import parse_module
 from byocir.dialects.types import i8, i32
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.machine import MAIN, Machine, up_to
-from byocir.patterns import Pattern, block, composite, wildcard
-
-far = Machine("far")
-core = far.unit("core")
-near = far.memory("near", i8, row=(16,), rows=128)
-sums = far.memory("sums", i32, row=(16,), rows=64)
-between = far.memory("between", i32, row=(16,), rows=64)
-vectors = far.memory("vectors", i32, row=(16,), rows=8)
-moved = {"unit": core, "rows": up_to(4), "lanes": up_to(16), "cycles": lambda s: s["rows"]}
-far.copy("load", MAIN, near, **moved)
-far.copy("leave", sums, between, **moved)
-far.copy("enter", between, vectors, **moved)
-far.copy("store", vectors, MAIN, **moved)
+from byocir.patterns import Pattern, block, composite, number, wildcard
 
 
-@far.instruction(core, into=sums, m=up_to(8), n=up_to(16), k=up_to(16), cycles=lambda s: s["m"])
-def product() -> Pattern:
-    a, w = near("a")["m k"], near("w")["k n"]
-    begun = block("m n | k", a, w, multiply_add)
-    return block("m n | k", a, w, multiply_add, init=sums("c")) | begun
+def described(*, whole: bool) -> Machine:
+    """A machine whose sums pass through another memory to vectors, which are narrowed by one
+    instruction or by one operation after the other."""
+    far = Machine("far")
+    core = far.unit("core")
+    near = far.memory("near", i8, row=(16,), rows=128)
+    sums = far.memory("sums", i32, row=(16,), rows=64)
+    between = far.memory("between", i32, row=(16,), rows=64)
+    vectors = far.memory("vectors", i32, row=(16,), rows=8)
+    moved = {"rows": up_to(4), "lanes": up_to(16), "cycles": lambda s: s["rows"]}
+    far.copy("load", MAIN, near, unit=core, **moved)
+    far.copy("leave", sums, between, unit=core, **moved)
+    far.copy("enter", between, vectors, unit=core, **moved)
+    far.copy("store", vectors, MAIN, unit=core, **moved)
+
+    @far.instruction(core, into=sums, m=up_to(8), n=up_to(16), k=up_to(16), cycles=lambda s: s["m"])
+    def product() -> Pattern:
+        a, w = near("a")["m k"], near("w")["k n"]
+        begun = block("m n | k", a, w, multiply_add)
+        return block("m n | k", a, w, multiply_add, init=sums("c")) | begun
+
+    def narrow() -> Pattern:
+        return block("rows lanes", vectors("x")["rows lanes"], narrowed)
+
+    def shift() -> Pattern:
+        return block("rows lanes", lambda x: x >> number("by"), init=vectors("x"))
+
+    def clamp() -> Pattern:
+        x = vectors("x")["rows lanes"]
+        return block("rows lanes", x, lambda _, x: x.clamp(number("low"), number("high")).to(i8))
+
+    if whole:
+        far.instruction(core, **moved)(narrow)
+    else:
+        far.instruction(core, into=vectors, **moved)(shift)
+        far.instruction(core, **moved)(clamp)
+    return far
 
 
-@composite("far.gemm")
+machines = {whole: described(whole=whole) for whole in (False, True)}
+
+
+@composite("narrowing.gemm")
 def gemm() -> Pattern:
     """A product of matrices of signed bytes."""
     a, b = wildcard("a", dtype=i8)["m k"], wildcard("b", dtype=i8)["k n"]
@@ -42,7 +67,11 @@ def gemm() -> Pattern:
 
 
 class Far(byocir.Target):
-    name, machine, patterns = "far", far, (gemm,)
+    name, machine, patterns = "narrowing", machines[False], (layer, gemm)
+
+
+class FarWhole(byocir.Target):
+    name, machine, patterns = "narrowing", machines[True], (layer, gemm)
 
 
 def product_of(m: int, k: int, n: int) -> ModuleOp:
@@ -54,11 +83,12 @@ def product_of(m: int, k: int, n: int) -> ModuleOp:
     }}""")
 
 
-def compiled_right(module: ModuleOp) -> None:
-    """The machine does a program, and right."""
-    package = byocir.compile(module.clone(), targets=[Far()], levels=("tensor",))
-    assert package.report.regions
-    assert all(decision.taken for decision in package.report.decisions)
+def compiled_right(module: ModuleOp, target: type[byocir.Target] = Far) -> None:
+    """The machine does all composites of a program, and right."""
+    package = byocir.compile(module.clone(), targets=[target()], levels=("tensor",))
+    taken = [each for each in package.report.decisions if each.taken]
+    assert taken
+    assert all(each.matched == each.total for each in taken)
     feeds = random_feeds(module)
     found = package.run(feeds, check=True)
     for name, expected in evaluate(module, feeds).items():
@@ -68,3 +98,20 @@ def compiled_right(module: ModuleOp) -> None:
 @pytest.mark.parametrize("size", [3, 32])
 def test_tiles_fit_all_memories_on_the_way_out(size: int) -> None:
     compiled_right(product_of(size, 16, size))
+
+
+@settings(max_examples=2 if settings.default.max_examples < 100 else 200)
+@given(
+    st.integers(1, 5),
+    st.integers(1, 20),
+    st.lists(st.sampled_from([1, 3]), min_size=1, max_size=2),
+    st.sampled_from([Far, FarWhole]),
+)
+def test_sums_are_brought_to_the_vectors_that_narrow_them(side, channels, windows, target) -> None:
+    steps = [(at, window) for at, window in enumerate(windows)]
+    compiled_right(net(side, channels, steps), target)
+
+
+@pytest.mark.parametrize("target", [Far, FarWhole])
+def test_a_layer_takes_the_way_over_all_memories(target: type[byocir.Target]) -> None:
+    compiled_right(net(4, 16, [(0, 1)]), target)

@@ -10,7 +10,8 @@ of numbers in its terms. Windows of which the greatest, the least or the sum is 
 of wider numbers, where an instruction does those, along one dimension after the other if that takes
 fewer cycles; the greatest and the least come in front of what is computed of each element, where
 that keeps order. What a block reduces is computed by one of its own, where an instruction reduces
-elements as they are. Weights of nine bits become sums of bytes.
+elements as they are. Copies are put between blocks whose instructions use different memories.
+Weights of nine bits become sums of bytes.
 
 Requires: composites on tensors in functions of described machines, after `fuse-epilogues`.
 
@@ -41,6 +42,7 @@ from byocir.rewrites.host.fuse_blocks import (
     with_numbers,
 )
 from byocir.rewrites.machine import searched_composites
+from byocir.rewrites.machine.bridge_memories import bridge_memories
 from byocir.rewrites.machine.cover_bodies import Cover
 from byocir.rewrites.machine.gather_numbers import gather_numbers
 from byocir.rewrites.machine.idle_clamps import drop_idle_clamps, has_idle_clamps
@@ -87,6 +89,7 @@ def split_bodies(machine: Machine, body: Block, given: Known = NOTHING) -> None:
             if best is not None:
                 replace_op(op, [], [_Emitter(*best, op).result])
             ways.forget()
+    bridge_memories(machine, body)
     for op in list(body.ops):
         if isinstance(op, EmptyOp) and not op.result.uses:
             erase(op)

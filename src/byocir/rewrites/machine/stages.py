@@ -25,7 +25,12 @@ from byocir.machine.cut_plans import Plan, none_does, plans_of
 from byocir.rewrites.machine.copies import identity, padded
 from byocir.rewrites.machine.cut_blocks import parts_of
 from byocir.rewrites.machine.split_bodies import why_whole
-from byocir.rewrites.machine.whole_blocks import plans_for, why_not_begun
+from byocir.rewrites.machine.whole_blocks import (
+    homes_in_place,
+    plans_for,
+    user_in_place,
+    why_not_begun,
+)
 from byocir.rewrites.schedule.blocks import reads_old
 from byocir.rewrites.window_guards import leaves_elements
 
@@ -99,7 +104,7 @@ def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
     places: dict[SSAValue, int] = {}
     for block in blocks:
         made = tuple(places.get(value) for value in [*block.ins, *block.outs])
-        plans, begun = plans_for(machine, block, block.extents), _begun(machine, block)
+        plans, begun = plans_for(machine, block, block.extents), homes_in_place(machine, block)
         found = [
             plan
             for plan in plans
@@ -132,22 +137,6 @@ def _is_fed(
     )
 
 
-def _begun(machine: Machine, block: BlockOp) -> set[Memory] | None:
-    """Gives the memories in which another block, which begins with the result of this one, adds to
-    it; None where none does.
-    """
-    use = _adds_to(block)
-    if use is None:
-        return None
-    return {plan.instruction.into for plan in plans_for(machine, use, use.extents)}
-
-
-def _adds_to(block: BlockOp) -> BlockOp | None:
-    """Finds the block that begins with the result of this one, if one does."""
-    use = block.results[0].get_user_of_unique_use()
-    return use if isinstance(use, BlockOp) and block.results[0] in use.outs else None
-
-
 def _leaves(machine: Machine, plan: Plan, is_last: bool) -> bool:
     into = plan.instruction.into
     return not is_last or machine.path(into, MAIN) is not None
@@ -167,7 +156,7 @@ def _expect_elements(machine: Machine, block: BlockOp) -> None:
 def _lacking(machine: Machine, block: BlockOp) -> BlockOp:
     """Gives a block that has no stage or, where no instruction does the one that adds to its
     result, that one."""
-    use = _adds_to(block)
+    use = user_in_place(block)
     return block if use is None or plans_for(machine, use, use.extents) else use
 
 

@@ -133,6 +133,22 @@ def cycles_in_place(
     return min((plan.cycles for plan in plans), default=inf)
 
 
+def homes_in_place(machine: Machine, block: BlockOp) -> set[Memory] | None:
+    """Gives the memories in which another block, which begins with the result of this one, adds to
+    it; None where none does.
+    """
+    use = user_in_place(block)
+    if use is None:
+        return None
+    return {plan.instruction.into for plan in plans_for(machine, use, use.extents)}
+
+
+def user_in_place(block: BlockOp) -> BlockOp | None:
+    """Finds the block that begins with the result of this one, if one does."""
+    use = block.results[0].get_user_of_unique_use()
+    return use if isinstance(use, BlockOp) and block.results[0] in use.outs else None
+
+
 def home_of(machine: Machine, value: SSAValue) -> Memory:
     """Gives the memory in which an array is made: main memory unless a block makes it."""
     if not isinstance(value.owner, BlockOp):
