@@ -110,10 +110,11 @@ class _Search:
         return machine.answer(question, lambda: self._plans(extents, chains))
 
     def _plans(self, extents: Shape, chains: Sequence[Chain]) -> tuple[list[Plan], list[str]]:
-        refusals, choices = list[Refusal](), [*self.choices(extents)]
-        found = [*self._planned(((kept, ()) for kept in choices), extents, refusals)]
+        refusals, choices, apart = list[Refusal](), [*self.choices(extents)], list[Plan]()
+        found = [*self._planned(((kept, ()) for kept in choices), extents, refusals, apart)]
+        found = found or apart
         if chains and not any(plan.sizes == extents for plan in found):
-            found += self._planned(_chained(choices, chains), extents, refusals)
+            found += self._planned(_chained(choices, chains), extents, refusals, apart)
         told = [reason for reason, _ in sorted(refusals, key=nearness)]
         return sorted(found, key=lambda plan: plan.cycles), told
 
@@ -122,8 +123,11 @@ class _Search:
         choices: Iterable[tuple[frozenset[int], Sequence[Chain]]],
         extents: Shape,
         refusals: list[Refusal],
+        apart: list[Plan],
     ) -> Iterator[Plan]:
-        """Yields plans whose calls run over chosen iterators; adds why there are no others."""
+        """Yields plans whose calls run over chosen iterators; adds those that do tiles of one point
+        of each window alone, and why there are no others.
+        """
         overlapping = frozenset(self.block.parallels if self.asked == "pattern" else ())
         for kept, chains in choices:
             sizes = tuple(n if i in kept else 1 for i, n in enumerate(extents))
@@ -142,10 +146,20 @@ class _Search:
                 # tiles may be as small as a call is
                 called = sizes if self.asked == "pattern" else plan.sizes
                 inside = calls_inside_rows(fit, self.block, called, extents)
-                if inside:
-                    refusals.append((f"{fit.instruction.name}: {inside}", Gap.NONE))
-                else:
+                if not inside:
                     yield plan
+                elif self.asked == "pattern" and self._does_points(fit, called, extents):
+                    apart.append(plan)
+                else:
+                    refusals.append((f"{fit.instruction.name}: {inside}", Gap.NONE))
+
+    def _does_points(self, fit: Fit, called: Shape, extents: Shape) -> bool:
+        """Tells if calls begin with rows in tiles that have one point of each window: where the
+        elements of a row are neighbours in an image, each point of a window has rows of its own.
+        """
+        windows = _windows_of(self.block)
+        tile = [called[i] if i in windows else n for i, n in enumerate(extents)]
+        return not calls_inside_rows(fit, self.block, called, tile)
 
     def _sums_alike(self, sizes: Shape, extents: Shape) -> bool | Bools:
         """Tells if calls of these sizes sum up as the block does: whole sums where each call begins
@@ -231,6 +245,15 @@ class _Search:
 
 
 _ANY = Limit(1)
+
+
+def _windows_of(block: BlockOp) -> set[int]:
+    """Lists the sums that run over windows: in some index they stand beside another iterator."""
+    found = set[int]()
+    for expr in (expr for attr in block.maps for expr in attr.data.results):
+        used = iterators_in([expr])
+        found |= {i for i in used if len(used) > 1 and i in block.reductions}
+    return found
 
 
 def _kept(

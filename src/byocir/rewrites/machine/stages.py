@@ -300,11 +300,15 @@ class Chain:
         """Counts the outer dimensions over which what is staged is loaded line by line. That is so
         where loads set pads of this number, but refuse to do it at the corners of the array.
         """
-        pad = self.stages[each.stage].block.pad_values[each.operand]
-        if pad is None or number(pad).item() not in self.machine.pads:
+        if not self.has_own_pads(each):
             return 0
         refused = (parts_of(self.machine, block, None) is None for block in self._corners(each))
         return max(self.around(each), default=0) if any(refused) else 0
+
+    def has_own_pads(self, each: Staged) -> bool:
+        """Tells whether loads set the pads of what is staged."""
+        pad = self.stages[each.stage].block.pad_values[each.operand]
+        return pad is not None and number(pad).item() in self.machine.pads
 
     def why_apart(self, each: Staged) -> list[str]:
         """Lists what instructions say to the corners of what is staged, with the pads there."""

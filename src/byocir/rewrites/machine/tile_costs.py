@@ -135,8 +135,23 @@ class TileCosts:
         """Marks where all calls begin with rows of the memories that want it."""
         fits = self._calls_begin_rows & self._sums_begin_rows(whole)
         for each in self.chain.staged:
-            fits = fits & self._rows_follow(each, (each.stage, each.operand) in whole)
+            is_whole = (each.stage, each.operand) in whole
+            fits = fits & self._rows_follow(each, is_whole) & self._parts_no_rows(each, is_whole)
         return fits
+
+    def _parts_no_rows(self, each: Staged, is_whole: bool) -> Bools:
+        """Marks where pads do not part rows: what is beside them would be set by calls that begin
+        inside rows. Loads that set pads do one row with them.
+        """
+        box, memory, fits = self._staged_box(each, is_whole), each.path[1], np.ones((), np.bool_)
+        around = self.chain.around(each)
+        sides = [*zip(range(len(box))[::-1], memory.row[::-1], strict=False)]
+        if memory.inside_rows or not any(d in around and lanes > 1 for d, lanes in sides):
+            return fits
+        if self.chain.has_own_pads(each):
+            return reduce(np.logical_and, (box[d] <= lanes for d, lanes in sides))
+        parted = (box[d] == 1 for d, lanes in sides if d in around and lanes > 1)
+        return reduce(np.logical_and, parted, fits)
 
     def _rows_follow(self, each: Staged, is_whole: bool) -> Bools:
         """Marks where the rows of a staged operand follow each other, if the instruction does not

@@ -1,0 +1,80 @@
+"""Tiles of images in registers, where rows have more than one pixel: each point of a window is a
+tile of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from narrowing_engine import layer, multiply_add, narrowed, net
+
+import byocir
+from byocir.dialects.types import i8, i32
+from byocir.evaluate.module import evaluate, random_feeds
+from byocir.machine import Machine, up_to
+from byocir.patterns import Pattern, block, wildcard
+
+
+def described(*, pads: bool) -> Machine:
+    """A machine with tiles as registers; its loads set zeros around images or move as they find
+    it."""
+    tiles = Machine("tiles")
+    core = tiles.unit("core")
+    images = tiles.memory("images", i8, row=(4, 16), rows=4)
+    weights = tiles.memory("weights", i8, row=(16, 8), rows=4)
+    sums = tiles.memory("sums", i32, row=(4, 8), rows=4)
+    sizes = {"m": up_to(4), "n": up_to(8), "k": up_to(16)}
+
+    def load_image() -> Pattern:
+        return block("m k", wildcard("x")["m k"], lambda _, x: x)
+
+    def load_padded() -> Pattern:
+        image = wildcard("x")["(y - top) (m - left) k"].padded(0)
+        return block("y m k", image, lambda _, x: x)
+
+    limits = {"m": sizes["m"], "k": sizes["k"], **({"y": up_to(1)} if pads else {})}
+    load = tiles.instruction(core, into=images, cycles=lambda s: 4, **limits)
+    load(load_padded if pads else load_image)
+
+    @tiles.instruction(core, into=weights, k=sizes["k"], n=sizes["n"], cycles=lambda s: 16)
+    def load_weights() -> Pattern:
+        return block("k n", wildcard("x")["k n"], lambda _, x: x)
+
+    @tiles.instruction(core, into=sums, cycles=lambda s: 4, **sizes)
+    def product() -> Pattern:
+        a, w = images("a")["m k"], weights("w")["k n"]
+        begun = block("m n | k", a, w, multiply_add)
+        return block("m n | k", a, w, multiply_add, init=sums("c")) | begun
+
+    @tiles.instruction(core, m=sizes["m"], n=sizes["n"], cycles=lambda s: 4)
+    def store() -> Pattern:
+        return block("m n", sums("x")["m n"], narrowed)
+
+    return tiles
+
+
+class Tiles(byocir.Target):
+    name, machine, patterns = "narrowing", described(pads=False), (layer,)
+
+
+class PaddedTiles(byocir.Target):
+    name, machine, patterns = "narrowing", described(pads=True), (layer,)
+
+
+@settings(max_examples=3 if settings.default.max_examples < 100 else 200, deadline=None)
+@given(
+    st.integers(1, 5),
+    st.integers(1, 16),
+    st.sampled_from([1, 3]),
+    st.sampled_from([Tiles, PaddedTiles]),
+)
+@example(4, 8, 3, Tiles)
+@example(4, 8, 3, PaddedTiles)
+def test_convolutions_are_products_of_tiles_of_pixels(side, channels, window, target) -> None:
+    module = net(side, channels, [(0, window)])
+    package = byocir.compile(module.clone(), targets=[target()], levels=("tensor",))
+    assert [each.taken for each in package.report.decisions] == [True]
+    feeds = random_feeds(module)
+    found = package.run(feeds, check=True)
+    for name, expected in evaluate(module, feeds).items():
+        np.testing.assert_array_equal(found[name], expected)
