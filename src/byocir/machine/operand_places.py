@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.locations import place as place_of
 from byocir.dialects.tir import AllocOp, ConstantOp
-from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of, strides_of
+from byocir.dialects.types import Ints, Shape, dtype_of, element_type_of, shape_of, strides_of
 from byocir.errors import ByocirError
 from byocir.machine.parts import Memory
 
@@ -170,6 +170,13 @@ class Place:
         found, first = self.own_rows, self.first
         return tuple([(first + low, first + high) for low, high in found]) if first else found
 
+    def cells(self, boxes: Ints) -> Ints:
+        """Numbers the elements of boxes of the buffer, which all have the same sizes, as they lie
+        in the memory, row by row, or in the array. The last two axes of `boxes` have for each
+        dimension from where to where; the result has those of a box instead.
+        """
+        return self._layout.cells(boxes) + self.first * prod(self.memory.row)
+
     def overlaps(self, other: Place) -> bool:
         """Tells whether two places share a row, or an element of main memory. Buffers share rows
         only once they were given the same ones.
@@ -314,6 +321,19 @@ class _Layout:
         for at, size in zip(whole, self.leading, strict=False):
             number = number * size + at
         return number
+
+    def cells(self, boxes: Ints) -> Ints:
+        """Numbers elements as `Place.cells`, from the buffer's first row on."""
+        rank, row = len(self.shape), self.memory.row
+        strides = ((0,) * rank + strides_of(row))[len(row) :] if rank else ()
+        found: Ints = np.zeros(boxes.shape[:-2] + (1,) * rank, np.int64)
+        for d, (unit, step) in enumerate(zip(self.units, self.steps, strict=True)):
+            low, high = boxes[..., d, 0], boxes[..., d, 1]
+            size = int((high - low).flat[0])
+            at = low.reshape((*low.shape, *(1,) * rank))
+            at = at + np.arange(size).reshape((size, *(1,) * (rank - d - 1)))
+            found = found + at // unit * (step * prod(row)) + at % unit * strides[d]
+        return found
 
     def _runs(self, box: Box) -> Iterator[Span]:
         rank = len(box)

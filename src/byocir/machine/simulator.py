@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -18,15 +17,14 @@ from xdsl.ir import SSAValue
 
 from byocir.dialects.locations import place
 from byocir.dialects.tir import AllocOp, ConstantOp, IntrinsicOp
-from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
+from byocir.dialects.types import Ints, dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.scalar import number
-from byocir.evaluate.tir_block import BlockPlan
+from byocir.machine.batches import Step, step_of, steps_in
 from byocir.machine.calls import calls_in
 from byocir.machine.description import Machine
-from byocir.machine.find_instruction import local_form
 from byocir.machine.instructions import Call, Kind
-from byocir.machine.operand_places import Box, Place
+from byocir.machine.operand_places import Place
 from byocir.machine.parts import Memory, Unit
 
 _UNWRITTEN = 0x5A
@@ -53,8 +51,8 @@ class Simulator:
         are those of the function, where they come in another order. Raises ByocirError B271 for an
         op that is no instruction, B272 for a buffer outside its memory.
         """
-        body = function.body.block
-        self._main = dict(zip(body.args, arrays, strict=True))
+        body, given = function.body.block, list(arrays)
+        self._main = dict(zip(body.args, map(np.ascontiguousarray, given), strict=True))
         for op in body.ops:
             if isinstance(op, ConstantOp):
                 self._main[op.result] = op.value.data.values()
@@ -63,30 +61,40 @@ class Simulator:
             elif op is not body.last_op and not isinstance(op, IntrinsicOp):
                 told = f"expected instructions of {self.machine.name}, found {op.name}"
                 raise ByocirError("B271", told, where=place(op.location))
-        for call in calls_in(self.machine, body) if calls is None else calls:
-            self.call(call)
+        if calls is None:
+            for step in steps_in(self.machine, calls_in(self.machine, body)):
+                self._do(step)
+        else:
+            for call in calls:
+                self._do(step_of(self.machine, call))
+        for array, own in zip(given, self._main.values(), strict=False):
+            if array.flags.writeable and not np.may_share_memory(array, own):
+                array[...] = own.reshape(array.shape)
 
-    def call(self, call: Call) -> None:
-        """Runs one call."""
-        pairs = zip(call.kind.fit.operands.values(), call.places.values(), strict=True)
-        places = [each for _, each in sorted(pairs, key=_position)]
-        at = call.kind.fit.operands.get(call.instruction.keeps)
-        read = [
-            self._kept[call.unit] if i == at and call.is_kept else self._read(each)
-            for i, each in enumerate(places[:-1])
-        ]
-        result = call.result
-        begins = result.memory.fifo and not call.kind.reads_old
-        read.append(_blank(result) if begins else self._read(result))
-        if at is not None:
-            self._kept[call.unit] = read[at]
-        if call.start is not None:
-            read[-1][...] = number(call.start)
+    def _do(self, step: Step) -> None:
+        """Does the calls of a step."""
+        kind, pairs = step.kind, list(zip(step.places, step.cells, strict=True))
+        unit, kept = kind.fit.instruction.unit, kind.fit.operands.get(kind.fit.instruction.keeps)
+        read = [self._read(*pair) for pair in pairs[:-1]]
+        if kept is not None:
+            if step.is_kept.any():
+                read[kept][step.is_kept] = self._kept[unit]
+            if step.ends is not None:
+                one = read[kept].shape[step.is_kept.ndim :]
+                self._kept[unit] = read[kept].reshape(-1, *one)[step.ends]
+        result = self._old(kind, *pairs[-1])
         with np.errstate(all="ignore"):
-            self.machine.answer(("plan", call.kind), lambda: _plan(call.kind)).run(
-                read[:-1], read[-1:], ()
-            )
-        self._write(call.result, read[-1])
+            step.plan.run(read, [result], ())
+        self._write(*pairs[-1], result)
+
+    def _old(self, kind: Kind, at: Place, cells: Ints) -> np.ndarray:
+        """Gives what a result is before the calls: the number that it begins with, if it does."""
+        dtype = dtype_of(element_type_of(at.buffer.type))
+        if kind.start is not None:
+            return np.full(cells.shape, number(kind.start), dtype)
+        if at.memory.fifo and not kind.reads_old:
+            return np.zeros(cells.shape, dtype)
+        return self._read(at, cells)
 
     def _allocate(self, op: AllocOp) -> None:
         type_ = op.result.type
@@ -111,43 +119,42 @@ class Simulator:
             raise ByocirError("B271", told, where=place(op.location))
         return memory
 
-    def _read(self, at: Place) -> np.ndarray:
-        if at.memory.is_main:
-            return self._main[at.buffer][_slices(at)].copy()
-        rows = self._leaving(at) if at.memory.fifo else self.memories[at.memory]
-        found: np.ndarray = rows[_within(at) if at.memory.fifo else _elements(at)]
-        return found.reshape(_shape(at))
+    def _array(self, at: Place) -> np.ndarray:
+        """Gives all elements of the memory of an operand, or of its array, in a row."""
+        array = self._main[at.buffer] if at.memory.is_main else self.memories[at.memory]
+        return array.reshape(-1)
 
-    def _leaving(self, at: Place) -> np.ndarray:
+    def _read(self, at: Place, cells: Ints) -> np.ndarray:
+        if at.memory.fifo:
+            rows, cells = _within(at.memory, cells)
+            return self._leaving(at.memory, rows).reshape(-1)[cells]
+        return self._array(at).take(cells)
+
+    def _leaving(self, memory: Memory, wanted: int) -> np.ndarray:
         """Takes from a FIFO as many rows as an operand needs. Raises ByocirError B274 where there
         are fewer.
         """
-        queue, wanted = self._queues[at.memory], _count(at)
+        queue = self._queues[memory]
         if len(queue) < wanted:
-            told = f"expected {wanted} rows in {at.memory.scope}, found {len(queue)}"
+            told = f"expected {wanted} rows in {memory.scope}, found {len(queue)}"
             raise ByocirError("B274", told)
         return np.stack([queue.popleft() for _ in range(wanted)])
 
-    def _enter(self, at: Place, values: np.ndarray) -> None:
-        """Puts the rows of a result into a FIFO. Raises ByocirError B272 where it is full."""
-        queue, rows = self._queues[at.memory], _new(replace(at.memory, rows=_count(at)))
-        index = _within(at)
-        rows[index] = values
-        if len(queue) + len(rows) > at.memory.rows:
-            told = (
-                f"expected room for {len(rows)} rows in {at.memory.scope}, found {len(queue)} of "
-            )
-            raise ByocirError("B272", f"{told}{at.memory.rows} taken")
-        queue.extend(rows)
-
-    def _write(self, at: Place, values: np.ndarray) -> None:
-        if at.memory.is_main:
-            self._main[at.buffer][_slices(at)] = values
-            return
+    def _write(self, at: Place, cells: Ints, values: np.ndarray) -> None:
         if at.memory.fifo:
-            self._enter(at, values)
-            return
-        self.memories[at.memory][_elements(at)] = values
+            self._enter(at.memory, cells, values)
+        else:
+            self._array(at)[cells] = values
+
+    def _enter(self, memory: Memory, cells: Ints, values: np.ndarray) -> None:
+        """Puts the rows of a result into a FIFO. Raises ByocirError B272 where it is full."""
+        count, cells = _within(memory, cells)
+        queue, rows = self._queues[memory], _new(replace(memory, rows=count))
+        rows.reshape(-1)[cells] = values
+        if len(queue) + count > memory.rows:
+            told = f"expected room for {count} rows in {memory.scope}, found {len(queue)} of "
+            raise ByocirError("B272", f"{told}{memory.rows} taken")
+        queue.extend(rows)
 
 
 def _new(memory: Memory) -> np.ndarray:
@@ -156,60 +163,8 @@ def _new(memory: Memory) -> np.ndarray:
     return np.full(prod(shape) * dtype.itemsize, _UNWRITTEN, np.uint8).view(dtype).reshape(shape)
 
 
-def _plan(kind: Kind) -> BlockPlan:
-    values = [*kind.block.ins, *kind.block.outs]
-    form = local_form(kind.block, [(len(shape_of(value.type)), 0) for value in values])
-    assert form is not None
-    return BlockPlan(form)
-
-
-def _position(pair: tuple[int, Place]) -> int:
-    return pair[0]
-
-
-def _shape(at: Place) -> list[int]:
-    return [high - low for low, high in at.box]
-
-
-def _blank(at: Place) -> np.ndarray:
-    """Makes an array for a result whose former content is not read."""
-    return np.zeros(_shape(at), dtype_of(element_type_of(at.buffer.type)))
-
-
-def _slices(at: Place) -> tuple[slice, ...]:
-    return tuple(slice(*side) for side in at.box)
-
-
-def _elements(at: Place) -> tuple[np.ndarray, ...]:
-    """Finds the row and the lanes of each element of a box, in arrays that broadcast to it."""
-    row, *lanes = _inside(at.memory, at.shape, at.box)
-    return row + at.first, *lanes
-
-
-@lru_cache(maxsize=256)
-def _inside(memory: Memory, shape: Shape, box: Box) -> tuple[np.ndarray, ...]:
-    """Does as `_elements`, but counts rows from the first of the buffer: boxes at other rows, as
-    those of the next tile, are alike.
-    """
-    rank = len(memory.row)
-    leading, blocks = memory.cut(shape)
-    box = ((0, 1),) * (len(leading) + rank - len(box)) + box
-    grids = np.meshgrid(*[np.arange(*side) for side in box], indexing="ij", sparse=True)
-    row: np.ndarray = np.zeros((1,) * len(box), np.int64)
-    inner = list(zip(grids[len(leading) :], memory.row, blocks, strict=True))
-    parted = [(grid // size, count) for grid, size, count in inner if count > 1]
-    outer = list(zip(grids, leading, strict=False))
-    for index, count in [*outer, *parted] if memory.interleaved else [*parted, *outer]:
-        row = row * count + index
-    return row, *(grid % size for grid, size, _ in inner)
-
-
-def _within(at: Place) -> tuple[np.ndarray, ...]:
-    """Does as `_elements`, but numbers rows from the first that the box touches."""
-    rows, *lanes = _elements(at)
-    return np.unique(rows, return_inverse=True)[1].reshape(rows.shape), *lanes
-
-
-def _count(at: Place) -> int:
-    """Counts the rows that a box touches."""
-    return sum(high - low for low, high in at.rows())
+def _within(memory: Memory, cells: Ints) -> tuple[int, Ints]:
+    """Counts the rows that elements touch, and numbers these from the first of those rows."""
+    size = prod(memory.row)
+    rows, lies = np.unique(cells // size, return_inverse=True)
+    return len(rows), lies.reshape(cells.shape) * size + cells % size
