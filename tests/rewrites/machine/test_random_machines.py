@@ -306,6 +306,8 @@ def test_sums_begin_with_zeros_that_are_copied_whatever_their_shape(sizes) -> No
     assert brought_down(drawn, product_module(*sizes, relu=False)) is not None
 
 
+SPREAD = {"own weights": True, "weights rows": 32, "sums rows": 256, "sums interleaved": True}
+"""Rows of sums that are 9 wide do not follow each other, and products have 8 of them."""
 WIDE = {"units": ("core",), "lanes": 4, "size": 8, "limit n": exactly(8)}
 """A store of rows of 4 behind a product that is 8 wide and nothing else."""
 DEEP = {"size": 8, "own weights": True, "weights rows": 32, "weights banks": 2, "wide": 4}
@@ -318,9 +320,10 @@ DEEP = {"size": 8, "own weights": True, "weights rows": 32, "weights banks": 2, 
         (WIDE, (1, 8, 1)),
         ({"lanes": 4, "limit k": exactly(8), **DEEP}, (1, 12, 8)),
         ({"even copies": ("lanes",)}, (8, 12, 8)),
+        ({"size": 8, "limit m": exactly(8), **SPREAD}, (8, 9, 1)),
         ({"starts": "only", "size": 8, "wide": 4, "two steps out": True}, (17, 13, 8)),
     ],
-    ids=["wide", "deep", "even", "whole"],
+    ids=["wide", "deep", "even", "spread", "whole"],
 )
 def test_tiles_are_such_as_all_on_the_way_can_do(given, sizes) -> None:
     drawn = machine_by(lambda options: options[0], given)

@@ -136,7 +136,14 @@ class TileCosts:
         fits = self._calls_begin_rows & self._sums_begin_rows(whole)
         for each in self.chain.staged:
             is_whole = (each.stage, each.operand) in whole
-            fits = fits & self._rows_follow(each, is_whole) & self._parts_no_rows(each, is_whole)
+            box = self._staged_box(each, is_whole)
+            fits = fits & self._rows_follow(each.stage, each.operand, box)
+            fits = fits & self._parts_no_rows(each, is_whole)
+        staged = {(each.stage, each.operand) for each in self.chain.staged}
+        for s, stage in enumerate(self.chain.stages):
+            for operand, maker in enumerate([*stage.made[:-1], s]):
+                if maker is not None and (s, operand) not in staged:
+                    fits = fits & self._rows_follow(s, operand, self._made_box(maker))
         return fits
 
     def _parts_no_rows(self, each: Staged, is_whole: bool) -> Bools:
@@ -153,27 +160,29 @@ class TileCosts:
         parted = (box[d] == 1 for d, lanes in sides if d in around and lanes > 1)
         return reduce(np.logical_and, parted, fits)
 
-    def _rows_follow(self, each: Staged, is_whole: bool) -> Bools:
-        """Marks where the rows of a staged operand follow each other, if the instruction does not
+    def _rows_follow(self, s: int, operand: int, box: Sequence[Ints]) -> Bools:
+        """Marks where the rows of an operand, a box, follow each other, if the instruction does not
         step over rows, along iterators that calls cannot take point by point: those would begin
         inside rows, or limits want several points.
         """
-        stage, box = self.chain.stages[each.stage], self._staged_box(each, is_whole)
-        fit, fits = stage.plan.fit, np.ones((), np.bool_)
-        called = next(name for name, at in fit.operands.items() if at == each.operand)
-        if called in fit.instruction.strided:
+        stage, fits = self.chain.stages[s], np.ones((), np.bool_)
+        fit, memory = stage.plan.fit, stage.plan.fit.memories[operand]
+        named = {position: name for name, position in fit.operands.items()}
+        called = "out" if operand == len(stage.block.ins) else named[operand]
+        if memory.is_main or called in fit.instruction.strided:
             return fits
-        memory = each.path[-1]
         rank = max(len(box) - len(memory.row), 0)
         blocks = product(-(-n // lanes) for n, lanes in zip(box[rank:], memory.row, strict=False))
         apart = blocks if memory.interleaved else 1
         operands = range(len(fit.memories))
         along = (step for n in operands for step in steps_along_rows(fit, stage.block, n))
-        several = {i for _, i, limit in stage.limits if limit.least > 1}
+        # Of iterators that are joined, calls take all points of the others.
+        lasts = {name: i for name, i, limit in stage.limits if limit.least > 1}
+        several = {*lasts.values()}
         for i in several | {i for i, step, lanes in along if step % lanes}:
-            forms = enumerate(stage.forms[each.operand][:rank])
+            forms = enumerate(stage.forms[operand][:rank])
             steps = (form.coefficient(i) * product(box[d + 1 : rank]) for d, form in forms)
-            size = np.minimum(stage.plan.sizes[i], self.extents[each.stage][i])
+            size = np.minimum(stage.plan.sizes[i], self.extents[s][i])
             fits = fits & ((size == 1) | (sum(steps, start=_ZERO) * apart <= 1))
         return fits
 
