@@ -23,6 +23,7 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import CompositeOp, CutAttr, RegionOp, TargetAttr, composites_in, inline
 from byocir.dialects.gc_pause import gc_paused
+from byocir.dialects.tir import BlockOp
 from byocir.dialects.traits import is_constant_value
 from byocir.patterns.legality import describe
 from byocir.patterns.policy import Merge, RegionPolicy
@@ -252,7 +253,7 @@ def _record_cuts(graph: _Graph, quotient: QuotientGraph) -> None:
 def _cut(cut: GroupCut, ops: Sequence[Operation]) -> CutAttr:
     first = ops[cut.first]
     return CutAttr.of(
-        _region_named(first) if isinstance(first, RegionOp) else describe(first),
+        _named(first),
         ops[cut.leaves],
         first,
         ops[cut.last],
@@ -260,9 +261,16 @@ def _cut(cut: GroupCut, ops: Sequence[Operation]) -> CutAttr:
     )
 
 
-def _region_named(region: RegionOp) -> str:
-    group = f", group {region.group.data}" if region.group is not None else ""
-    return f"a region of {region.target.target_name.data}{group}"
+def _named(op: Operation) -> str:
+    """Names an op in reports: a copy, which puts zeros around an image, has the nodes of what reads
+    the image and is none of them.
+    """
+    if isinstance(op, RegionOp):
+        group = f", group {op.group.data}" if op.group is not None else ""
+        return f"a region of {op.target.target_name.data}{group}"
+    if isinstance(op, BlockOp) and op.moves:
+        return f"a copy{describe(op).removeprefix(op.name)}"
+    return describe(op)
 
 
 def _order(quotient: QuotientGraph) -> list[int]:
