@@ -288,4 +288,7 @@ def _body_of(value: SSAValue, form: BlockPattern, part: Part, *arguments: Emitte
 def _described(op: Operation) -> str:
     numbers = [constant_number(value) for value in op.operands]
     text = "".join(f" with {number}" for number in numbers if number is not None)
-    return f"{op.name} of {op.results[0].type}{text}"
+    types = [value.type for value in (*op.operands, *op.results)]
+    if len(types) == 2 and types[0] != types[1]:
+        return f"{op.name} of {types[0]} to {types[1]}"
+    return f"{op.name} of {types[-1]}{text}"
