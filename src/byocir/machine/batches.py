@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from math import prod
 
@@ -14,6 +15,7 @@ import numpy as np
 from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from byocir.dialects.memos import Memo
 from byocir.dialects.tir import BlockOp, IteratorAttr, IteratorKind, buffer
 from byocir.dialects.types import Shape, element_type_of, shape_of
 from byocir.evaluate.tir_block import BlockPlan
@@ -51,7 +53,7 @@ def step_of(machine: Machine, call: Call) -> Step:
     """Makes a step of one call."""
     pairs = zip(call.kind.fit.operands.values(), call.places.values(), strict=True)
     places = [place for _, place in sorted(pairs, key=lambda pair: pair[0])]
-    cells = [place.cells(np.array(place.box, np.int64).reshape(-1, 2)) for place in places]
+    cells = [place.cells for place in places]
     plan = _plan_of(machine, call.kind, ())
     return Step(call.kind, plan, places, cells, np.array(call.is_kept), 0)
 
@@ -60,13 +62,13 @@ def steps_in(machine: Machine, calls: IssuedCalls) -> Iterator[Step]:
     """Yields steps that do all calls of a program. What comes of them is the same as if the calls
     were done as they are issued, one by one.
     """
-    begin = 0
+    begin, cells = 0, _Cells(_MOST_KNOWN)
     for group in _groups(calls.ops):
         ops = [calls.ops[number] for number in group]
         end = begin + sum(op.count for op in ops)
         if all(_can_split(op) for op in ops) and _are_apart(ops):
             for number in group:
-                yield from _steps_of(machine, calls, number)
+                yield from _steps_of(machine, calls, number, cells)
         else:
             yield from (step_of(machine, call) for call in calls[begin:end])
         begin = end
@@ -109,23 +111,28 @@ def _can_split(op: Calls) -> bool:
     return _batches_of(op) is not None
 
 
-def _steps_of(machine: Machine, calls: IssuedCalls, number: int) -> Iterator[Step]:
+def _steps_of(machine: Machine, calls: IssuedCalls, number: int, known: _Cells) -> Iterator[Step]:
     """Yields steps that do the calls of an op that can be split."""
     op = calls.ops[number]
     # later calls find in the unit what memory still holds: nothing is written there meanwhile
     is_kept = np.logical_and.accumulate(calls.is_kept[calls.turns_of(number)])
-    pads = pads_in_memory(op.block)
     for batch in _batches_of(op) or ():
         places, cells = list[Place](), list[Index]()
-        for position, boxes in enumerate(batch.boxes):
-            whole, starts = op.arrays[position]
-            moved = boxes + np.array(starts, np.int64)[:, None]
-            if position < len(pads) and pads[position] is not None:
-                moved = np.clip(moved, 0, np.array(whole.shape)[:, None])
+        for position, (whole, starts) in enumerate(op.arrays):
+            key = batch, position, starts, whole.first
             places.append(whole)
-            cells.append(whole.cells(moved))
+            cells.append(known.of(key, partial(_reached, op, batch, position)))
         plan = _plan_of(machine, batch.kind, batch.numbers.shape)
         yield Step(batch.kind, plan, places, cells, is_kept[batch.numbers], batch.ends)
+
+
+def _reached(op: Calls, batch: _Batch, position: int) -> Index:
+    """Numbers the elements that the calls of a batch reach in an operand."""
+    (whole, starts), pads = op.arrays[position], pads_in_memory(op.block)
+    boxes = batch.boxes[position] + np.array(starts, np.int64)[:, None]
+    if position < len(pads) and pads[position] is not None:
+        boxes = np.clip(boxes, 0, np.array(whole.shape)[:, None])
+    return whole.cells_of(boxes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +148,12 @@ class _Batch:
     box for all calls that write it."""
     ends: int | None
     """Which of the numbers, in a row, is that of the op's last call, if one is."""
+
+
+_Cells = Memo[tuple[_Batch, int, tuple[int, ...], int], Index]
+"""The elements that batches reach, by the position of the operand, the constants of its indices and
+the first row of the buffer: tiles often lie in the same rows."""
+_MOST_KNOWN = 32
 
 
 def _batches_of(op: Calls) -> Sequence[_Batch] | None:

@@ -170,10 +170,16 @@ class Place:
         found, first = self.own_rows, self.first
         return tuple([(first + low, first + high) for low, high in found]) if first else found
 
-    def cells(self, boxes: Ints) -> Ints:
-        """Numbers the elements of boxes of the buffer, which all have the same sizes, as they lie
-        in the memory, row by row, or in the array. The last two axes of `boxes` have for each
-        dimension from where to where; the result has those of a box instead.
+    @property
+    def cells(self) -> Ints:
+        """Numbers the elements of the box as they lie in the memory, row by row, or in the
+        array."""
+        return _cells_of(self.memory, self.shape, self.box) + self.first * prod(self.memory.row)
+
+    def cells_of(self, boxes: Ints) -> Ints:
+        """Numbers the elements of several boxes of the buffer, which have the same sizes. The last
+        two axes of `boxes` have for each dimension from where to where; the result has those of a
+        box instead.
         """
         return self._layout.cells(boxes) + self.first * prod(self.memory.row)
 
@@ -323,7 +329,7 @@ class _Layout:
         return number
 
     def cells(self, boxes: Ints) -> Ints:
-        """Numbers elements as `Place.cells`, from the buffer's first row on."""
+        """Numbers elements as `Place.cells_of`, from the buffer's first row on."""
         rank, row = len(self.shape), self.memory.row
         strides = ((0,) * rank + strides_of(row))[len(row) :] if rank else ()
         found: Ints = np.zeros(boxes.shape[:-2] + (1,) * rank, np.int64)
@@ -355,6 +361,13 @@ def _span(numbers: range) -> Span:
 def _side(box: Box, dimension: int) -> Span:
     """Gives the interval of a box along a dimension; missing dimensions in front have one index."""
     return box[dimension] if dimension >= 0 else (0, 1)
+
+
+@lru_cache(256)
+def _cells_of(memory: Memory, shape: Shape, box: Box) -> Ints:
+    """Numbers elements as `Place.cells`, from the buffer's first row on: boxes at other rows, as
+    those of the next tile, are alike."""
+    return _layout_of(memory, shape).cells(np.array(box, np.int64).reshape(-1, 2))
 
 
 @lru_cache(1024)
