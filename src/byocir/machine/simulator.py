@@ -75,9 +75,13 @@ class Simulator:
         """Does the calls of a step."""
         kind, pairs = step.kind, list(zip(step.places, step.cells, strict=True))
         unit, kept = kind.fit.instruction.unit, kind.fit.operands.get(kind.fit.instruction.keeps)
-        read = [self._read(*pair) for pair in pairs[:-1]]
+        held = kept if step.is_kept.all() else None  # a FIFO no longer has what the unit holds
+        read = [
+            np.broadcast_to(self._kept[unit], cells.shape) if n == held else self._read(at, cells)
+            for n, (at, cells) in enumerate(pairs[:-1])
+        ]
         if kept is not None:
-            if step.is_kept.any():
+            if held is None and step.is_kept.any():
                 read[kept][step.is_kept] = self._kept[unit]
             if step.ends is not None:
                 one = read[kept].shape[step.is_kept.ndim :]
