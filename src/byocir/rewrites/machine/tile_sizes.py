@@ -58,9 +58,9 @@ class TileSizes:
 
     def sizes_of(self, stage: int, i: int) -> list[int]:
         """Lists the tile sizes of an iterator to try, the largest first: parts of equal size, and
-        multiples of what one instruction does. Tiles of sums, and of blocks that have sums, divide
-        the extent; what one call adds to other sums is whole. Where blocks would read different
-        parts of a result, there is one tile.
+        multiples of what one instruction does, if it does several points. Tiles of sums, and of
+        blocks that have sums, divide the extent; what one call adds to other sums is whole. Where
+        blocks would read different parts of a result, there is one tile.
         """
         block, unit = self.stages[stage].block, self.stages[stage].plan.sizes[i]
         extent, step = block.extents[i], self._step(stage, i)
@@ -78,10 +78,12 @@ class TileSizes:
             return _spread(sizes or [extent], [n for n in sizes if n % unit == 0])
         parts = [-(-extent // count) for count in range(extent, 0, -1)]
         rounded = {min(-(-n // step) * step, extent) for n in parts}
-        multiples = {n for n in range(unit, extent, unit) if n % step == 0}
-        sizes = sorted(rounded | multiples, reverse=True)
+        multiples = range(unit, extent, unit) if unit > 1 else ()
+        sizes = sorted(rounded | {n for n in multiples if n % step == 0}, reverse=True)
         if extent % step:  # the last tile overlaps the one before
             sizes = [n for n in sizes if n % step == 0] or sizes
+        if unit == 1:  # no call does more points; tiles that overlap would do some twice
+            return _spread(sizes, [n for n in sizes if extent % n == 0])
         return _spread(sizes, [n for n in sizes if n % unit == 0])
 
     def _continues_sums(self, stage: int) -> bool:
