@@ -10,11 +10,12 @@ from xdsl.dialects.func import FuncOp
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
 from byocir.dialects.types import i8
-from byocir.machine import MAIN, InOrder, Interlocked, Machine, Transfer, exactly, up_to
-from byocir.machine.calls import calls_in
+from byocir.machine import MAIN, InOrder, Interlocked, Machine, Tokens, Transfer, exactly, up_to
+from byocir.machine.calls import calls_in, ops_in
 from byocir.machine.numeric_programs import times_of
 from byocir.patterns import Pattern, block
 from byocir.rewrites.machine.search_schedule import scheduled_cycles
+from byocir.rewrites.machine.synchronise import synchronise
 
 
 def sharing(*, shared: bool = True, first: int = 0, second: int = 0) -> Machine:
@@ -79,6 +80,21 @@ def ends(machine: Machine) -> list[int]:
 )
 def test_loads_wait_for_the_channel_that_they_share(machine: Machine, found: list[int]) -> None:
     assert ends(machine) == found
+
+
+@pytest.mark.parametrize(
+    ("first", "found"), [(0, [10, 18]), (1, [10, 20])], ids=["alike", "overtaking"]
+)
+def test_later_loads_do_not_overtake_those_with_which_a_unit_begins(
+    first: int, found: list[int]
+) -> None:
+    machine = sharing(first=first)
+    one, other, _ = machine.units
+    machine.order(Tokens(((one, other), (other, one))))
+    (function,) = parse_module(LOADS, load_context()).ops
+    assert isinstance(function, FuncOp)
+    synchronise(machine, ops_in(machine, function.body.block))
+    assert times_of(machine, calls_in(machine, function.body.block)).end.tolist() == found
 
 
 def test_a_machine_that_runs_in_order_waits_for_no_channel() -> None:

@@ -4,7 +4,9 @@ Does: finds from what instructions read and write those that must not overlap, a
 machine's order demands: `waits(dma = 1)` where instructions count what is outstanding, `pops(load)`
 and `pushes(compute)` where they exchange tokens, nothing where the machine itself holds them back.
 Where no tokens lead from one unit to another they go by way of a third one, in an instruction that
-leaves a row as it is if that unit does nothing between the two.
+leaves a row as it is if that unit does nothing between the two. Where a unit begins with loads over
+a channel, tokens keep what follows these in the program from overtaking them: loads of lower rank
+would go first, each time, until their memories are full.
 
 Requires: functions whose ops are instructions with buffers that have rows. Raises ByocirError B273
 for two units that must wait for each other and cannot.
@@ -25,7 +27,7 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.locations import place
 from byocir.errors import ByocirError
-from byocir.machine import Calls, InOrder, Machine, Tokens
+from byocir.machine import Calls, InOrder, Machine, Tokens, Unit
 from byocir.machine.calls import IssuedCalls, ops_in
 from byocir.machine_sim import Accesses, Program, conflicts
 from byocir.rewrites.machine import machines_in
@@ -104,16 +106,45 @@ def _count(units: Sequence[str], calls: Sequence[Calls], needs: Sequence[dict[in
 def _exchange(machine: Machine, order: Tokens, calls: Sequence[Calls]) -> None:
     """Makes calls pop tokens that earlier calls push."""
     units = [unit.name for unit in machine.units]
-    needs = _needs(machine, calls)
+    needs = _needs_in_turn(machine, order, calls)
     steps = _ordered(machine, order, calls, needs)
     while len(steps) > len(calls):
         calls = _with_carriers(machine, calls, needs, steps)
-        needs = _needs(machine, calls)
+        needs = _needs_in_turn(machine, order, calls)
         steps = _ordered(machine, order, calls, needs)
     _keep_room(order.capacity, IssuedCalls(calls), steps)
     for call, step in zip(calls, steps, strict=True):
         pops, pushes = ([units[each] for each in side] for side in (step.pops, step.pushes))
         call.op.set_order({}, pops, pushes)
+
+
+def _needs_in_turn(machine: Machine, order: Tokens, calls: Sequence[Calls]) -> list[dict[int, int]]:
+    """Finds the calls that each call must come after, and those that it is not to overtake."""
+    needs = _needs(machine, calls)
+    for at, before in _overtaking(order, calls):
+        unit = machine.units.index(calls[before].unit)
+        needs[at][unit] = max(before, needs[at].get(unit, before))
+    return needs
+
+
+def _overtaking(order: Tokens, calls: Sequence[Calls]) -> Iterator[tuple[int, int]]:
+    """Yields calls that would take a channel from one of another unit in front of them, each with
+    that one, where the other unit has not done anything but ask for channels before.
+    """
+    asking = dict[Unit, int]()
+    working = set[Unit]()
+    for at, call in enumerate(calls):
+        own = call.instruction.transfer
+        if own is None or call.unit in working:
+            working.add(call.unit)
+            continue
+        for unit, before in list(asking.items()):
+            other = calls[before].instruction.transfer
+            assert other is not None
+            goes_first = other.channel == own.channel and own.rank < other.rank
+            if goes_first and (unit, call.unit) in order.pairs:
+                yield at, asking.pop(unit)
+        asking[call.unit] = at
 
 
 def _keep_room(capacity: int, issued: IssuedCalls, steps: Sequence[OrderedStep]) -> None:
