@@ -310,6 +310,8 @@ SPREAD = {"own weights": True, "weights rows": 32, "sums rows": 256, "sums inter
 """Rows of sums that are 9 wide do not follow each other, and products have 8 of them."""
 WIDE = {"units": ("core",), "lanes": 4, "size": 8, "limit n": exactly(8)}
 """A store of rows of 4 behind a product that is 8 wide and nothing else."""
+APART = {"inside rows of near": True, "near interleaved": True, "inside rows of sums": True}
+"""Rows that are 5 wide do not follow each other, and a product takes all that it sums over."""
 DEEP = {"size": 8, "own weights": True, "weights rows": 32, "weights banks": 2, "wide": 4}
 """Room for half of the weights that a product sums over, which is 8 deep and nothing else."""
 
@@ -322,8 +324,9 @@ DEEP = {"size": 8, "own weights": True, "weights rows": 32, "weights banks": 2, 
         ({"even copies": ("lanes",)}, (8, 12, 8)),
         ({"size": 8, "limit m": exactly(8), **SPREAD}, (8, 9, 1)),
         ({"starts": "only", "size": 8, "wide": 4, "two steps out": True}, (17, 13, 8)),
+        ({"starts": "only", **APART}, (1, 5, 2)),
     ],
-    ids=["wide", "deep", "even", "spread", "whole"],
+    ids=["wide", "deep", "even", "spread", "whole", "apart"],
 )
 def test_tiles_are_such_as_all_on_the_way_can_do(given, sizes) -> None:
     drawn = machine_by(lambda options: options[0], given)

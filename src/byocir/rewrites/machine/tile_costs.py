@@ -21,6 +21,7 @@ from byocir.dialects.types import Bools, Floats, Ints, Shape, element_type_of, s
 from byocir.errors import ByocirError
 from byocir.machine import MAIN, Memory
 from byocir.machine.call_cycles import count_calls, cycles_of_calls
+from byocir.machine.instructions import init_of
 from byocir.machine.row_starts import steps_along_rows
 from byocir.rewrites.machine.copies import ONE, Copies
 from byocir.rewrites.machine.stages import Chain, Stage, Staged
@@ -163,7 +164,7 @@ class TileCosts:
     def _rows_follow(self, s: int, operand: int, box: Sequence[Ints]) -> Bools:
         """Marks where the rows of an operand, a box, follow each other, if the instruction does not
         step over rows, along iterators that calls cannot take point by point: those would begin
-        inside rows, or limits want several points.
+        inside rows, limits want several points, or each call begins sums, so takes them whole.
         """
         stage, fits = self.chain.stages[s], np.ones((), np.bool_)
         fit, memory = stage.plan.fit, stage.plan.fit.memories[operand]
@@ -178,7 +179,7 @@ class TileCosts:
         along = (step for n in operands for step in steps_along_rows(fit, stage.block, n))
         # Of iterators that are joined, calls take all points of the others.
         lasts = {name: i for name, i, limit in stage.limits if limit.least > 1}
-        several = {*lasts.values()}
+        several = {*lasts.values(), *(stage.reductions if init_of(fit.form) is None else ())}
         for i in several | {i for i, step, lanes in along if step % lanes}:
             forms = enumerate(stage.forms[operand][:rank])
             steps = (form.coefficient(i) * product(box[d + 1 : rank]) for d, form in forms)
