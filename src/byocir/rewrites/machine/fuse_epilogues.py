@@ -27,6 +27,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 
 from byocir.dialects.array import Array
+from byocir.dialects.new_ops import clone_op
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
 from byocir.dialects.tir.bodies import first
 from byocir.dialects.tir.scalar import Emitted, emit_body
@@ -91,7 +92,7 @@ def fused(
         if not isinstance(value.owner, ConstantOp) or value in known:
             continue
         if inside is None or value.owner in inside:
-            body.add_op(value.owner.clone())
+            body.add_op(clone_op(value.owner))
             known[value] = _last(body).results[0]
         else:
             known[value] = body.insert_arg(value.type, len(body.args))
@@ -101,7 +102,7 @@ def fused(
             if value in known:
                 continue
             if isinstance(value.owner, EmptyOp | FillOp):
-                body.add_op(value.owner.clone())
+                body.add_op(clone_op(value.owner))
                 known[value] = _last(body).results[0]
             else:
                 known[value] = body.insert_arg(value.type, len(body.args))
@@ -191,7 +192,7 @@ def _is_brought(machine: Machine, made: Operation, added: BlockOp, sums: SSAValu
     brought = [plan.cycles for plan in plans if plan.instruction.into == home]
     if not brought:
         return False
-    trial = added.clone()
+    trial = clone_op(added)
     Block([trial])
     trial = with_numbers(trial)
     piece = Cover(machine, trial, products=False).best([home])

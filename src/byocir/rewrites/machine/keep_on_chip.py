@@ -30,6 +30,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import KEPT
+from byocir.dialects.new_ops import clone_op
 from byocir.dialects.tir import AllocOp, BlockOp, scope_of
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
@@ -66,19 +67,17 @@ def keep(machine: Machine, function: FuncOp) -> int:
     saved, at, busy = 0, 0, None
     while at < len(arrays := list(_arrays(function))):
         at += 1
-        if _Kept.of(machine, arrays[at - 1]) is None:
+        kept = _Kept.of(machine, arrays[at - 1])
+        if kept is None:
             continue
-        busy = _busiest(machine, function) if busy is None else busy
-        trial = function.clone()
-        kept = _Kept.of(machine, list(_arrays(trial))[at - 1])
-        assert kept is not None
-        bytes_ = kept.put()
+        busy = _busiest(machine, clone_op(function)) if busy is None else busy
+        trial = clone_op(function)
+        tried = _Kept.of(machine, list(_arrays(trial))[at - 1])
+        assert tried is not None
+        tried.put()
         now = _busiest(machine, trial)
-        if now is None or (busy is not None and now > busy):
-            continue
-        function.detach_region(function.body)
-        function.add_region(trial.detach_region(trial.body))
-        saved, at, busy = saved + bytes_, at - 1, now
+        if now is not None and (busy is None or now <= busy):
+            saved, at, busy = saved + kept.put(), at - 1, now
     return saved
 
 
@@ -90,15 +89,14 @@ def _arrays(function: FuncOp) -> Iterator[AllocOp]:
 
 
 def _busiest(machine: Machine, function: FuncOp) -> float | None:
-    """Counts the cycles of the unit that is busy longest in a function; None where instructions do
-    not do its blocks, or memories do not hold its buffers.
+    """Selects the instructions of a function, and counts the cycles of the unit that is busy
+    longest; None where instructions do not do its blocks, or memories do not hold its buffers.
     """
-    selected = function.clone()
     try:
-        select(machine, selected.body.block)
+        select(machine, function.body.block)
     except ByocirError:
         return None
-    calls = ops_in(machine, selected.body.block)
+    calls = ops_in(machine, function.body.block)
     if full_memories(Lives(calls).of):
         return None
     busy = defaultdict[str, float](float)
@@ -192,9 +190,10 @@ class _Kept:
         """Lists what blocks do to the array and to each part, in order."""
         offsets = {self.array.result: (0,) * self.rank, **self.parts}
         found: dict[SSAValue, list[_Touch]] = {value: [] for value in offsets}
+        users = {use.operation for value in offsets for use in value.uses}
         assert self.array.parent is not None
         for at, op in enumerate(self.array.parent.ops):
-            for access in accesses_of(op) if isinstance(op, BlockOp) else ():
+            for access in accesses_of(op) if isinstance(op, BlockOp) and op in users else ():
                 if access.buffer in offsets:
                     touch = _Touch.of(at, access, offsets[access.buffer], op in self.moves)
                     found[access.buffer].append(touch)

@@ -30,6 +30,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 
 from byocir.dialects.array import Array
+from byocir.dialects.new_ops import clone_op
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp
 from byocir.dialects.types import shape_of, width_of
 from byocir.dialects.uses import erase, put_before, replace_op
@@ -111,7 +112,7 @@ def _put_numbers(machine: Machine, body: Block) -> None:
         if not isinstance(op, BlockOp) or not op.in_value_form or not is_map(op):
             continue
         if number_input(op) is not None:
-            trial = op.clone()
+            trial = clone_op(op)
             Block([trial])
             numbered = with_numbers(trial)
             if is_done(machine, numbered):
@@ -147,16 +148,16 @@ class _Ways:
             for memory in (MAIN, *machine.memories)
             if stays or machine.path(memory, MAIN) is not None
         ]
-        self._forms = Block([op.clone()])
+        self._forms = Block([clone_op(op)])
         first = self._forms.first_op
         assert isinstance(first, BlockOp)
         self._first = _without_ones(reading_once(with_numbers(first)))
-        gathered = self._first.clone()
+        gathered = clone_op(self._first)
         self._forms.add_op(gathered)
         ends = gather_numbers(gathered, given)
         self._bodies = [(gathered, ends)]
         if has_idle_clamps(gathered, ends):
-            eased = gathered.clone()
+            eased = clone_op(gathered)
             self._forms.add_op(eased)
             drop_idle_clamps(eased, given)
             self._bodies.append((eased, scalar_ends(eased, given)))
