@@ -246,7 +246,7 @@ class Machine:
 
     def path(self, source: Memory, into: Memory) -> Sequence[Memory] | None:
         """Finds the shortest way from one memory to another along copies, as the memories on it;
-        None where no copies lead there.
+        None where no copies lead there, or only by way of main memory.
         """
         paths = [[source]]
         seen = {source}
@@ -254,17 +254,10 @@ class Machine:
             if path[-1] == into:
                 return path
             for following in self._copied(path[-1]):
-                if following not in seen:
+                if following not in seen and (following == into or not following.is_main):
                     seen.add(following)
                     paths.append([*path, following])
         return None
-
-    def way(self, source: Memory, into: Memory) -> Sequence[Memory] | None:
-        """Finds the way on which an operand comes to the memory where it is read, as the memories
-        on it; None where there is none but by way of main memory.
-        """
-        path = self.path(source, into)
-        return None if path is None or MAIN in path[1:] else path
 
     def stores(self, element: Attribute) -> bool:
         """Tells whether copies bring elements of a type from a memory to main memory as they

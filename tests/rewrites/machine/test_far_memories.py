@@ -17,9 +17,10 @@ from byocir.machine import MAIN, Machine, up_to
 from byocir.patterns import Pattern, block, composite, number, wildcard
 
 
-def described(*, whole: bool) -> Machine:
+def described(*, whole: bool, detours: bool = False) -> Machine:
     """A machine whose sums pass through another memory to vectors, which are narrowed by one
-    instruction or by one operation after the other."""
+    instruction or by one operation after the other. Detours are copies that lead elsewhere, and to
+    the vectors by way of main memory."""
     far = Machine("far")
     core = far.unit("core")
     near = far.memory("near", i8, row=(16,), rows=128)
@@ -28,6 +29,12 @@ def described(*, whole: bool) -> Machine:
     vectors = far.memory("vectors", i32, row=(16,), rows=8)
     moved = {"rows": up_to(4), "lanes": up_to(16), "cycles": lambda s: s["rows"]}
     far.copy("load", MAIN, near, unit=core, **moved)
+    if detours:
+        aside = far.memory("aside", i32, row=(16,), rows=64)
+        far.copy("keep_aside", sums, aside, unit=core, **moved)
+        far.copy("store_aside", aside, MAIN, unit=core, **moved)
+        far.copy("store_sums", sums, MAIN, unit=core, **moved)
+        far.copy("load_vectors", MAIN, vectors, unit=core, **moved)
     far.copy("leave", sums, between, unit=core, **moved)
     far.copy("enter", between, vectors, unit=core, **moved)
     far.copy("store", vectors, MAIN, unit=core, **moved)
@@ -74,6 +81,11 @@ class FarWhole(byocir.Target):
     name, machine, patterns = "narrowing", machines[True], (layer, gemm)
 
 
+class FarWithDetours(byocir.Target):
+    name, patterns = "narrowing", (layer, gemm)
+    machine = described(whole=False, detours=True)
+
+
 def product_of(m: int, k: int, n: int) -> ModuleOp:
     return parse_module(f"""
     func.func @main(%x: tensor<{m}x{k}xi8>, %w: tensor<{k}x{n}xi8>) -> tensor<{m}x{n}xi32> {{
@@ -83,7 +95,7 @@ def product_of(m: int, k: int, n: int) -> ModuleOp:
     }}""")
 
 
-def compiled_right(module: ModuleOp, target: type[byocir.Target] = Far) -> None:
+def compiled_right(module: ModuleOp, target: type[byocir.Target] = Far) -> byocir.Package:
     """The machine does all composites of a program, and right."""
     package = byocir.compile(module.clone(), targets=[target()], levels=("tensor",))
     taken = [each for each in package.report.decisions if each.taken]
@@ -93,6 +105,7 @@ def compiled_right(module: ModuleOp, target: type[byocir.Target] = Far) -> None:
     found = package.run(feeds, check=True)
     for name, expected in evaluate(module, feeds).items():
         np.testing.assert_array_equal(found[name], expected)
+    return package
 
 
 @pytest.mark.parametrize("size", [3, 32])
@@ -112,6 +125,8 @@ def test_sums_are_brought_to_the_vectors_that_narrow_them(side, channels, window
     compiled_right(net(side, channels, steps), target)
 
 
-@pytest.mark.parametrize("target", [Far, FarWhole])
+@pytest.mark.parametrize("target", [Far, FarWhole, FarWithDetours])
 def test_a_layer_takes_the_way_over_all_memories(target: type[byocir.Target]) -> None:
-    compiled_right(net(4, 16, [(0, 1)]), target)
+    package = compiled_right(net(4, 16, [(0, 1)]), target)
+    ((taken,),) = [region.composites for region in package.report.regions]
+    assert taken.schedule.startswith("product, leave, enter, ")

@@ -39,7 +39,7 @@ def _fed(machine: Machine, op: BlockOp, homes: dict[SSAValue, Memory]) -> Plan |
             continue
         start = homes.get(op.outs[0], MAIN)
         pairs = zip(op.ins, plan.fit.memories, strict=False)
-        ways = [machine.way(homes.get(value, MAIN), memory) for value, memory in pairs]
+        ways = [machine.path(homes.get(value, MAIN), memory) for value, memory in pairs]
         if start in (MAIN, plan.instruction.into) and None not in ways:
             made = [way for way in ways if way is not None and not way[0].is_main]
             found.append((sum(len(way) - 1 for way in made), plan))
@@ -62,4 +62,4 @@ def _bring(
 
 def _steps(machine: Machine, home: Memory, memory: Memory) -> Sequence[Memory]:
     """Lists the memories on the way; none from main memory, from which operands are staged."""
-    return () if home.is_main else (machine.way(home, memory) or ())[1:]
+    return () if home.is_main else (machine.path(home, memory) or ())[1:]

@@ -217,7 +217,7 @@ class Cover:
             return
         home = MAIN if position is None else self._cycles.home(position)
         element = memory.element or value.type
-        if self.machine.way(home, memory) is None:
+        if self.machine.path(home, memory) is None:
             return
         if position is not None and element == value.type:
             yield Given(position)

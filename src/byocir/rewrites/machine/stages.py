@@ -97,11 +97,13 @@ class Stage:
 
 
 def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
-    """Gives each block the cheapest instruction that its neighbours can feed, and adds the copy
-    that brings the last result towards main memory. Raises ByocirError B271 for a block that no
-    instruction does, as none fills in what main memory gets of windows without elements."""
+    """Gives each block the cheapest instruction that its neighbours can feed, and that feeds them,
+    and adds the copy that brings the last result towards main memory. Raises ByocirError B271 for a
+    block that no instruction does, as none fills in what main memory gets of windows without
+    elements."""
     stages: list[Stage] = []
     places: dict[SSAValue, int] = {}
+    homes = _homes(machine, blocks)
     for block in blocks:
         made = tuple(places.get(value) for value in [*block.ins, *block.outs])
         plans, begun = plans_for(machine, block, block.extents), homes_in_place(machine, block)
@@ -116,14 +118,44 @@ def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
         if not found:
             lacking = _lacking(machine, block)
             raise _undone(machine, lacking, _reasons(machine, lacking))
-        name = _named(found[0].instruction.name, [stage.name for stage in stages])
-        stages.append(Stage(block, found[0], name, made))
+        wanted = homes.get(block.results[0], ())
+        first = min(found, key=lambda plan: _preference(plan.instruction.into, wanted))
+        name = _named(first.instruction.name, [stage.name for stage in stages])
+        stages.append(Stage(block, first, name, made))
         places.update((value, len(stages) - 1) for value in block.results)
     last = stages[-1]
     if last.into.is_main:
         _expect_elements(machine, last.block)
         return stages
     return [*stages, _storing(machine, last, len(stages) - 1)]
+
+
+def _homes(machine: Machine, blocks: Sequence[BlockOp]) -> dict[SSAValue, set[Memory]]:
+    """Lists for each value in which memories all blocks that use it can do so, and leave their own
+    result where others use that.
+    """
+    found: dict[SSAValue, set[Memory]] = {}
+    for block in reversed(blocks):
+        plans = plans_for(machine, block, block.extents)
+        wanted = found.get(block.results[0], {plan.instruction.into for plan in plans})
+        uses = [plan.fit.memories for plan in plans if plan.instruction.into in wanted]
+        for value, memories in zip(
+            [*block.ins, *block.outs], zip(*uses, strict=True), strict=False
+        ):
+            reached = set(memories)
+            if value in block.ins and any(machine.path(MAIN, each) for each in memories):
+                reached.add(MAIN)
+            found[value] = found.get(value, reached) & reached
+    return found
+
+
+def _preference(into: Memory, wanted: Collection[Memory]) -> int:
+    """Ranks memories for a result that is wanted in some: these first, but main memory after the
+    others, as it is loaded again from there.
+    """
+    if not wanted:
+        return 0
+    return 2 if into not in wanted else int(into.is_main)
 
 
 def _is_fed(
