@@ -97,6 +97,20 @@ def test_later_loads_do_not_overtake_those_with_which_a_unit_begins(
     assert times_of(machine, calls_in(machine, function.body.block)).end.tolist() == found
 
 
+def test_loads_that_take_turns_do_not_wait_for_each_other() -> None:
+    """Those of the second unit fill its queue before the first has all of its own."""
+    machine = sharing(first=1)
+    one, other, _ = machine.units
+    machine.order(Tokens(((one, other), (other, one))))
+    turns = LOADS.replace('.one" {', '.one" cut [1, 4] beside {').replace(
+        '.other" {', '.other" cut [1, 4] {'
+    )
+    (function,) = parse_module(turns, load_context()).ops
+    assert isinstance(function, FuncOp)
+    synchronise(machine, ops_in(machine, function.body.block))
+    assert len(times_of(machine, calls_in(machine, function.body.block)).end) == 16
+
+
 def test_a_machine_that_runs_in_order_waits_for_no_channel() -> None:
     machine = sharing()
     machine.order(InOrder())

@@ -27,7 +27,7 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.locations import place
 from byocir.errors import ByocirError
-from byocir.machine import Calls, InOrder, Machine, Tokens, Unit
+from byocir.machine import Calls, InOrder, Machine, Tokens, Transfer, Unit
 from byocir.machine.calls import IssuedCalls, ops_in
 from byocir.machine_sim import Accesses, Program, conflicts
 from byocir.rewrites.machine import machines_in
@@ -129,22 +129,31 @@ def _needs_in_turn(machine: Machine, order: Tokens, calls: Sequence[Calls]) -> l
 
 def _overtaking(order: Tokens, calls: Sequence[Calls]) -> Iterator[tuple[int, int]]:
     """Yields calls that would take a channel from one of another unit in front of them, each with
-    that one, where the other unit has not done anything but ask for channels before.
+    that one, where the other unit has not done anything but ask for channels before. Those that
+    take turns do not wait for each other: the last one is issued behind the first that would wait.
     """
     asking = dict[Unit, int]()
     working = set[Unit]()
+    turns = 0
     for at, call in enumerate(calls):
         own = call.instruction.transfer
-        if own is None or call.unit in working:
+        if own is None:
             working.add(call.unit)
-            continue
-        for unit, before in list(asking.items()):
-            other = calls[before].instruction.transfer
-            assert other is not None
-            goes_first = other.channel == own.channel and own.rank < other.rank
-            if goes_first and (unit, call.unit) in order.pairs:
-                yield at, asking.pop(unit)
-        asking[call.unit] = at
+        if call.unit not in working:
+            for unit, before in list(asking.items()):
+                is_apart = before < turns and (unit, call.unit) in order.pairs
+                if is_apart and _goes_first(own, calls[before].instruction.transfer):
+                    yield at, asking.pop(unit)
+            asking[call.unit] = at
+        if not call.is_beside:
+            turns = at + 1
+
+
+def _goes_first(one: Transfer | None, other: Transfer | None) -> bool:
+    """Tells whether a transfer takes the channel of another that has asked for it, too."""
+    if one is None or other is None:
+        return False
+    return one.channel == other.channel and one.rank < other.rank
 
 
 def _keep_room(capacity: int, issued: IssuedCalls, steps: Sequence[OrderedStep]) -> None:
