@@ -112,11 +112,10 @@ class _Search:
     def _plans(self, extents: Shape, chains: Sequence[Chain]) -> tuple[list[Plan], list[str]]:
         refusals, choices, apart = list[Refusal](), [*self.choices(extents)], list[Plan]()
         found = [*self._planned(((kept, ()) for kept in choices), extents, refusals, apart)]
-        found = found or apart
         if chains and not any(plan.sizes == extents for plan in found):
             found += self._planned(_chained(choices, chains), extents, refusals, apart)
         told = [reason for reason, _ in sorted(refusals, key=nearness)]
-        return sorted(found, key=lambda plan: plan.cycles), told
+        return sorted(found or apart, key=lambda plan: plan.cycles), told
 
     def _planned(
         self,
