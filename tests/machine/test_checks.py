@@ -337,8 +337,21 @@ def looks_on_where_a_match_tells_more(m: Any) -> Any:
     return any(m["bias"] for n in m["x"].type.shape)
 
 
+def goes_from_one_to_the_next(m: Any) -> Any:
+    op = m["x"].op
+    while op is not None:
+        op = op.next_op
+    return m["bias"]
+
+
 @pytest.mark.parametrize(
-    "look", [names_its_numbers, handles_what_is_not_there, looks_on_where_a_match_tells_more]
+    "look",
+    [
+        names_its_numbers,
+        handles_what_is_not_there,
+        looks_on_where_a_match_tells_more,
+        goes_from_one_to_the_next,
+    ],
 )
 def test_rules_are_followed_as_far_as_they_do_the_same_for_all_matches(look: Any) -> None:
     check_machine(described(more=ruled(look)))

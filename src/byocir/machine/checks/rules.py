@@ -68,14 +68,24 @@ def _unknown(*_: Any) -> NoReturn:
     raise _Open
 
 
+_MOST_STEPS = 100
+
+
 class _Value:
-    """Stands for any value: what is computed with it is any value, too."""
+    """Stands for any value, as what is computed with it does. `steps` counts how many values led to
+    it: a rule that goes from one to the next until there is none would never end.
+    """
+
+    def __init__(self, steps: int = 0) -> None:
+        if steps > _MOST_STEPS:
+            raise _Open
+        self._steps = steps
 
     def __getattr__(self, name: str) -> _Value:
-        return _Value()
+        return _Value(self._steps + 1)
 
     def _computed(self, *_: Any) -> Any:
-        return _Value()
+        return _Value(self._steps + 1)
 
     __class__ = property(_unknown)  # which isinstance asks for
     __bool__ = __len__ = __iter__ = __index__ = __int__ = __float__ = __hash__ = _unknown
