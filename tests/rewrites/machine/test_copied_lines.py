@@ -1,13 +1,17 @@
-"""Costs of copies know that one call takes lines which follow each other."""
+"""Costs know that one call takes lines which follow each other."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from byocir.dialects.types import i8
+from byocir.dialects.context import load_context
+from byocir.dialects.text import parse_module
+from byocir.dialects.types import i8, i32
 from byocir.machine import MAIN, InOrder, Machine, up_to
+from byocir.patterns import block
 from byocir.rewrites.machine.copies import Copies
+from byocir.rewrites.machine.search_schedule import scheduled_cycles
 
 
 def machine() -> Machine:
@@ -34,3 +38,49 @@ def test_calls_copy_lines_of_a_whole_image(height: int, width: int, cycles: int)
     assert whole.total(machine()) == cycles
     part = Copies(i8, shape, MAIN, machine().memories[0], (height, width + 1, 16))
     assert part.total(machine()) == height * (40 + width)
+
+
+LAYER = """
+func.func @main(%x: tensor<1x5x5x16xi8>, %w: tensor<1x1x16x16xi8>) -> tensor<1x5x5x16xi32> {
+  %e = tir.empty : tensor<1x5x5x16xi32>
+  %y = tir.block [h: 5, w: 5, o: 16 | r: 1, s: 1, c: 16]
+      ins(%x[0, {h}, {w}, c] : tensor<1x5x5x16xi8>, %w[0, 0, c, o] : tensor<1x1x16x16xi8>)
+      outs(%e[0, h, w, o] : tensor<1x5x5x16xi32>) {
+  ^bb0(%a: i8, %b: i8, %t: i32):
+    %0 = arith.extsi %a : i8 to i32
+    %1 = arith.extsi %b : i8 to i32
+    %2 = arith.muli %0, %1 : i32
+    %3 = arith.addi %t, %2 : i32
+    tir.yield %3 : i32
+  }
+  func.return %y : tensor<1x5x5x16xi32>
+}
+"""
+
+
+def test_products_take_lines_in_windows_of_one_point() -> None:
+    """Two calls do 25 pixels, 15 and 10, whether the window of 1x1 is in the indices or not."""
+    found = machine()
+    unit, near = found.units[0], found.memories[0]
+    sums = found.memory("sums", i32, row=(16,), rows=64)
+    found.copy("store", sums, MAIN, unit=unit, cycles=lambda s: 1, rows=up_to(64), lanes=up_to(16))
+    sizes = {"m": up_to(16), "n": up_to(16), "k": up_to(16)}
+
+    @found.instruction(unit, into=sums, cycles=lambda s: 1000, **sizes)
+    def product():
+        a, w = near("a")["m k"], near("w")["k n"]
+        return block("m n | k", a, w, lambda t, x, y: t + x.to(i32) * y.to(i32), init=sums("c"))
+
+    @found.instruction(unit, into=sums, m=up_to(64), n=up_to(16), cycles=lambda s: 1)
+    def clear():
+        return block("m n", lambda _: 0)
+
+    plain, windowed = (
+        scheduled_cycles(found, [*parse_module(text, load_context()).walk()])
+        for text in (
+            LAYER.replace("{h}", "h").replace("{w}", "w"),
+            LAYER.replace("{h}", "h + r").replace("{w}", "w + s"),
+        )
+    )
+    assert plain == windowed
+    assert 2000 < plain < 3000

@@ -461,10 +461,11 @@ def _lines(stage: Stage, extents: Sequence[Ints]) -> Iterator[tuple[int, int, In
         follow = np.asarray(extents[i] > 1)
         values = zip(stage.forms, fit.memories, [*block.ins, *block.outs], strict=True)
         for forms, memory, value in values:
-            used = [d for d, form in enumerate(forms) if {n for n, _ in form.terms} & {i, j}]
+            terms = [[t for t in form.terms if block.extents[t[0]] > 1] for form in forms]
+            used = [d for d, own in enumerate(terms) if {n for n, _ in own} & {i, j}]
             if not used:
                 continue
-            alone = [forms[d].terms for d in used] == [((i, 1),), ((j, 1),)]
+            alone = [terms[d] for d in used] == [[(i, 1)], [(j, 1)]]
             counting = len(forms) - (0 if memory.is_main else len(memory.row))
             if not alone or used[1] != used[0] + 1 or used[1] >= counting:
                 follow = _NEVER
