@@ -190,13 +190,11 @@ class _Kept:
         """Lists what blocks do to the array and to each part, in order."""
         offsets = {self.array.result: (0,) * self.rank, **self.parts}
         found: dict[SSAValue, list[_Touch]] = {value: [] for value in offsets}
-        users = {use.operation for value in offsets for use in value.uses}
         assert self.array.parent is not None
         for at, op in enumerate(self.array.parent.ops):
-            for access in accesses_of(op) if isinstance(op, BlockOp) and op in users else ():
-                if access.buffer in offsets:
-                    touch = _Touch.of(at, access, offsets[access.buffer], op in self.moves)
-                    found[access.buffer].append(touch)
+            for access in accesses_of(op, offsets) if isinstance(op, BlockOp) else ():
+                touch = _Touch.of(at, access, offsets[access.buffer], op in self.moves)
+                found[access.buffer].append(touch)
         return found
 
     def put(self) -> int:
@@ -274,7 +272,7 @@ def redirect(op: BlockOp, old: SSAValue, new: SSAValue, by: Offset) -> None:
 
 def _elements(op: BlockOp, array: SSAValue) -> int:
     """Counts the elements of an array that a block reads or writes."""
-    found = next(access for access in accesses_of(op) if access.buffer is array)
+    found = next(accesses_of(op, {array}))
     return prod(side.size for side in found.box)
 
 
@@ -344,7 +342,7 @@ def _adds_borders(load: BlockOp, array: AllocOp, parts: Mapping[SSAValue, Offset
     for op in users_of(part):
         if part not in op.outs or op is load:
             continue
-        box = next(access for access in accesses_of(op) if access.buffer is part).box
+        box = next(accesses_of(op, {part})).box
         sides = zip(box, parts[part], sizes, strict=True)
         inside = all(
             s.start.constant + at < size and s.start.constant + s.size + at > 0
