@@ -141,13 +141,13 @@ class _Batch:
 
     kind: Kind
     numbers: Index
-    """Which of the op's calls they are; with the axes of a step."""
+    """Numbers the calls among those of the op; with the axes of a step."""
     boxes: Sequence[Index]
     """By the positions of operands, the boxes that calls reach: for each of them and each
     dimension from where to where, without the constants of indices. The result comes last, with one
     box for all calls that write it."""
     ends: int | None
-    """Which of the numbers, in a row, is that of the op's last call, if one is."""
+    """The place of the op's last call among these numbers, in a row, if it is one of them."""
 
 
 _Cells = Memo[tuple[_Batch, int, tuple[int, ...], int], Index]
