@@ -6,6 +6,7 @@ by these, and their sum by a number: units for products of bytes then add them. 
 by floats what they add (`float_scale`), each is rounded on the grid of the result: two halves of a
 step are at most one. Where they scale the sum by a float, too (`float_scale_last`), it is on the
 coarser grid of the two terms, with one number that their zero points and that of the result bring.
+With either, constants of few elements stay in float, as the 3 of a hard swish does.
 """
 
 from __future__ import annotations
@@ -121,8 +122,8 @@ def constants_are_whole(m: Match) -> tuple[bool, object]:
     """A constant term has as many elements as the sum: what is added to many is rounded alike for
     all of them, and moves their mean."""
     total = prod(m["total"].type.shape)
-    terms = [array for array in map(constant_array, (m["a"].value, m["b"].value)) if array]
-    sizes = [prod(array.shape) for array in terms]
+    arrays = (constant_array(m[name].value) for name in "ab")
+    sizes = [prod(array.shape) for array in arrays if array is not None]
     return all(size == total for size in sizes), f"constants of {sizes} elements, a sum of {total}"
 
 
