@@ -75,9 +75,11 @@ class Samples:
         """Yields the model's feeds, in order."""
         for start in range(0, self.count, self.step):
             part = slice(start, min(start + self.step, self.count))
-            found = {name: array[part] for name, array in self.arrays.items()}
-            # an index of scalars would give a number that is no array
-            yield {n: array.reshape(array.shape[n in self.single :]) for n, array in found.items()}
+            yield {
+                # with `...` one of several scalars is an array, too
+                name: array[start, ...] if name in self.single else array[part]
+                for name, array in self.arrays.items()
+            }
 
 
 def _batch(value: onnx.ValueInfoProto, array: np.ndarray) -> int | None:
