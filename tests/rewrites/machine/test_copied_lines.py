@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from narrowing_engine import multiply_add
 
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
 from byocir.dialects.types import i8, i32
 from byocir.machine import MAIN, InOrder, Machine, up_to
-from byocir.patterns import block
+from byocir.patterns import Pattern, block
 from byocir.rewrites.machine.copies import Copies
 from byocir.rewrites.machine.search_schedule import scheduled_cycles
 
@@ -67,13 +68,9 @@ def test_products_take_lines_in_windows_of_one_point() -> None:
     sizes = {"m": up_to(16), "n": up_to(16), "k": up_to(16)}
 
     @found.instruction(unit, into=sums, cycles=lambda s: 1000, **sizes)
-    def product():
+    def product() -> Pattern:
         a, w = near("a")["m k"], near("w")["k n"]
-        return block("m n | k", a, w, lambda t, x, y: t + x.to(i32) * y.to(i32), init=sums("c"))
-
-    @found.instruction(unit, into=sums, m=up_to(64), n=up_to(16), cycles=lambda s: 1)
-    def clear():
-        return block("m n", lambda _: 0)
+        return block("m n | k", a, w, multiply_add)
 
     plain, windowed = (
         scheduled_cycles(found, [*parse_module(text, load_context()).walk()])
