@@ -25,7 +25,7 @@ from byocir.machine import (
     up_to,
 )
 from byocir.machine.checks import check_machine
-from byocir.patterns import block, number, wildcard
+from byocir.patterns import Pattern, block, constant, number, wildcard
 
 OPTIONAL = ("keeps", "kept_cycles", "strided", "encode", "into")
 
@@ -54,6 +54,19 @@ def described(**changes: Any) -> Machine:
 
     changes.get("more", lambda machine: None)(machine)
     return machine
+
+
+def reading(pattern: Pattern) -> Callable[[Machine], None]:
+    """An instruction that reads a pattern beside what lies in a memory."""
+
+    def add(machine: Machine) -> None:
+        near, unit = machine.memories[0], machine.units[0]
+
+        @machine.instruction(unit, into=near, n=up_to(4), cycles=lambda s: 1)
+        def scaled() -> Any:
+            return block("n", near("x")["n"], pattern["n"], lambda _, x, s: x * s)
+
+    return add
 
 
 def second(machine: Machine) -> None:
@@ -281,6 +294,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     ({"more": padding("MAIN", 300)}, "the pad of npu.pad to be a number of i8, found 300"),
     ({"more": padding("MAIN", 0.5)}, "the pad of npu.pad to be a number of i8, found 0.5"),
+    ({"more": reading(constant("scale"))}, "of npu.scaled to be those of memories, or wildcards, "),
     (
         {"more": padding("near", 0)},
         "the padded operand of npu.pad to be in main memory, found one ",

@@ -10,6 +10,7 @@ from byocir.machine.checks.instructions import (
     check_bodies,
     check_costs,
     check_limits,
+    check_operands,
     check_pads,
     check_registers,
     check_strides,
@@ -32,6 +33,6 @@ def check_machine(machine: Machine) -> None:
     """Raises ByocirError B270 for the first mistake of a description."""
     parts = (check_kinds, check_names, check_memories, check_parts, check_channels, check_fifos)
     work = (check_limits, check_strides, check_bodies, check_costs, check_tiles, check_feeding)
-    each = (*parts, check_units, check_opcodes, check_registers, check_pads, *work)
+    each = (*parts, check_units, check_opcodes, check_registers, check_operands, check_pads, *work)
     for check in (*each, check_single_numbers, check_tokens, check_rules):
         check(machine)

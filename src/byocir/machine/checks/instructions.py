@@ -19,7 +19,7 @@ from byocir.machine.instructions import Instruction, memory_of
 from byocir.machine.parts import MAIN, Limit
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.index import Affine, Index
-from byocir.patterns.nodes import Access, ValuePattern
+from byocir.patterns.nodes import Access, ValuePattern, WildcardPattern
 from byocir.patterns.scalars import body_text, emit_pattern
 from byocir.vendor.places import failed
 
@@ -122,6 +122,19 @@ def check_bodies(machine: Machine) -> None:
             types = [*map(_type_of, form.reads), each.into.element]
             if not any(read.whole for read in form.reads) and None not in types[:-1]:
                 _check_body(machine, each, form, types)
+
+
+def check_operands(machine: Machine) -> None:
+    """Checks that instructions read what lies in memories. Constants lie there, too, so that
+    `constant(…)` in an instruction would match nothing, nor would the result of another block.
+    """
+    for each in machine.instructions:
+        for pattern in (read.pattern for form in each.forms for read in form.reads):
+            if not isinstance(pattern, WildcardPattern):
+                found = pattern.shown if isinstance(pattern, ValuePattern) else "another pattern"
+                told = f"the operands of {each.name} to be those of memories, or wildcards"
+                help = "an array in main memory is wildcard(…), a number of a call number(…)"
+                raise wrong(machine, told, found, help)
 
 
 def check_pads(machine: Machine) -> None:
