@@ -12,7 +12,7 @@ from xdsl.rewriter import Rewriter
 
 from byocir.dialects.decisions import Gap
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.types import i8, i32, i64, shape_of, tensor
+from byocir.dialects.types import f32, i8, i32, i64, shape_of, tensor
 from byocir.patterns import Composite, block, number, wildcard
 
 SIZES = {"n": 2, "o": 3, "c": 4, "h": 5, "w": 6, "r": 2, "s": 3}
@@ -285,6 +285,24 @@ def test_a_result_with_too_many_dimensions_is_told_what_stands_for_them():
         assert found.gap == Gap.DIMENSIONS
         assert attempt(spec, taker).fits
         either = block("*b m n | k", a["*b m k"], b["~b k n"], product)
+        assert attempt(spec, either).fits
+
+
+def test_a_pattern_of_numbers_by_channel_is_told_how_it_takes_a_single_one():
+    def scaled(_, x, s):
+        return x * s
+
+    one, by_channel = (Read(index, f32) for index in ([], at("n")))
+    plain = block("m n", wildcard("x")["m n"], wildcard("s")["n"], scaled)
+    single = block("m n", wildcard("x")["m n"], wildcard("s")[""], scaled)
+    either = block("*m *n", wildcard("x")["*m *n"], wildcard("s")["~n"], scaled)
+    for read, other, hint in (
+        (one, plain, "; a single number fits [~n], for a group *n of the result"),
+        (by_channel, single, "; the pattern takes a single number there"),
+    ):
+        reads = [Read(at("m", "n"), f32), read]
+        spec = Spec({"m": 3, "n": 4}, {}, reads, at("m", "n"), scaled, element=f32, init=None)
+        assert attempt(spec, other).reason.endswith(hint)
         assert attempt(spec, either).fits
 
 

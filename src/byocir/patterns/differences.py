@@ -90,7 +90,7 @@ def computed(op: tir.BlockOp) -> str:
 def indices_differ(op: tir.BlockOp, reads: Sequence[str], result: str) -> str:
     """Words the reason that a block reads or writes elsewhere, and says where. Of a result with too
     few dimensions it says how many more, of size 1, may make it fit; of one with too many that a
-    group in the pattern would stand for the others.
+    group in the pattern would stand for the others; of single numbers how a pattern takes them.
     """
     expected = ", ".join(f"[{read}]" for read in reads)
     found = ", ".join(_index(map_, op.names) for map_ in op.in_maps)
@@ -100,6 +100,12 @@ def indices_differ(op: tir.BlockOp, reads: Sequence[str], result: str) -> str:
         help = f"; it may fit with {-extra} more dimension{'s' if extra < -1 else ''} of size 1"
     if extra > 0:
         help = f"; it may fit with a group in front, as in [*b {result}]"
+    for read, map_ in zip(reads, op.in_maps, strict=True):
+        if read and not map_.results and not re.search(r"[*~]", read):
+            named = read.split()[-1]
+            help = f"; a single number fits [~{named}], for a group *{named} of the result"
+        if not read and map_.results:
+            help = "; the pattern takes a single number there"
     return f"expected indices {expected} for [{result}], found {found} for {written}{help}"
 
 
