@@ -120,6 +120,32 @@ def test_sums_that_nothing_quantises_hear_of_it():
     assert second.endswith("MatMul_3; quantise what they read and what they give")
 
 
+SUMS_BESIDE_A_MEAN = """<ir_version: 10, opset_import: ["" : 21]>
+net (int8[1, 4] x) => (int8[1, 3] y)
+<float s = {0.5}, int8 z = {0}, int8[4, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12},
+ float[4] one = {1, 1, 1, 1}> {
+  xf = DequantizeLinear (x, s, z)
+  nf = LayerNormalization (xf, one)
+  n = QuantizeLinear (nf, s, z)
+  mf = DequantizeLinear (n, s, z)
+  wf = DequantizeLinear (w, s)
+  p = MatMul (mf, wf)
+  y = QuantizeLinear (p, s, z)
+}"""
+
+
+def test_integer_sums_beside_sums_of_floats_are_not_called_floats():
+    """A mean is a sum of floats that nothing would quantise."""
+
+    class Npu(byocir.Target):
+        name, fixed_point = "npu", "half_up"
+        patterns = (Composite("max", (op("graph.max", wildcard("x"), wildcard("y")),)),)
+
+    module = byocir.import_onnx(onnx.parser.parse_model(SUMS_BESIDE_A_MEAN))
+    (note,) = byocir.partition(module, [Npu()]).notes
+    assert note.startswith("100.0 % of the multiply-accumulates stay on the host: MatMul_5 (12)")
+
+
 ASYMMETRIC = """<ir_version: 10, opset_import: ["" : 21]>
 net (uint8[1, 4] x) => (uint8[1, 3] y)
 <float s = {0.5}, uint8 z = {128}, int8[4, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}> {

@@ -19,7 +19,7 @@ from byocir.dialects.graph.fixed_point import FLOAT_SCALES
 from byocir.dialects.types import element_type_of, i32, is_float, sizes_shown, ui8
 from byocir.patterns.targets import find, objective_of, targets_of
 from byocir.rewrites.byoc.choose_target import BY_ORDER
-from byocir.rewrites.host.contraction import inside_groups, is_contraction
+from byocir.rewrites.host.contraction import inside_groups, is_contraction, multiplies_and_adds
 from byocir.vendor.hooks import ask
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def _kept_in_float(report: Report, module: ModuleOp) -> list[str]:
 
 def _is_float_contraction(op: Operation) -> bool:
     if isinstance(op, tir.BlockOp):
-        return bool(op.reductions) and is_float(element_type_of(op.outs[0].type))
+        return multiplies_and_adds(op) and is_float(element_type_of(op.outs[0].type))
     if op.name not in ("graph.conv", "graph.matmul"):
         return False
     return is_float(element_type_of(op.results[0].type))
