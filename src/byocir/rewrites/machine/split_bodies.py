@@ -10,8 +10,10 @@ of numbers in its terms. Windows of which the greatest, the least or the sum is 
 of wider numbers, where an instruction does those, along one dimension after the other if that takes
 fewer cycles; the greatest and the least come in front of what is computed of each element, where
 that keeps order. What a block reduces is computed by one of its own, where an instruction reduces
-elements as they are. Copies are put between blocks whose instructions use different memories.
-Weights of nine bits become sums of bytes.
+elements as they are. What a body computes of fewer dimensions than its block has, as the root of a
+norm's variance, is computed by a block of these dimensions where that takes fewer cycles, and what
+several blocks compute is computed once. Copies are put between blocks whose instructions use
+different memories. Weights of nine bits become sums of bytes.
 
 Requires: composites on tensors in functions of described machines, after `fuse-epilogues`.
 
@@ -20,8 +22,9 @@ Guarantees: the same results, bit for bit. A block that cannot be split stays as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -47,6 +50,7 @@ from byocir.rewrites.machine.bridge_memories import bridge_memories
 from byocir.rewrites.machine.cover_bodies import Cover
 from byocir.rewrites.machine.gather_numbers import gather_numbers
 from byocir.rewrites.machine.idle_clamps import drop_idle_clamps, has_idle_clamps
+from byocir.rewrites.machine.outer_parts import outer_part, take_out
 from byocir.rewrites.machine.pieces import (
     Made,
     Piece,
@@ -57,7 +61,7 @@ from byocir.rewrites.machine.pieces import (
 )
 from byocir.rewrites.machine.restate_bodies import is_signed, restated
 from byocir.rewrites.machine.split_reductions import split_reductions
-from byocir.rewrites.machine.whole_blocks import is_done
+from byocir.rewrites.machine.whole_blocks import cycles_of_whole, is_done
 from byocir.rewrites.machine.widen_windows import widen_windows
 from byocir.rewrites.ranges_of_arguments import ranges_of_arguments
 from byocir.rewrites.wide_weights import wide_weights, with_bytes_as_weights
@@ -85,15 +89,55 @@ def split_bodies(machine: Machine, body: Block, given: Known = NOTHING) -> None:
     _put_numbers(machine, body)
     for op in list(body.ops):
         if isinstance(op, BlockOp) and _may_be_split(machine, op):
-            ways = _Ways(machine, op, given)
-            best = ways.best()
-            if best is not None:
-                replace_op(op, [], [_Emitter(*best, op).result])
-            ways.forget()
+            _split(machine, op, given)
+    _merge_equal(machine, body)
     bridge_memories(machine, body)
     for op in list(body.ops):
         if isinstance(op, EmptyOp) and not op.result.uses:
             erase(op)
+
+
+def _split(machine: Machine, op: BlockOp, given: Known) -> tuple[float, SSAValue]:
+    """Splits a block that no instruction does, if several do it together. Gives the cycles of what
+    does it now, infinitely many where nothing does, and its result.
+    """
+    if not _may_be_split(machine, op):
+        return cycles_of_whole(machine, op), op.results[0]
+    ways = _Ways(machine, op, given)
+    best = ways.best()
+    cycles, result = inf if best is None else best[1].cycles, op.results[0]
+    apart = _split_apart(machine, op, given, cycles)
+    if apart is not None:
+        cycles, result = apart
+    elif best is not None:
+        result = _Emitter(*best, op).result
+    if result is not op.results[0]:
+        replace_op(op, [], [result])
+    ways.forget()
+    return cycles, result
+
+
+def _split_apart(
+    machine: Machine, op: BlockOp, given: Known, most: float
+) -> tuple[float, SSAValue] | None:
+    """Splits a block into what its body computes of fewer dimensions and the rest, in front of it,
+    if these take fewer cycles than `most`; gives their cycles and the result, else None.
+    """
+    found = outer_part(op)
+    if found is None:
+        return None
+    assert op.parent is not None
+    before = op.prev_op
+    out, outer, rest = take_out(op, *found)
+    op.parent.insert_ops_before([out, outer, rest], op)
+    cycles, _ = _split(machine, outer, given)
+    if cycles < most:
+        more, result = _split(machine, rest, given)
+        if cycles + more < most:
+            return cycles + more, result
+    while (last := op.prev_op) is not None and last is not before:
+        erase(last)
+    return None
 
 
 def _split_weights(machine: Machine, body: Block) -> None:
@@ -118,6 +162,25 @@ def _put_numbers(machine: Machine, body: Block) -> None:
             if is_done(machine, numbered):
                 with_numbers(op)
             erase(numbered)
+
+
+def _merge_equal(machine: Machine, body: Block) -> None:
+    """Computes once what several blocks compute, where none overwrites it: a norm and its variance
+    both need how far its elements are from their mean.
+    """
+    known = dict[Hashable, BlockOp]()
+    for op in list(body.ops):
+        if not isinstance(op, BlockOp) or not is_map(op) or _is_overwritten(op):
+            continue
+        key = (tuple(op.ins), op.maps, op.pads, op.extents, machine.keys.body(op.body.block))
+        first = known.setdefault(key, op)
+        if first is not op:
+            replace_op(op, [], [first.results[0]])
+
+
+def _is_overwritten(op: BlockOp) -> bool:
+    users = (use.operation for use in op.results[0].uses)
+    return any(isinstance(user, BlockOp) and op.results[0] in user.outs for user in users)
 
 
 def why_whole(machine: Machine, op: BlockOp) -> list[str]:

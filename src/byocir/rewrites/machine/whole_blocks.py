@@ -64,6 +64,13 @@ def is_done(machine: Machine, block: BlockOp) -> bool:
     return any(_can_be_fed(block, plan) for plan in _done(machine, block))
 
 
+def cycles_of_whole(machine: Machine, block: BlockOp) -> float:
+    """Counts the cycles of the instruction that does a block as a whole; infinitely many where none
+    does.
+    """
+    return min((plan.cycles for plan in _done(machine, block)), default=inf)
+
+
 def _done(machine: Machine, block: BlockOp) -> Iterator[Plan]:
     """Yields the plan of each instruction that does a block on tensors."""
     plans = plans_of(machine, block, block.extents, "pattern")
