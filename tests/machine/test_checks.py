@@ -69,6 +69,19 @@ def reading(pattern: Pattern) -> Callable[[Machine], None]:
     return add
 
 
+def viewing(
+    row: tuple[int, ...] = (1,), of: Memory | None = None, again: bool = False
+) -> Callable[[Machine], None]:
+    """Declares a view of the memory, or of another one, as sums; with `again`, a view of that."""
+
+    def view(machine: Machine) -> None:
+        made = machine.view("sums", of or machine.memories[0], i32, row=row)
+        if again:
+            machine.view("bytes", made, i8, row=(4,))
+
+    return view
+
+
 def second(machine: Machine) -> None:
     machine.unit("core")
 
@@ -255,6 +268,17 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         "one unit that writes npu.near, whose rows leave it as they came, found dma (npu.load) and "
         "core (npu.double)",
     ),
+    ({"more": viewing((4,))}, "rows of npu.sums of 4 bytes, as npu.near has, found 16"),
+    ({"more": viewing(again=True)}, "npu.bytes to be a view of a memory of the machine, found one"),
+    (
+        {"more": viewing(of=Memory("other.near", i8, (4,), 8))},
+        "npu.sums to be a view of a memory of the machine, found other.near",
+    ),
+    ({"more": viewing(of=MAIN)}, "a view of a memory of the machine, found main memory"),
+    (
+        {"more": viewing(), "fifo": True},
+        "a view of a memory of the machine whose rows stay in it, found one of the FIFO npu.near",
+    ),
     ({"more": second}, "units with names of their own, found two called core"),
     ({"called": "my memory"}, "near_1 for the machine and memories, found 'my memory'"),
     ({"rows": -8}, "rows of npu.near of at least 1, found -8"),
@@ -393,6 +417,8 @@ def test_tokens_may_lead_by_way_of_another_unit() -> None:
 DECLARED: list[tuple[Callable[[Any], Any], str]] = [
     (lambda m: m.memory("far", i8, row=16, rows=8), "row of npu.far to be a tuple, such as (16,)"),
     (lambda m: m.memory("far", "i8", row=(4,), rows=8), "element of npu.far to be a type, such as"),
+    (lambda m: m.view("sums", "near", i32, row=(1,)), "the memory of npu.sums to be a memory of"),
+    (lambda m: m.view("sums", m.memories[0], i32, row=1), "row of npu.sums to be a tuple, such as"),
     (lambda m: m.instruction(m.units[0], cycles=abs)(3), "a function that gives the pattern, foun"),
     (
         lambda m: m.copy("c", "main", m.memories[0], unit=m.units[0], cycles=abs, rows=1, lanes=1),

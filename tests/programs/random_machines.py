@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import FixedBitwidthType, ModuleOp
 
 import byocir
 from byocir.dialects.text import parse_module
@@ -94,9 +94,9 @@ def machines(draw: st.DrawFn) -> Drawn:
 def machine_by(
     pick: Callable[[Sequence[Any]], Any], given: Mapping[str, Any] | None = None
 ) -> Drawn:
-    """A machine with one or two operand memories and one for sums, some of which may be FIFOs, each
-    way to start sums, copies in one or two steps, and each kind of order; `pick` chooses among
-    options what is not given."""
+    """A machine with one or two operand memories and one for sums, some of which may be FIFOs or
+    all others views of one, each way to start sums, copies in one or two steps, and each kind of
+    order; `pick` chooses among options what is not given."""
     choices: dict[str, Any] = {}
 
     def choose(name: str, *options: Any) -> Any:
@@ -112,10 +112,15 @@ def machine_by(
         "fifos", *[()] * 4, ("near",), ("weights",), ("shared", "out"), ("out", "near"), ("sums",)
     )
 
-    def memory(name: str, element: Any, least: int) -> Memory:
+    views = choose("views", False, False, True)
+
+    def memory(name: str, element: FixedBitwidthType, least: int) -> Memory:
         rows = choose(f"{name} rows", 4 * least, 16 * least, 256)
         if name in fifos:
             return machine.memory(name, element, row=(lanes,), rows=rows, fifo=True)
+        shown = next((each for each in machine.memories if views and not each.fifo), None)
+        if shown is not None:
+            return machine.view(name, shown, element, row=(shown.row_bytes // element.size,))
         banks, granule = choose(f"{name} banks", 1, 2), choose(f"{name} granule", 1, 2, 4)
         parts = {"banks": banks, "granule": granule}
         parts["inside_rows"] = choose(f"inside rows of {name}", False, True)

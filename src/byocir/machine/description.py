@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -36,6 +36,25 @@ Answer = TypeVar("Answer")
 
 MOST_ANSWERS = 4096
 """A ResNet-18 asks for about twice as many."""
+
+
+_Kinds = Mapping[str, tuple[object, type | tuple[type, ...], str]]
+"""What is given, by what it is called in messages, each with its type and words for that."""
+
+
+def _kinds_of_rows(element: object, row: object) -> _Kinds:
+    return {
+        "element": (element, Attribute, "a type, such as i8"),
+        "row": (row, (tuple, list), "a tuple, such as (16,)"),
+    }
+
+
+def _expect_kinds(scope: str, given: _Kinds) -> None:
+    """Raises ByocirError B270 for what a memory is declared with and cannot be made of."""
+    for what, (found, kind, wanted) in given.items():
+        if not isinstance(found, kind):
+            told = f"expected {what} of {scope} to be {wanted}, found {found!r}"
+            raise ByocirError("B270", told)
 
 
 @dataclass(eq=False)
@@ -95,15 +114,22 @@ class Machine:
         """
         scope = f"{self.name}.{name}"
         own = banks, granule, fifo, inside_rows, interleaved
-        given: Mapping[str, tuple[Any, Any, str]] = {
-            "element": (element, Attribute, "a type, such as i8"),
-            "row": (row, (tuple, list), "a tuple, such as (16,)"),
-        }
-        for what, (found, kind, wanted) in given.items():
-            if not isinstance(found, kind):
-                told = f"expected {what} of {scope} to be {wanted}, found {found!r}"
-                raise ByocirError("B270", told)
+        _expect_kinds(scope, _kinds_of_rows(element, row))
         self.memories.append(Memory(scope, element, tuple(row), rows, *own))
+        return self.memories[-1]
+
+    def view(self, name: str, memory: Memory, element: Attribute, *, row: Shape) -> Memory:
+        """Declares a view of a memory, in scope "machine.name": the same rows, as many bytes each,
+        with elements of another type or in another shape. All else is as for the memory.
+        """
+        scope = f"{self.name}.{name}"
+        given = {
+            "the memory": (memory, Memory, "a memory of the machine"),
+            **_kinds_of_rows(element, row),
+        }
+        _expect_kinds(scope, given)
+        told = {"scope": scope, "element": element, "row": tuple(row), "viewed": memory}
+        self.memories.append(replace(memory, **told))
         return self.memories[-1]
 
     def order(self, kind: Order) -> None:
@@ -208,8 +234,9 @@ class Machine:
     @property
     def guarded(self) -> frozenset[Memory]:
         """Lists the memories where the hardware holds back what must not overlap."""
-        watched = self.ordered.memories if isinstance(self.ordered, Interlocked) else ()
-        return frozenset((*watched, *(memory for memory in self.memories if memory.fifo)))
+        named = self.ordered.memories if isinstance(self.ordered, Interlocked) else ()
+        watched = {memory.storage for memory in named}
+        return frozenset(each for each in self.memories if each.fifo or each.storage in watched)
 
     @property
     def hands_on(self) -> bool:

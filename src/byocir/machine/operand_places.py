@@ -89,8 +89,9 @@ class Place:
 
     @cached_property
     def home(self) -> str:
-        """Names what the rows are counted in: the memory or, in main memory, the array."""
-        return self.memory.scope or f"main memory, array {self.array}"
+        """Names what the rows are counted in: the memory that has them or, in main memory, the
+        array."""
+        return self.memory.storage.scope or f"main memory, array {self.array}"
 
     @property
     def shape(self) -> Shape:
@@ -189,7 +190,7 @@ class Place:
         """
         if self.buffer is other.buffer:
             return meet(self.box, other.box)
-        if self.memory.is_main or self.memory != other.memory:
+        if self.memory.is_main or self.home != other.home:
             return False
         if not (self.has_rows and other.has_rows):
             return False

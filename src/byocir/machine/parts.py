@@ -68,6 +68,8 @@ class Memory:
     What a call reads or writes begins with a row or, with `inside_rows`, also inside one, at the
     `lane` of its place: for machines whose code names both.
 
+    A view of another memory, `viewed`, has the same rows, with elements of its own type in them.
+
     Called with a name it is an operand of a pattern: `near("a")["m k"]`.
     """
 
@@ -80,6 +82,7 @@ class Memory:
     fifo: bool = False
     inside_rows: bool = False
     interleaved: bool = False
+    viewed: Memory | None = None
 
     def __call__(self, label: str) -> Operand:
         return Operand(label, self)
@@ -101,15 +104,19 @@ class Memory:
         return not self.scope
 
     @property
+    def storage(self) -> Memory:
+        """Gives the memory that has the rows: itself or, for a view, the memory that it shows."""
+        return self.viewed or self
+
+    @property
     def called(self) -> str:
         """Gives the name of the memory in messages."""
         return self.scope or "main memory"
 
     @property
-    def bits(self) -> int:
-        """Gives the size of the memory's rows, in bits; 0 for main memory."""
-        shape = (self.rows, *self.row)
-        return 0 if self.element is None else 8 * nbytes(tensor(self.element, shape))
+    def row_bytes(self) -> int:
+        """Counts the bytes of a row; 0 for main memory."""
+        return 0 if self.element is None else nbytes(tensor(self.element, self.row))
 
     def cut(self, shape: Shape) -> tuple[Shape, Shape]:
         """Splits the shape of a buffer into the leading dimensions, which count rows, and the

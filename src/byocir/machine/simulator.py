@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
@@ -36,7 +37,11 @@ class Simulator:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.memories = {memory: _new(memory) for memory in machine.memories if not memory.fifo}
+        self.memories: dict[Memory, np.ndarray] = {}
+        for memory in (each for each in machine.memories if not each.fifo):
+            is_view = memory.viewed is not None
+            rows = self.memories[memory.storage] if is_view else _new(memory)
+            self.memories[memory] = rows.reshape(-1).view(_dtype_of(memory))
         self._queues = {each: deque[np.ndarray]() for each in machine.memories if each.fifo}
         self._main: dict[SSAValue, np.ndarray] = {}
         self._kept: dict[Unit, np.ndarray] = {}
@@ -125,8 +130,7 @@ class Simulator:
 
     def _array(self, at: Place) -> np.ndarray:
         """Gives all elements of the memory of an operand, or of its array, in a row."""
-        array = self._main[at.buffer] if at.memory.is_main else self.memories[at.memory]
-        return array.reshape(-1)
+        return self._main[at.buffer].reshape(-1) if at.memory.is_main else self.memories[at.memory]
 
     def _read(self, at: Place, cells: Ints) -> np.ndarray:
         if at.memory.fifo:
@@ -162,9 +166,12 @@ class Simulator:
 
 
 def _new(memory: Memory) -> np.ndarray:
-    dtype = np.dtype(np.uint8) if memory.element is None else dtype_of(memory.element)
-    shape = (memory.rows, *memory.row)
+    dtype, shape = _dtype_of(memory), (memory.rows, *memory.row)
     return np.full(prod(shape) * dtype.itemsize, _UNWRITTEN, np.uint8).view(dtype).reshape(shape)
+
+
+def _dtype_of(memory: Memory) -> np.dtype[Any]:
+    return np.dtype(np.uint8) if memory.element is None else dtype_of(memory.element)
 
 
 def _within(memory: Memory, cells: Ints) -> tuple[int, Ints]:

@@ -233,8 +233,8 @@ class Target(Loader, ArgSpecConvertible):
         machine = _described(self)
         if machine is None:
             return {}
-        sizes = [memory.bits for memory in machine.memories if not memory.is_main]
-        return {"memory_bits": sum(sizes)}
+        storages = {memory.storage for memory in machine.memories}
+        return {"memory_bits": sum(8 * each.rows * each.row_bytes for each in storages)}
 
     @property
     def region_policy(self) -> RegionPolicy:

@@ -121,6 +121,17 @@ def test_a_described_machine_computes_right_or_says_why_not(drawn, m, n, k, relu
         disordered(drawn, function, product_module(m, n, k, relu=relu), m + n + k)
 
 
+@settings(max_examples=2 if settings.default.max_examples < 100 else 200)
+@given(machines(), sizes, sizes, sizes)
+def test_views_of_one_memory_share_its_rows(drawn, m, n, k) -> None:
+    given = {**drawn.choices, "views": True, "fifos": ()}
+    drawn = machine_by(lambda options: options[0], given)
+    function = brought_down(drawn, product_module(m, n, k, relu=False))
+    event("computed" if function is not None else "refused")
+    if function is not None:
+        disordered(drawn, function, product_module(m, n, k, relu=False), m + n + k)
+
+
 TWO_STORES = {"size": 8, "lanes": 8, "near rows": 512, "sums rows": 128, "copy rows": 8}
 """Two calls store a tile."""
 

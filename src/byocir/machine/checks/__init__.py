@@ -24,6 +24,7 @@ from byocir.machine.checks.parts import (
     check_opcodes,
     check_parts,
     check_units,
+    check_views,
 )
 from byocir.machine.checks.rules import check_rules
 from byocir.machine.description import Machine
@@ -31,8 +32,8 @@ from byocir.machine.description import Machine
 
 def check_machine(machine: Machine) -> None:
     """Raises ByocirError B270 for the first mistake of a description."""
-    parts = (check_kinds, check_names, check_memories, check_parts, check_channels, check_fifos)
+    parts = (check_kinds, check_names, check_views, check_memories, check_parts, check_channels)
     work = (check_limits, check_strides, check_bodies, check_costs, check_tiles, check_feeding)
-    each = (*parts, check_units, check_opcodes, check_registers, check_operands, check_pads, *work)
-    for check in (*each, check_single_numbers, check_tokens, check_rules):
+    each = (check_fifos, check_units, check_opcodes, check_registers, check_operands, check_pads)
+    for check in (*parts, *each, *work, check_single_numbers, check_tokens, check_rules):
         check(machine)

@@ -73,9 +73,10 @@ def check_tokens(machine: Machine) -> None:
     if not isinstance(machine.ordered, Tokens):
         return
     for memory in (each for each in machine.memories if each not in machine.guarded):
-        for writer in (each for each in machine.instructions if each.into == memory):
+        for writer in (each for each in machine.instructions if each.into.storage == memory):
             for reader in machine.instructions:
-                if any(memory in _read(form) for form in reader.forms):
+                read = (each for form in reader.forms for each in _read(form))
+                if any(each.storage == memory for each in read):
                     _expect_tokens(machine, memory, writer, reader)
 
 

@@ -128,6 +128,24 @@ def check_names(machine: Machine) -> None:
                 raise wrong(machine, f"names such as near_1 for the machine and {kind}", repr(name))
 
 
+def check_views(machine: Machine) -> None:
+    """Checks that views show memories of this machine, as many bytes in each row, which stay there
+    when they are read.
+    """
+    for view in (each for each in machine.memories if each.viewed is not None):
+        shown, told = view.storage, f"{view.scope} to be a view of a memory of the machine"
+        if shown not in machine.memories:
+            raise wrong(machine, told, shown.called)
+        if shown.viewed is not None:
+            help = f"name {shown.storage.scope}, which has the rows"
+            raise wrong(machine, told, f"one of the view {shown.scope}", help)
+        if shown.fifo:
+            raise wrong(machine, f"{told} whose rows stay in it", f"one of the FIFO {shown.scope}")
+        if view.row_bytes != shown.row_bytes:
+            expected = f"rows of {view.scope} of {shown.row_bytes} bytes, as {shown.scope} has"
+            raise wrong(machine, expected, f"{view.row_bytes}")
+
+
 def check_memories(machine: Machine) -> None:
     """Checks that memories have rows, in equal banks of whole granules."""
     for memory in machine.memories:

@@ -14,7 +14,7 @@ larger than a bank lie in one, others begin with one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -32,7 +32,7 @@ from byocir.machine.operand_places import ROW
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.check_fifos import check_fifos
 from byocir.rewrites.machine.lifetimes import Lives
-from byocir.rewrites.memory_rows import Full, spread
+from byocir.rewrites.memory_rows import Full, Life, spread
 
 
 @dataclass(frozen=True)
@@ -55,18 +55,18 @@ def allocated(machine: Machine, body: Block) -> Mapping[AllocOp, int]:
         buffers = list(own)
         rows = spread(memory.rows, list(own.values()), lives.longer, memory.banks)
         if isinstance(rows, Full):
-            raise _overfull(memory, [buffers[i] for i in rows.alive], rows.wanted)
+            raise _overfull(memory, {buffers[i]: own[buffers[i]] for i in rows.alive}, rows.wanted)
         found.update(zip(buffers, rows, strict=True))
     return found
 
 
-def _overfull(memory: Memory, alive: Sequence[AllocOp], wanted: int) -> ByocirError:
-    shapes = [shape_of(buffer.result.type) for buffer in alive]
-    listed = [f"{'x'.join(map(str, shape))} ({memory.rows_of(shape)} rows)" for shape in shapes]
+def _overfull(memory: Memory, alive: Mapping[AllocOp, Life], wanted: int) -> ByocirError:
+    shapes = {op: "x".join(map(str, shape_of(op.result.type))) for op in alive}
+    listed = [f"{shapes[op]} ({life.rows} rows)" for op, life in alive.items()]
     return ByocirError(
         "B272",
         f"expected {memory.scope} to hold the buffers of a tile, found {wanted} rows wanted "
         f"at once and {memory.there}: {', '.join(listed)}",
-        where=place(alive[0].location),
+        where=place(next(iter(alive)).location),
         help="smaller tiles take fewer rows: see the schedule of the composite",
     )

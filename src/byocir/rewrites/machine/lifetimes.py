@@ -23,7 +23,9 @@ class Use:
 
 
 def lives_of(uses: Iterable[Use]) -> dict[Memory, dict[AllocOp, Life]]:
-    """Lists buffers by memory, in the order of their use, each alive in all of its uses."""
+    """Lists buffers by the memory that has their rows, in the order of their use, each alive in all
+    of its uses.
+    """
     known: dict[int, Use] = {}  # by identity, as hashing an op takes long
     for use in uses:
         whole = known.setdefault(id(use.buffer), use)
@@ -31,7 +33,7 @@ def lives_of(uses: Iterable[Use]) -> dict[Memory, dict[AllocOp, Life]]:
     found: dict[Memory, dict[AllocOp, Life]] = {}
     for use in known.values():
         rows = use.memory.rows_of(shape_of(use.buffer.result.type))
-        found.setdefault(use.memory, {})[use.buffer] = Life(rows, use.first, use.last)
+        found.setdefault(use.memory.storage, {})[use.buffer] = Life(rows, use.first, use.last)
     return found
 
 

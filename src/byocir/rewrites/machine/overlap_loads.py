@@ -107,7 +107,7 @@ class _Load:
 
     @property
     def memory(self) -> Memory:
-        return self.calls.into[1]
+        return self.calls.into[1].storage
 
 
 def _pending(steps: Sequence[Step]) -> list[_Load]:

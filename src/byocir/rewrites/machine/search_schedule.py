@@ -277,7 +277,7 @@ class _Search:
         costs, where = self._alone(sizes), place(self.chain.stages[0].block.location)
         buffers: dict[Memory, list[Buffer]] = {}
         for each in costs.buffers(frozenset()):
-            buffers.setdefault(each.memory, []).append(each)
+            buffers.setdefault(each.memory.storage, []).append(each)
         for memory, own in buffers.items():
             rows = [each.rows.item() for each in own]
             if memory.holds(rows):

@@ -219,7 +219,7 @@ class TileCosts:
         fits = np.ones((), np.bool_)
         buffers = self.buffers(whole)
         for memory in self.chain.machine.memories:
-            own = [each for each in buffers if each.memory == memory]
+            own = [each for each in buffers if each.memory.storage == memory]
             again = [np.where(each.moves, each.rows, 0) for each in own if doubled]
             fits = fits & memory.holds_all([*(each.rows for each in own), *again])
         return fits

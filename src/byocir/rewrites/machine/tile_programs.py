@@ -144,10 +144,10 @@ class _TileProgram:
             for stage, of_stage in zip(chain.stages, costs.shares, strict=True)
         ]
         count = self._slots()
-        self.made = [_Slots(count.get(stage.into, 1)) for stage in chain.stages]
+        self.made = [_Slots(count.get(stage.into.storage, 1)) for stage in chain.stages]
         self.loads = [
             [
-                self._load(each, _Slots(count[each.path[-1]]))
+                self._load(each, _Slots(count[each.path[-1].storage]))
                 for each in chain.staged
                 if each.stage == s
             ]
@@ -165,11 +165,9 @@ class _TileProgram:
         """Counts the slots that each memory has room for."""
         rows, moving = dict[Memory, int](), dict[Memory, int]()
         for each in self.costs.buffers(self.choice.whole):
-            own = at(each.rows, self.here).item()
-            rows[each.memory] = rows.get(each.memory, 0) + own
-            moving[each.memory] = (
-                moving.get(each.memory, 0) + own * at(each.moves, self.here).item()
-            )
+            own, memory = at(each.rows, self.here).item(), each.memory.storage
+            rows[memory] = rows.get(memory, 0) + own
+            moving[memory] = moving.get(memory, 0) + own * at(each.moves, self.here).item()
         left = {memory: memory.rows - own for memory, own in rows.items()}
         return {
             memory: 1 + min(left[memory] // own, MOST_SLOTS) if own else 1
