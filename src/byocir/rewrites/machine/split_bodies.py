@@ -33,13 +33,14 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 
 from byocir.dialects.array import Array
-from byocir.dialects.new_ops import clone_op
+from byocir.dialects.new_ops import clone_op, clone_region
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp
-from byocir.dialects.types import shape_of, width_of
+from byocir.dialects.types import element_type_of, shape_of, tensor, width_of
 from byocir.dialects.uses import erase, put_before, replace_op
 from byocir.machine import MAIN, Machine
 from byocir.rewrites.block_ends import NOTHING, Known, scalar_ends
 from byocir.rewrites.host.fuse_blocks import (
+    computes_each,
     is_map,
     number_input,
     reading_once,
@@ -194,7 +195,9 @@ def why_whole(machine: Machine, op: BlockOp) -> list[str]:
 
 
 def _may_be_split(machine: Machine, op: BlockOp) -> bool:
-    return op.in_value_form and is_map(op) and not is_done(machine, op)
+    if not op.in_value_form or not computes_each(op) or is_done(machine, op):
+        return False
+    return isinstance(op.outs[0].owner, BlockOp | EmptyOp)
 
 
 class _Ways:
@@ -211,9 +214,8 @@ class _Ways:
             for memory in (MAIN, *machine.memories)
             if stays or machine.path(memory, MAIN) is not None
         ]
-        self._forms = Block([clone_op(op)])
-        first = self._forms.first_op
-        assert isinstance(first, BlockOp)
+        self._forms = Block()
+        first = self._put(_without_start(op))
         self._first = _without_ones(reading_once(with_numbers(first)))
         gathered = clone_op(self._first)
         self._forms.add_op(gathered)
@@ -259,6 +261,22 @@ class _Ways:
         """Erases the forms, which still use what the block reads."""
         for op in reversed(list(self._forms.ops)):
             erase(op)
+
+
+def _without_start(op: BlockOp) -> list[Operation]:
+    """Copies a block as one that reads what another block has left in its place as it reads its
+    inputs.
+    """
+    start = op.outs[0]
+    if isinstance(start.owner, EmptyOp):
+        return [clone_op(op)]
+    body = clone_region(op.body)
+    old = body.block.args[-1]
+    body.block.insert_arg(old.type, len(body.block.args))
+    empty = EmptyOp.of(tensor(element_type_of(start.type), shape_of(start.type)), op.location)
+    maps, pads = [*op.in_maps, *op.out_maps, *op.out_maps], [*op.pad_values, None]
+    read = op.like(ins=[*op.ins, start], outs=empty.results, maps=maps, pads=pads, body=body)
+    return [empty, read]
 
 
 def _without_ones(op: BlockOp) -> BlockOp:
@@ -313,7 +331,7 @@ class _Emitter:
             return self._of(piece.copied)  # which nothing else reads any more
         if piece.old is not None:
             out = self._of(piece.old)
-        elif piece is self._last:
+        elif piece is self._last and isinstance(self._before.outs[0].owner, EmptyOp):
             out = self._before.outs[0]
         else:
             out = self._put(EmptyOp.of(result_type(self._op, piece)))
