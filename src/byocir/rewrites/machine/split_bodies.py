@@ -6,14 +6,15 @@ that take the fewest cycles together. Parts whose instruction overwrites what it
 the result of the part before, in the same buffer. Numbers that fit no instruction as they are
 become arrays, or products of constants where an instruction adds products. Where instructions
 compute in one type of integers, the body is restated in that, with one number behind a sum in place
-of numbers in its terms. Windows of which the greatest, the least or the sum is taken become windows
-of wider numbers, where an instruction does those, along one dimension after the other if that takes
-fewer cycles; the greatest and the least come in front of what is computed of each element, where
-that keeps order. What a block reduces is computed by one of its own, where an instruction reduces
-elements as they are. What a body computes of fewer dimensions than its block has, as the root of a
-norm's variance, is computed by a block of these dimensions where that takes fewer cycles, and what
-several blocks compute is computed once. Copies are put between blocks whose instructions use
-different memories. Weights of nine bits become sums of bytes.
+of numbers in its terms. Negations of floats may be products with -1. Windows of which the greatest,
+the least or the sum is taken become windows of wider numbers, where an instruction does those,
+along one dimension after the other if that takes fewer cycles; the greatest and the least come in
+front of what is computed of each element, where that keeps order. What a block reduces is computed
+by one of its own, where an instruction reduces elements as they are. What a body computes of fewer
+dimensions than its block has, as the root of a norm's variance, is computed by a block of these
+dimensions where that takes fewer cycles, and what several blocks compute is computed once. Copies
+are put between blocks whose instructions use different memories. Weights of nine bits become sums
+of bytes.
 
 Requires: composites on tensors in functions of described machines, after `fuse-epilogues`.
 
@@ -27,6 +28,7 @@ from dataclasses import dataclass
 from math import inf
 
 from xdsl.context import Context
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
@@ -35,6 +37,7 @@ from xdsl.passes import ModulePass
 from byocir.dialects.array import Array
 from byocir.dialects.new_ops import clone_op, clone_region
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp
+from byocir.dialects.tir.scalar import number_op
 from byocir.dialects.types import element_type_of, shape_of, tensor, width_of
 from byocir.dialects.uses import erase, put_before, replace_op
 from byocir.machine import MAIN, Machine
@@ -241,6 +244,8 @@ class _Ways:
 
     def _each(self, reasons: list[str] | None) -> Iterator[BlockOp]:
         yield self._first
+        if any(isinstance(inner, arith.NegfOp) for inner in self._first.body.block.ops):
+            yield self._put([_with_negations_multiplied(self._first)])
         elements = dict.fromkeys(memory.element for memory in self._machine.memories)
         types = [each for each in elements if is_signed(each)]
         for type_ in sorted(types, key=width_of, reverse=True):
@@ -298,6 +303,16 @@ def _without_ones(op: BlockOp) -> BlockOp:
             maps[i] = AffineMap(maps[i].num_dims, 0, tuple(maps[i].results[d] for d in kept))
     made = op.like(ins=ins, maps=maps)
     replace_op(op, made)
+    return made
+
+
+def _with_negations_multiplied(op: BlockOp) -> BlockOp:
+    """Copies a block with products of floats and -1 for their negations."""
+    made = clone_op(op)
+    for inner in list(made.body.block.ops):
+        if isinstance(inner, arith.NegfOp):
+            minus_one = number_op(-1.0, inner.operand.type)
+            replace_op(inner, [minus_one, arith.MulfOp(inner.operand, minus_one.result)])
     return made
 
 
