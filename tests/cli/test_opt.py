@@ -15,7 +15,7 @@ from byocir.cli.opt import run_opt
 from byocir.dialects.array import ArrayStore
 from byocir.dialects.graph import ConstantOp
 from byocir.dialects.text import parse_module, print_module
-from byocir.dialects.weights import load_weights, save_weights
+from byocir.dialects.weights import dump_weights, load_weights
 
 BIN = Path(sys.executable).parent
 RELU = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -39,7 +39,7 @@ def weighted(tmp_path) -> Path:
     path = tmp_path / "in.mlir"
     module = ModuleOp([ConstantOp.of(np.arange(100, dtype=np.int32))])
     path.write_text(print_module(module))
-    save_weights(module, path.with_suffix(".safetensors"))
+    path.with_suffix(".safetensors").write_bytes(dump_weights(module))
     return path
 
 

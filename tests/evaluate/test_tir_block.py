@@ -17,11 +17,18 @@ from byocir.dialects.tir.scalar import emit_body
 from byocir.dialects.types import f32, i1, i8, i32, ui8
 from byocir.errors import ByocirError
 from byocir.evaluate import tir_block
-from byocir.evaluate.tir import evaluate_block
+from byocir.evaluate.tir import update_block
 from byocir.evaluate.tir_block import BlockPlan, pieces
 
 D = [AffineExpr.dimension(i) for i in range(4)]
 PARALLEL, REDUCTION = IteratorKind.PARALLEL, IteratorKind.REDUCTION
+
+
+def evaluate_block(op, ins, outs, bases=()):
+    """The new contents of a block's `outs`; the arrays given are not changed."""
+    updated = [np.array(array) for array in outs]
+    update_block(op, ins, updated, bases)
+    return updated
 
 
 def error_of(function, *arguments):

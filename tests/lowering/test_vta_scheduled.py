@@ -31,7 +31,7 @@ M, N, K = 24, 4, 6
 
 TEXT = f"""
 func.func @vta_0(%x: memref<{M}x{K}x16xi8>, %w: memref<{N}x{K}x16x16xi8>, %y: memref<{M}x{N}x16xi8>)
-    attributes {{byoc.target = #byoc.target<"vta", {{}}>, byoc.level = "tensor"}} {{
+    attributes {{byoc.target = #byoc.target<"vta", {{}}>}} {{
   byoc.composite "vta.dense" at "tensor" (%a = %x : memref<{M}x{K}x16xi8>,
       %b = %w : memref<{N}x{K}x16x16xi8>, %c = %y : memref<{M}x{N}x16xi8>) {{
     %t = tir.alloc : memref<{M}x{N}x16xi32>

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.dialects.builtin import FunctionType, IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import FunctionType, IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
@@ -14,7 +14,6 @@ from xdsl.passes import ModulePass
 
 from byocir.dialects.array import Array
 from byocir.dialects.byoc import (
-    LEVEL,
     TARGET,
     CallOp,
     CompositeOp,
@@ -221,7 +220,6 @@ class Net:
         self.block.add_op(ReturnOp(*results))
         function = FuncOp("vta_0", FunctionType.from_lists(ins, outs), Region(self.block))
         function.attributes[TARGET] = TargetAttr.of("vta", options or {})
-        function.attributes[LEVEL] = StringAttr("graph")
         main = Block(arg_types=ins)
         call = CallOp.of("vta_0", list(main.args), outs, location=named("vta_0"))
         main.add_ops([call, ReturnOp(*call.outputs)])

@@ -276,7 +276,7 @@ def function(layers: Sequence[Layer]) -> str:
     """A module with the function @vta_0: each layer reads the one before it, and a residual the
     layer before that as well."""
     first, last = activation(layers[0].input), activation(layers[-1].output)
-    attributes = '{byoc.target = #byoc.target<"vta", {}>, byoc.level = "graph"}'
+    attributes = '{byoc.target = #byoc.target<"vta", {}>}'
     lines = [f"func.func @vta_0(%arg: {first}, %res: {last}) attributes {attributes} {{"]
     values = [("%arg", first)]
     for i, layer in enumerate(layers):

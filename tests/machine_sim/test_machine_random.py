@@ -3,6 +3,7 @@ called safe gives the same bytes in all of them, what is called a race happens b
 clock that ticks has the same times."""
 
 import pytest
+from drawn_choices import strategy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from machine_clock import Clock
@@ -21,7 +22,6 @@ from machine_programs import (
 )
 
 from byocir.machine_sim import Stuck, Wait, hazards, legal_order, order_of, run_times
-from byocir.testing.choose import strategy
 
 DRAWN = settings.default.max_examples
 few = settings(max_examples=4 * DRAWN if DRAWN >= 500 else DRAWN // 2)

@@ -16,7 +16,7 @@ from byocir.cli.main import main
 from byocir.cli.opt import run_opt
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module, print_module
-from byocir.dialects.weights import save_weights
+from byocir.dialects.weights import dump_weights
 from byocir.errors import ByocirError
 from byocir.evaluate.module import random_feeds
 from byocir.rewrites.pipeline import run_passes
@@ -38,7 +38,7 @@ def cli(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def save(module: ModuleOp, folder: Path) -> Path:
     path = folder / "module.mlir"
     path.write_text(print_module(module))
-    save_weights(module, path.with_suffix(".safetensors"))
+    path.with_suffix(".safetensors").write_bytes(dump_weights(module))
     return path
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drawn_choices import strategy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vta_oracle import Oracle
@@ -16,7 +17,6 @@ from vta_streams import (
     serialise,
 )
 
-from byocir.testing.choose import strategy
 from byocir.vta_sim import (
     DEFAULT_CONFIG,
     Machine,

@@ -14,6 +14,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from drawn_choices import strategy
 from hazard_oracle import before, conflicts, races, touched, unwritten
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -38,7 +39,7 @@ from vta_streams import (
     synchronise,
 )
 
-from byocir.testing.choose import Choose, seeded, strategy
+from byocir.testing.choose import Choose, seeded
 from byocir.vta_sim import (
     DEFAULT_CONFIG,
     HAZARDS,

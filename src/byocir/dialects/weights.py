@@ -58,16 +58,10 @@ def large_arrays(module: ModuleOp) -> dict[str, Array]:
     return arrays_of(_all_attributes(module))
 
 
-def save_weights(module: ModuleOp, path: str | Path) -> None:
-    """Writes the arrays that the text of a module leaves out; the same module gives the same bytes.
-
-    Arrays whose values are not at hand are left out here, too.
-    """
-    save_arrays(large_arrays(module), path)
-
-
 def dump_weights(module: ModuleOp) -> bytes:
-    """Gives the bytes that `save_weights` writes."""
+    """Gives, as bytes for a file, the arrays that the text of a module leaves out; the same module
+    gives the same bytes. Arrays whose values are not at hand are left out here, too.
+    """
     return dump_arrays(large_arrays(module))
 
 

@@ -37,27 +37,15 @@ def _block(interpreter: Interpreter, op: tir.BlockOp, arguments: Values) -> Valu
     return updated
 
 
-def evaluate_block(
-    op: tir.BlockOp,
-    ins: Sequence[np.ndarray],
-    outs: Sequence[np.ndarray],
-    bases: Sequence[int] = (),
-) -> list[np.ndarray]:
-    """Computes the new contents of a block's `outs`, each of the type of its operand; the arrays
-    given are not changed. Raises ByocirError B303 for an access outside an array.
-    """
-    updated = [np.array(array) for array in outs]
-    update_block(op, ins, updated, bases)
-    return updated
-
-
 def update_block(
     op: tir.BlockOp,
     ins: Sequence[np.ndarray],
     outs: Sequence[np.ndarray],
     bases: Sequence[int] = (),
 ) -> None:
-    """Runs a block as `evaluate_block` does, but writes the new contents to the arrays `outs`."""
+    """Runs a block on arrays of the types of its operands, and writes the new contents to those of
+    `outs`. Raises ByocirError B303 for an access outside an array.
+    """
     with np.errstate(all="ignore"):
         BlockPlan(op).run(ins, outs, bases)
 

@@ -17,7 +17,7 @@ from byocir.dialects.tir import BlockOp, IntrinsicOp
 from byocir.dialects.types import Floats, Ints
 from byocir.machine.operand_places import Place
 from byocir.machine.parts import MAIN, Limit, Memory, Operand, Sizes, Transfer, Unit
-from byocir.patterns import Composite, Pattern, ScalarPattern
+from byocir.patterns import Composite, ScalarPattern
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.index import Affine
 from byocir.patterns.nodes import Access
@@ -99,13 +99,6 @@ class Instruction:
             memories = map(memory_of, form.reads)
             found.add((*sorted(memory.scope for memory in memories), self.into.scope))
         return frozenset(found)
-
-    @property
-    def starts(self) -> bool:
-        """Tells whether its result can begin with a number, in place of what was there before."""
-        return any(
-            not isinstance(form.init, Pattern) and form.init is not None for form in self.forms
-        )
 
     @property
     def reads_main(self) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Cpu:
     """Describes a processor, as code for it sees it: `vector` bytes in each of `registers` vector
-    registers, the bytes of its first and second cache, and the flags with which C compilers use all
+    registers, the bytes of its second cache, and the flags with which C compilers use all
     of it.
 
     `level` is the x86-64 level that a machine must have, 0 for any machine, and `features` what it
@@ -23,7 +23,6 @@ class Cpu:
     vector: int
     registers: int
     fuses: bool
-    l1: int
     l2: int
     flags: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
@@ -48,24 +47,23 @@ class Cpu:
 VNNI = "avx512vnni"
 
 _TABLE = (
-    Cpu("generic", 0, 16, 16, False, 2**15, 2**18),
-    Cpu("x86-64-v2", 2, 16, 16, True, 2**15, 2**18, ("-march=x86-64-v2",)),
-    Cpu("x86-64-v3", 3, 32, 16, True, 2**15, 2**18, ("-march=x86-64-v3",)),
+    Cpu("generic", 0, 16, 16, False, 2**18),
+    Cpu("x86-64-v2", 2, 16, 16, True, 2**18, ("-march=x86-64-v2",)),
+    Cpu("x86-64-v3", 3, 32, 16, True, 2**18, ("-march=x86-64-v3",)),
     # gcc's default there is to vectorise with half of a register.
     Cpu(
-        *("x86-64-v4", 4, 64, 32, True, 2**15, 2**20),
+        *("x86-64-v4", 4, 64, 32, True, 2**20),
         ("-march=x86-64-v4", "-mprefer-vector-width=512"),
     ),
     Cpu(
-        *("x86-64-v4-vnni", 4, 64, 32, True, 2**15, 2**20),
+        *("x86-64-v4-vnni", 4, 64, 32, True, 2**20),
         ("-march=x86-64-v4", "-mavx512vnni", "-mprefer-vector-width=512"),
         (VNNI,),
     ),
 )
 CPUS = {cpu.name: cpu for cpu in _TABLE}
-"""Every processor that code can be made for; caches are the smallest that are common there."""
-
-GENERIC = CPUS["generic"]
+"""Every processor that code can be made for; `l2`, the bytes of a cache, is the least that is
+common there."""
 
 
 def fitting(level: int, features: Collection[str] = ()) -> Cpu:

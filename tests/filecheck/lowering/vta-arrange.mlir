@@ -14,7 +14,7 @@ func.func @main(%x: tensor<1x2x4xi8>) -> tensor<1x2x3xi8> {
 // CHECK:         tir.block [b: 1, m: 2, n: 3 | k: 4]
 // CHECK-SAME:      ins(%{{.*}}[b, k, m] : tensor<1x4x2xi8>, %{{.*}}[k, n] : tensor<4x3xi8>) outs(%{{.*}}[b, n, m] : tensor<1x3x2xi32>)
 // CHECK:         tir.block [b: 1, m: 2, n: 3] ins(%{{.*}}[b, n, m] : tensor<1x3x2xi32>) outs(%{{.*}}[b, n, m] : tensor<1x3x2xi8>)
-func.func @product(%x: tensor<1x2x4xi8>) -> tensor<1x2x3xi8> attributes {byoc.target = #byoc.target<"vta", {}>, byoc.level = "tensor"} {
+func.func @product(%x: tensor<1x2x4xi8>) -> tensor<1x2x3xi8> attributes {byoc.target = #byoc.target<"vta", {}>} {
   %y = byoc.composite "vta.contraction" at "tensor" (%a = %x : tensor<1x2x4xi8>) -> tensor<1x2x3xi8> {
     %w = tir.constant <[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] : tensor<4x3xi8>> : tensor<4x3xi8>
     %zero = tir.fill 0 : i32 : tensor<1x2x3xi32>
@@ -40,7 +40,7 @@ func.func @product(%x: tensor<1x2x4xi8>) -> tensor<1x2x3xi8> attributes {byoc.ta
 // Weights that are computed stay as they are; vta-pack lays them out.
 // CHECK-LABEL: func.func @computed(%x: tensor<1x4x2xi8>, %w: tensor<1x4x3xi8>) -> tensor<1x3x2xi8>
 // CHECK:         ins(%{{.*}}[b, k, m] : tensor<1x4x2xi8>, %{{.*}}[b, k, n] : tensor<1x4x3xi8>)
-func.func @computed(%x: tensor<1x2x4xi8>, %w: tensor<1x4x3xi8>) -> tensor<1x2x3xi8> attributes {byoc.target = #byoc.target<"vta", {}>, byoc.level = "tensor"} {
+func.func @computed(%x: tensor<1x2x4xi8>, %w: tensor<1x4x3xi8>) -> tensor<1x2x3xi8> attributes {byoc.target = #byoc.target<"vta", {}>} {
   %y = byoc.composite "vta.contraction" at "tensor" (%a = %x : tensor<1x2x4xi8>, %b = %w : tensor<1x4x3xi8>) -> tensor<1x2x3xi8> {
     %zero = tir.fill 0 : i32 : tensor<1x2x3xi32>
     %acc = tir.block [b: 1, m: 2, n: 3 | k: 4] ins(%a[b, m, k] : tensor<1x2x4xi8>, %b[b, k, n] : tensor<1x4x3xi8>) outs(%zero[b, m, n] : tensor<1x2x3xi32>) {

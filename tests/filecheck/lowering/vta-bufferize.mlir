@@ -18,7 +18,7 @@
 // CHECK:           tir.block {{.*}} ins(%[[ACC]][n, c, l] : memref<1x1x16xi32>) outs(%[[OUT]][n, c, l] : memref<1x1x16xi8>)
 // CHECK:         byoc.composite "vta.b" at "graph" (%{{.*}} = %[[MID]] : memref<1x1x16xi8>, %{{.*}} = %{{.*}} : memref<1x1x16xi8>)
 // CHECK:         func.return
-func.func @two(%x: tensor<1x1x16xi8>) -> tensor<1x1x16xi8> attributes {byoc.target = #byoc.target<"vta", {}>, byoc.level = "graph"} {
+func.func @two(%x: tensor<1x1x16xi8>) -> tensor<1x1x16xi8> attributes {byoc.target = #byoc.target<"vta", {}>} {
   %y = byoc.composite "vta.a" at "graph" (%a = %x : tensor<1x1x16xi8>) -> tensor<1x1x16xi8> {
     %e = tir.empty : tensor<1x1x16xi32>
     %wide = tir.block [n: 1, c: 1, l: 16] ins(%a[n, c, l] : tensor<1x1x16xi8>) outs(%e[n, c, l] : tensor<1x1x16xi32>) {

@@ -3,7 +3,7 @@
 // Maxima of sums leave out the points around them, which is right for the least number alone.
 // CHECK:      error[B322]: expected pad -128, found 5
 // CHECK-NEXT:   at    node MaxPool_4, composite vta.conv_pool, function @conv_pool
-func.func @conv_pool(%x: tensor<1x2x5xi8>) -> tensor<1x3x3xi8> attributes {byoc.target = #byoc.target<"vta", {}>, byoc.level = "graph"} {
+func.func @conv_pool(%x: tensor<1x2x5xi8>) -> tensor<1x3x3xi8> attributes {byoc.target = #byoc.target<"vta", {}>} {
   %y = byoc.composite "vta.conv_pool" at "graph" (%a = %x : tensor<1x2x5xi8>) -> tensor<1x3x3xi8> {
     %w = tir.constant <[1, 2, 3, 4, 5, 6] : tensor<3x2xi8>> : tensor<3x2xi8>
     %zero = tir.fill 0 : i32 : tensor<1x3x5xi32>

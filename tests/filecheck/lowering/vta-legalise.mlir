@@ -23,7 +23,7 @@
 // CHECK-NEXT:    tir.block
 // CHECK:           arith.trunci
 // CHECK:         byoc.yield
-func.func @dense(%x: tensor<1x3xi8>) -> tensor<1x2xi8> attributes {byoc.target = #byoc.target<"vta", {}>, byoc.level = "graph"} {
+func.func @dense(%x: tensor<1x3xi8>) -> tensor<1x2xi8> attributes {byoc.target = #byoc.target<"vta", {}>} {
   %y = byoc.composite "vta.dense" at "graph" (%a = %x : tensor<1x3xi8>) -> tensor<1x2xi8> {
     %w = tir.constant <[1, 2, 3, 4, 5, 6] : tensor<3x2xi8>> : tensor<3x2xi8>
     %zero = tir.fill 0 : i32 : tensor<1x2xi32>
@@ -76,7 +76,7 @@ func.func @dense(%x: tensor<1x3xi8>) -> tensor<1x2xi8> attributes {byoc.target =
 // CHECK:         arith.maxsi
 // CHECK:         i8
 // CHECK-NOT:     arith.trunci
-func.func @other(%x: tensor<1x3xi8>) -> tensor<1x3xi8> attributes {byoc.target = #byoc.target<"npu", {}>, byoc.level = "graph"} {
+func.func @other(%x: tensor<1x3xi8>) -> tensor<1x3xi8> attributes {byoc.target = #byoc.target<"npu", {}>} {
   %y = byoc.composite "npu.relu" at "graph" (%a = %x : tensor<1x3xi8>) -> tensor<1x3xi8> {
     %e = tir.empty : tensor<1x3xi8>
     %0 = tir.block [i: 1, j: 3] ins(%a[i, j] : tensor<1x3xi8>) outs(%e[i, j] : tensor<1x3xi8>) {
@@ -100,7 +100,7 @@ func.func @other(%x: tensor<1x3xi8>) -> tensor<1x3xi8> attributes {byoc.target =
 // CHECK:         tir.block [n: 1, c: 3, d0: 3] outs(%[[MAX]]
 // CHECK:           arith.muli
 // CHECK:           arith.shrsi
-func.func @conv_pool(%x: tensor<1x2x5xi8>) -> tensor<1x3x3xi8> attributes {byoc.target = #byoc.target<"vta", {}>, byoc.level = "graph"} {
+func.func @conv_pool(%x: tensor<1x2x5xi8>) -> tensor<1x3x3xi8> attributes {byoc.target = #byoc.target<"vta", {}>} {
   %y = byoc.composite "vta.conv_pool" at "graph" (%a = %x : tensor<1x2x5xi8>) -> tensor<1x3x3xi8> {
     %w = tir.constant <[1, 2, 3, 4, 5, 6] : tensor<3x2xi8>> : tensor<3x2xi8>
     %zero = tir.fill 0 : i32 : tensor<1x3x5xi32>

@@ -18,7 +18,7 @@ func.func @main(%x: tensor<1x3x4x4xi8>) -> tensor<1x20x4x4xi8> {
 // CHECK-SAME:      outs(%[[ZERO]][n, o, h, w, l] : tensor<1x2x4x4x16xi32>)
 // CHECK:         %[[B:.*]] = tir.constant {{.*}} : tensor<2x16xi32>
 // CHECK-NEXT:    tir.block [n: 1, c: 2, h: 4, w: 4, l: 16] ins(%[[B]][c, l] : tensor<2x16xi32>) outs(%[[ACC]][n, c, h, w, l]
-func.func @conv(%x: tensor<1x3x4x4xi8>) -> tensor<1x20x4x4xi8> attributes {byoc.target = #byoc.target<"vta", {}>, byoc.level = "graph"} {
+func.func @conv(%x: tensor<1x3x4x4xi8>) -> tensor<1x20x4x4xi8> attributes {byoc.target = #byoc.target<"vta", {}>} {
   %y = byoc.composite "vta.conv" at "graph" (%a = %x : tensor<1x3x4x4xi8>) -> tensor<1x20x4x4xi8> {
     %w = tir.constant <[
       1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30,

@@ -15,7 +15,7 @@
 // CHECK-NEXT:      tir.copy %{{.*}}[%[[ZERO:.*]], %[[ZERO]], %[[TOP]], %[[ZERO]], %[[ZERO]]] to %[[INP]] sizes [1, 1, 4, 8, 16] pad 0 : i8 :
 // CHECK-NEXT:      tir.block [n: 1, o: 1, h: 2, w: 8, l: 16 | c: 1, r: 3, s: 1, k: 16] ins(%[[INP]][n, c, h + r, w + s, k] : memref<1x1x4x8x16xi8, "vta.inp">, %[[WGT]][o, c, r, s, l, k] : memref<1x1x3x1x16x16xi8, "vta.wgt">) outs(%[[ACC]][n, o, h, w, l]
 // CHECK:           tir.copy %[[ACC]] to %{{.*}}[%[[ZERO]], %[[ZERO]], %[[H]], %[[ZERO]], %[[ZERO]]] sizes [1, 1, 2, 8, 16] : memref<1x1x2x8x16xi32, "vta.acc"> to memref<1x1x8x8x16xi8>
-func.func @conv(%x: memref<1x1x8x8x16xi8>, %y: memref<1x1x8x8x16xi8>) attributes {byoc.target = #byoc.target<"vta", {}>, byoc.level = "graph"} {
+func.func @conv(%x: memref<1x1x8x8x16xi8>, %y: memref<1x1x8x8x16xi8>) attributes {byoc.target = #byoc.target<"vta", {}>} {
   byoc.composite "vta.conv" at "graph" (%a = %x : memref<1x1x8x8x16xi8>, %b = %y : memref<1x1x8x8x16xi8>) {
     %zero = arith.constant 0 : index
     %two = arith.constant 2 : index
@@ -61,7 +61,7 @@ func.func @conv(%x: memref<1x1x8x8x16xi8>, %y: memref<1x1x8x8x16xi8>) attributes
 // CHECK:         tir.for %{{.*}} = 0 to 1 unroll {
 // CHECK:           tir.block [n: 1, c: 1, h: 2, l: 16 | r: 2]
 // CHECK-NOT:       where
-func.func @guarded(%x: memref<1x1x4x16xi8>, %y: memref<1x1x4x16xi8>) attributes {byoc.target = #byoc.target<"vta", {}>, byoc.level = "graph"} {
+func.func @guarded(%x: memref<1x1x4x16xi8>, %y: memref<1x1x4x16xi8>) attributes {byoc.target = #byoc.target<"vta", {}>} {
   byoc.composite "vta.max_pool" at "graph" (%a = %x : memref<1x1x4x16xi8>, %b = %y : memref<1x1x4x16xi8>) {
     %zero = arith.constant 0 : index
     %two = arith.constant 2 : index
@@ -121,7 +121,7 @@ func.func @guarded(%x: memref<1x1x4x16xi8>, %y: memref<1x1x4x16xi8>) attributes 
 // CHECK:           arith.addi
 // CHECK:         ins(%[[X]][n, c, 2 * h + 1, 2 * w, l] : {{.*}}) outs(%[[MAX]]{{.*}} where(2 * w - 1 >= 0) {
 // CHECK:         ins(%[[X]][n, c, 2 * h + 1, 2 * w + 2, l] : {{.*}}) outs(%[[MAX]]{{.*}} where(-2 * w + 3 >= 0) {
-func.func @max_pool(%x: memref<1x1x5x5x16xi8>, %y: memref<1x1x3x3x16xi8>) attributes {byoc.target = #byoc.target<"vta", {}>, byoc.level = "graph"} {
+func.func @max_pool(%x: memref<1x1x5x5x16xi8>, %y: memref<1x1x3x3x16xi8>) attributes {byoc.target = #byoc.target<"vta", {}>} {
   byoc.composite "vta.max_pool" at "graph" (%a = %x : memref<1x1x5x5x16xi8>, %b = %y : memref<1x1x3x3x16xi8>) {
     %z = arith.constant 0 : index
     %t = tir.alloc : memref<1x1x3x3x16xi32>
@@ -150,7 +150,7 @@ func.func @max_pool(%x: memref<1x1x5x5x16xi8>, %y: memref<1x1x3x3x16xi8>) attrib
 // CHECK-LABEL: @guarded_channels
 // CHECK:         tir.block [n: 1, c: 2, h: 3, w: 3, l: 16 | r: 3, s: 3]
 // CHECK-SAME:      where(-c >= 0, 2 * h + r - 1 >= 0,
-func.func @guarded_channels(%x: memref<1x2x5x5x16xi8>, %y: memref<1x2x3x3x16xi8>) attributes {byoc.target = #byoc.target<"vta", {}>, byoc.level = "graph"} {
+func.func @guarded_channels(%x: memref<1x2x5x5x16xi8>, %y: memref<1x2x3x3x16xi8>) attributes {byoc.target = #byoc.target<"vta", {}>} {
   byoc.composite "vta.max_pool" at "graph" (%a = %x : memref<1x2x5x5x16xi8>, %b = %y : memref<1x2x3x3x16xi8>) {
     %z = arith.constant 0 : index
     %t = tir.alloc : memref<1x2x3x3x16xi32>

@@ -15,7 +15,7 @@
 // CHECK:             tir.block [n: 1, c: 1, h: 101, w: 2, l: 16] at(%[[ZERO]], %[[C]], %[[H]], %[[ZERO]], %[[ZERO]]) outs(%[[T]]
 // CHECK:             tir.block [n: 1, c: 1, h: 101, w: 2, l: 16] at(%[[ZERO]], %[[C]], %[[H]], %[[ZERO]], %[[ZERO]]) ins(%[[T]]
 // CHECK:             arith.trunci
-func.func @relu(%x: memref<1x2x1009x2x16xi8>, %y: memref<1x2x1009x2x16xi8>) attributes {byoc.target = #byoc.target<"vta", {}>, byoc.level = "graph"} {
+func.func @relu(%x: memref<1x2x1009x2x16xi8>, %y: memref<1x2x1009x2x16xi8>) attributes {byoc.target = #byoc.target<"vta", {}>} {
   byoc.composite "vta.relu" at "graph" (%a = %x : memref<1x2x1009x2x16xi8>, %b = %y : memref<1x2x1009x2x16xi8>) {
     %t = tir.alloc : memref<1x2x1009x2x16xi32>
     tir.block [n: 1, c: 2, h: 1009, w: 2, l: 16] ins(%a[n, c, h, w, l] : memref<1x2x1009x2x16xi8>) outs(%t[n, c, h, w, l] : memref<1x2x1009x2x16xi32>) {
@@ -49,7 +49,7 @@ func.func @relu(%x: memref<1x2x1009x2x16xi8>, %y: memref<1x2x1009x2x16xi8>) attr
 // CHECK:           tir.block [n: 1, c: 1, h: 91, l: 16 | r: 3] at(%[[Z]], %[[Z]], %[[Z]], %[[Z]], %[[Z]]) ins(%[[S]][n, c, 2 * h + r - 1, l]
 // CHECK:         tir.for {{.*}} = 0 to 1 unroll {
 // CHECK-NEXT:      tir.block [n: 1, o: 1, h: 183, l: 16] at(%[[Z]], %[[Z]], %{{.*}}, %[[Z]]) outs(%[[S]]
-func.func @conv_pool(%x: memref<1x1x2001x16xi8>, %w: memref<1x1x16x16xi8>, %y: memref<1x1x1001x16xi8>) attributes {byoc.target = #byoc.target<"vta", {}>, byoc.level = "graph"} {
+func.func @conv_pool(%x: memref<1x1x2001x16xi8>, %w: memref<1x1x16x16xi8>, %y: memref<1x1x1001x16xi8>) attributes {byoc.target = #byoc.target<"vta", {}>} {
   byoc.composite "vta.conv_pool" at "graph" (%a = %x : memref<1x1x2001x16xi8>, %b = %w : memref<1x1x16x16xi8>, %r = %y : memref<1x1x1001x16xi8>) {
     %s = tir.alloc : memref<1x1x2001x16xi32>
     %t = tir.alloc : memref<1x1x1001x16xi32>
@@ -84,7 +84,7 @@ func.func @conv_pool(%x: memref<1x1x2001x16xi8>, %w: memref<1x1x16x16xi8>, %y: m
 // CHECK-NEXT:      arith.muli %[[I]], %{{.*}} : index
 // CHECK-NEXT:      %[[H:.*]] = arith.muli %[[I]], %c182 : index
 // CHECK-NEXT:      tir.block [n: 1, o: 1, h: 181, l: 16] at(%{{.*}}, %{{.*}}, %[[H]], %{{.*}}) outs(
-func.func @strided(%x: memref<1x1x2001x16xi8>, %w: memref<1x1x16x16xi8>, %y: memref<1x1x1001x16xi8>) attributes {byoc.target = #byoc.target<"vta", {}>, byoc.level = "graph"} {
+func.func @strided(%x: memref<1x1x2001x16xi8>, %w: memref<1x1x16x16xi8>, %y: memref<1x1x1001x16xi8>) attributes {byoc.target = #byoc.target<"vta", {}>} {
   byoc.composite "vta.conv_pool" at "graph" (%a = %x : memref<1x1x2001x16xi8>, %b = %w : memref<1x1x16x16xi8>, %r = %y : memref<1x1x1001x16xi8>) {
     %s = tir.alloc : memref<1x1x2001x16xi32>
     %t = tir.alloc : memref<1x1x1001x16xi32>

@@ -26,8 +26,6 @@ TARGET = "byoc.target"
 """Function attribute: the target that a region function was handed to."""
 KEPT = "byoc.kept_bytes"
 """Function attribute: the bytes that its composites hand on without moving them to main memory."""
-LEVEL = "byoc.level"
-"""Function attribute: the level, "graph" or "tensor", at which it was handed over."""
 LEVELS = ("graph", "tensor")
 """The levels at which work is handed over."""
 LEVELS_LEFT = "byoc.levels"

@@ -1,9 +1,9 @@
 """Computes fixed-point numbers for `graph.requantize`: how a scale becomes a multiplier and a
-shift, and which accumulators saturate.
+shift.
 
 `y = saturate(round(x * multiplier / 2^shift))` for an int32 accumulator `x`. The numbers chosen
-here let a device without 64-bit products compute it: clamp `x` to `clamp_bounds`, multiply, round,
-shift, all in int32. Then nothing overflows, and every int32 `x` gives the exact result.
+here let a device without 64-bit products compute it: where `x` is first cut to the accumulators
+beyond which results saturate, nothing leaves int32, and every `x` gives the exact result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ even. Those that do so last add nothing behind it, so that a zero point is added
 
 Integers = TypeVar("Integers", int, NDArray[np.int64])
 
-INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+INT32_MAX = 2**31 - 1
 
 MAX_SHIFT = 23
 """The most fractional bits: an int8 result with 23 of them stays within 2^30, which leaves room in
@@ -109,45 +109,3 @@ def rescale(x: Integers, multiplier: Integers | int, shift: int, rounding: Round
     if rounding == "half_up":
         return (product + half) >> shift
     return (product + half - 1 + ((product >> shift) & 1)) >> shift
-
-
-def clamp_bounds(
-    multiplier: int, shift: int, lo: int, hi: int, rounding: Rounding
-) -> tuple[int, int]:
-    """Gives the accumulators `(lower, upper)` beyond which a result clamped to [lo, hi] does not
-    change.
-
-    Clamping x to them first gives the same result for every int32 x, and then neither
-    `x * multiplier` nor its sum with the rounding term exceeds int32. For parameters made by
-    `fixed_parameters` and [lo, hi] within the type of the result that holds; others must satisfy
-    `max(-lo, hi + 1) * 2^shift + multiplier <= 2^31 - 1`. The result must still be clamped
-    to [lo, hi] afterwards where the scale is above 1.
-    """
-    assert multiplier >= 0
-    assert max(-lo, hi + 1, 0) * 2**shift + multiplier <= INT32_MAX
-    if multiplier == 0:
-        return INT32_MIN, INT32_MAX
-    last_lo, first_lo = _products_around(lo, shift, rounding)
-    last_hi, first_hi = _products_around(hi, shift, rounding)
-    # Scales up to 1 reach every result: the last accumulator that gives hi is the bound. Larger
-    # ones may jump over hi: the bound is the first accumulator that gives hi or more.
-    upper = max(last_hi // multiplier, -(-first_hi // multiplier))
-    lower = min(-(-first_lo // multiplier), last_lo // multiplier)
-    return max(lower, INT32_MIN), min(upper, INT32_MAX)
-
-
-def _products_around(result: int, shift: int, rounding: Rounding) -> tuple[int, int]:
-    """Gives the last product that rounds to at most `result`, and the first that rounds to at least
-    `result`.
-    """
-    if shift == 0:
-        return result, result
-    if rounding == "floor":
-        return (result + 1 << shift) - 1, result << shift
-    scaled, half = result << shift, 1 << (shift - 1)
-    ties_to_even = rounding == "half_even"
-    takes_tie_above = ties_to_even and result % 2 == 0
-    takes_tie_below = not ties_to_even or result % 2 == 0
-    last = scaled + half - (0 if takes_tie_above else 1)
-    first = scaled - half + (0 if takes_tie_below else 1)
-    return last, first
