@@ -340,7 +340,7 @@ def test_depthwise_convolutions_of_all_windows_are_equal(
 )
 def test_weights_of_nine_bits_are_multiplied_as_bytes(most: bool, per_channel: bool) -> None:
     """By convolutions with borders of zero points, steps and groups, and by products."""
-    net = UnsignedNet((1, 16, 7, 7), most=most, per_channel=per_channel)
+    net = UnsignedNet((1, 16, 5, 5), most=most, per_channel=per_channel)
     value = net.conv(net.value, (16, 32), 3)
     value = net.conv(value, (32, 32), 3, group=32)
     value = net.conv(value, (32, 16), 1, 2)

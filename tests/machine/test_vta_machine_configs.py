@@ -29,7 +29,7 @@ CONFIGS = {
 NO_MUL = replace(DEFAULT_CONFIG, alu_mul=False).name
 
 
-def residual_net(inputs: int = 16, channels: int = 32, side: int = 8) -> onnx.ModelProto:
+def residual_net(inputs: int = 16, channels: int = 32, side: int = 5) -> onnx.ModelProto:
     """Two convolutions, the second of which is added to the first."""
     net = Net((1, inputs, side, side), per_channel=False)
     first = net.conv(net.value, (inputs, channels))
@@ -55,8 +55,8 @@ def net_for(name: str) -> ModuleOp:
     if name == "no loads of bytes":
         return pooled("GlobalAveragePool", 16, 6, {})
     large = {
-        "a quarter of INP": (64, 96),
-        "a quarter of WGT": (64, 96),
+        "a quarter of INP": (64, 96, 8),
+        "a quarter of WGT": (64, 96, 8),
         "a quarter of ACC": (16, 32, 24),
     }
     return byocir.import_onnx(residual_net(*large.get(name, (32, 64))))
@@ -79,7 +79,7 @@ def test_every_size_gives_the_same_digits(config: str) -> None:
 
 def test_loads_of_bytes_make_no_net_slower() -> None:
     """Cycles compare where both machines take all of a net: those of the host are not counted."""
-    module, cycles = byocir.import_onnx(residual_net()), dict[str, int]()
+    module, cycles = byocir.import_onnx(residual_net(side=8)), dict[str, int]()
     for config in (DEFAULT_CONFIG.name, CONFIGS["no loads of bytes"]):
         target = f"{EXAMPLE}:Vta16{{config={config}}}"
         package = byocir.compile(module.clone(), targets=[target], levels=["tensor"])
