@@ -54,6 +54,16 @@ def test_commutative_operators(name, element):
     )
 
 
+@pytest.mark.parametrize(
+    "body",
+    [lambda x: 2 + x, lambda x: 2 - x, lambda x: 2 * x, lambda x: 2 / x],
+    ids=["add", "sub", "mul", "div"],
+)
+def test_numbers_may_come_first(body):
+    assert fits([f32, f32], lambda x, acc: body(x), lambda acc, x: body(x))
+    assert not fits([f32, f32], lambda x, acc: body(acc), lambda acc, x: body(x))
+
+
 @pytest.mark.parametrize("name", ["__sub__", "__truediv__", "__rshift__"])
 def test_other_operators_do_not_commute(name):
     types = [i32, i32]

@@ -34,6 +34,7 @@ from byocir.machine.row_starts import calls_inside_rows
 from byocir.patterns import Match
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.differences import body_differs, body_gap
+from byocir.patterns.index import coefficients
 from byocir.patterns.match import Bound, BoundBlock, Progress
 from byocir.patterns.same_blocks import Alike, Rewalked
 from byocir.patterns.scalars import match_body
@@ -533,13 +534,15 @@ def _broken(fit: Fit, match: Match) -> str:
 
 
 def _refused_numbers(fit: Fit, match: Match, block: BlockOp) -> str:
-    """Names a rule of the instruction that the numbers in a block's body break, whatever the sizes
-    and places of its calls; empty if there is none, or if a rule looks at more than these numbers.
+    """Names a rule of the instruction that the numbers in a block's body break, or those that
+    multiply its iterators, whatever the sizes and places of its calls; empty if there is none, or
+    if a rule looks at more than these numbers.
     """
     if not fit.instruction.pattern.rules:
         return ""
     work: BoundBlock = match[WORK]
     numbers = {name for each in match_body(block, work.operands, fit.form.body) for name in each}
+    numbers.update(*map(coefficients, (*fit.form.indices, fit.form.out)))
     try:
         return _broken(fit, _NumbersAlone(match.state, match.root, frozenset(numbers)))
     except _LooksFurther:
@@ -552,7 +555,7 @@ class _LooksFurther(BaseException):
 
 @dataclass(frozen=True, repr=False)
 class _NumbersAlone(Match):
-    """Shows a rule the numbers of a body, and ends it where it looks at anything else."""
+    """Shows a rule some numbers, and ends it where it looks at anything else."""
 
     numbers: frozenset[str]
 

@@ -66,8 +66,8 @@ class ScalarPattern(Scalar):
     def binary(self, name: str, other: Scalar | Number) -> ScalarPattern:
         return _Binary(name, self, _scalar(other))
 
-    def __rsub__(self, number: Number) -> ScalarPattern:
-        return _Binary("sub", _Number(number), self)
+    def constant(self, number: Number) -> ScalarPattern:
+        return _Number(number)
 
     def unary(self, name: str) -> ScalarPattern:
         return _Unary(name, self)

@@ -29,6 +29,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible
 
 from byocir.dialects.byoc import CompositeOp, TargetAttr, stored
+from byocir.dialects.graph import GraphOp
 from byocir.errors import ByocirError
 from byocir.patterns import Composite
 from byocir.patterns.knobs import knobs_of
@@ -94,6 +95,8 @@ class Target(Loader, ArgSpecConvertible):
             from byocir.machine.checks import check_machine
 
             check_machine(_expected(cls, found))
+        if follows or not isinstance(found, str):
+            cls.codegen_level = "tensor"  # programs are made of blocks
         if isinstance(found, str) and vars(cls).get("machine") and not is_ours(cls):
             _expected(cls, found)
 
@@ -104,7 +107,7 @@ class Target(Loader, ArgSpecConvertible):
     """Composites at either level, in order of priority."""
 
     codegen_level: ClassVar[Literal["graph", "tensor"]] = "graph"
-    """The level at which `emit` sees region functions."""
+    """The level at which `emit` sees region functions; "tensor" for a described machine."""
 
     machine: ClassVar[str | Machine] = ""
     """The machine that its functions run on, where passes choose functions by that and not by the
@@ -267,10 +270,24 @@ class Target(Loader, ArgSpecConvertible):
         machine = _described(self)
         if machine is None or not self.is_searched:
             return ""
-        from byocir.rewrites.machine.search_schedule import refusal_of
-
         inside = ops.constants if isinstance(ops, MatchedOps) else None
         inside = {"match": inside, "argument": ()}.get(self.constants)
+        reason = self._refusal(machine, ops, inside)
+        if reason and inside is not None and not self._refusal(machine, ops, None):
+            first, *others = reason.splitlines()
+            hint = 'constants = "bind" in the target\'s class makes constants part of composites'
+            return "\n".join([first, hint, *others])
+        return reason
+
+    def _refusal(
+        self, machine: Machine, ops: Sequence[Operation], inside: Sequence[Operation] | None
+    ) -> str:
+        """Says why the machine cannot run ops with these constants inside, by default all."""
+        from byocir.lowering.graph_to_tir.match_blocks import blocks_of_match
+        from byocir.rewrites.machine.search_schedule import refusal_of
+
+        if type(self).lower is Target.lower and any(isinstance(op, GraphOp) for op in ops):
+            ops, inside = blocks_of_match(ops, inside), None
         return refusal_of(machine, ops, self.channel_multiple, inside)
 
     def cost(self, composite: str, ops: MatchedOps) -> Mapping[str, float]:

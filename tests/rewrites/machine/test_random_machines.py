@@ -21,6 +21,7 @@ from random_machines import (
     pool_module,
     product_module,
 )
+from window_engines import engine_by, window_engines
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
@@ -194,6 +195,45 @@ def test_convolutions_read_zeros_around_images(drawn, image, window, outputs) ->
     event("computed" if function is not None else "refused")
     if function is not None:
         disordered(drawn, function, module, sum(image))
+
+
+@settings(max_examples=4 if settings.default.max_examples < 100 else 500)
+@given(window_engines(), images, st.tuples(sides, sides), st.sampled_from(["conv", "max", "sum"]))
+def test_windows_in_one_call_are_computed_right_or_refused(drawn, image, window, what) -> None:
+    conv = conv_module(image, window, 8)
+    module = conv if what == "conv" else pool_module(image, window, summed=what == "sum")
+    function = brought_down(drawn, module.clone())
+    event("computed" if function is not None else "refused")
+    if function is not None:
+        disordered(drawn, function, module, sum(image))
+
+
+@pytest.mark.parametrize("starts", ["flag", "only"])
+@pytest.mark.parametrize("step", [2, 3])
+def test_rules_on_steps_decline_what_no_call_can_do(step: int, starts: str) -> None:
+    """Steps of 3 do not fit the instruction, whatever its tiles; where sums begin with a number
+    alone, it cannot do windows point by point either."""
+    given = {"most step": 2, "starts": starts, "image rows": 1024, "weights rows": 1024}
+    given |= {"sums rows": 1024, "pads": True, "limits": {"x": multiples_of(2, 16)}}
+    drawn = engine_by(lambda options: options[0], given)
+    module = conv_module((8, 11, 4), ((3, step, 1, 1, 1), (3, step, 1, 1, 1)), 4)
+    report = partition(module, targets=[drawn.register()()], levels=("tensor",))
+    (decision,) = [each for each in report.decisions if each.pattern == "random.conv"]
+    assert decision.taken == (step == 2)
+    if step == 3:
+        assert "Steps fit their fields, found (3, 3)" in decision.reason
+
+
+def test_operands_that_lie_apart_are_named() -> None:
+    """Windows of an image are not one row after the other, and the instruction has no strides."""
+    given = {"pool strided": (), "image interleaved": True, "image rows": 1024, "sums rows": 1024}
+    drawn = engine_by(lambda options: options[0], given)
+    window = (2, 2, 1, 0, 0), (2, 2, 1, 0, 0)
+    module = pool_module((8, 8, 20), window, summed=True)
+    report = partition(module, targets=[drawn.register()()], levels=("tensor",))
+    reasons = " ".join(each.reason for each in report.decisions)
+    assert "random.total: expected rows of a one after the other, found some apart" in reasons
+    assert 'which strided=("a",) allows' in reasons
 
 
 PADS = {"size": 8, "own weights": True, "near rows": 512, "weights rows": 512, "sums rows": 256}

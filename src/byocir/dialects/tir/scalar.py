@@ -65,20 +65,31 @@ class Scalar(ABC):
         float to int (of a value that fits).
         """
 
+    @abstractmethod
+    def constant(self, number: Number) -> Self:
+        """Gives the number as a constant of this scalar's type."""
+
     def __add__(self, other: Self | Number) -> Self:
         return self.binary("add", other)
+
+    __radd__ = __add__
 
     def __sub__(self, other: Self | Number) -> Self:
         return self.binary("sub", other)
 
-    @abstractmethod
-    def __rsub__(self, number: Number) -> Self: ...
+    def __rsub__(self, number: Number) -> Self:
+        return self.constant(number) - self
 
     def __mul__(self, other: Self | Number) -> Self:
         return self.binary("mul", other)
 
+    __rmul__ = __mul__
+
     def __truediv__(self, other: Self | Number) -> Self:
         return self.binary("div", other)
+
+    def __rtruediv__(self, number: Number) -> Self:
+        return self.constant(number) / self
 
     def __rshift__(self, other: Self | Number) -> Self:
         return self.binary("shr", other)
@@ -241,9 +252,6 @@ class Emitted(Scalar):
         table = BINARY_FLOAT if is_float(self.type) else BINARY_INT
         return self._emit(table[name], self.value, self._operand(other))
 
-    def __rsub__(self, number: Number) -> Self:
-        return self.constant(number) - self
-
     def compare(self, name: str, other: Scalar | Number) -> Self:
         """Compares with another scalar, giving an i1; `name` is one of eq, ne, lt, le, gt and ge.
         Integers compare as their type says; with a NaN only ne holds.
@@ -274,7 +282,6 @@ class Emitted(Scalar):
         return self.cast(signless(self.type))
 
     def constant(self, number: Number) -> Self:
-        """Gives the number as a constant of this scalar's type."""
         type_ = signless(self.type)
         properties = {"value": number_attr(number, type_)}
         made = arith.ConstantOp.create(properties=properties, result_types=[type_])

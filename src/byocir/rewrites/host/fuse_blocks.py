@@ -123,9 +123,14 @@ def is_map(op: BlockOp) -> bool:
     """Tells if a block computes each element of its only result by itself, from the inputs
     alone.
     """
+    return computes_each(op) and isinstance(op.outs[0].owner, EmptyOp)
+
+
+def computes_each(op: BlockOp) -> bool:
+    """Tells if a block computes each element of its only result by itself, from the inputs and from
+    what was in its place.
+    """
     if op.reductions or op.where is not None or op.bases or len(op.outs) != 1:
-        return False
-    if not isinstance(op.outs[0].owner, EmptyOp):
         return False
     used = whole_axes(op.out_maps[0], shape_of(op.outs[0].type), op.extents)
     return used is not None and all(i in used or extent == 1 for i, extent in enumerate(op.extents))

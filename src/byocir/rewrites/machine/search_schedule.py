@@ -24,7 +24,7 @@ from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.locations import place
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import Floats, Ints, Shape
-from byocir.errors import ByocirError
+from byocir.errors import ByocirError, Lines
 from byocir.machine import InOrder, Machine, Memory
 from byocir.rewrites.machine.fuse_epilogues import fused
 from byocir.rewrites.machine.schedule_script import Choice, Script
@@ -296,7 +296,8 @@ class _Search:
             return ByocirError("B271", told, where=where, help=self._parted(costs))
         if not costs.begins_rows(frozenset()):
             told = "expected tiles that calls read and write from the start of rows, found none"
-            return ByocirError("B271", told, where=where)
+            apart = Lines.of(dict.fromkeys(costs.rows_apart(frozenset())))
+            return ByocirError("B271", told, where=where, help=apart)
         for memory in chain.machine.memories:
             if not costs.in_order(memory, frozenset()):
                 told = f"expected tiles of {memory.scope} that one call reads, and copies of whole "

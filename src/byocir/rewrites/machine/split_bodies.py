@@ -6,14 +6,15 @@ that take the fewest cycles together. Parts whose instruction overwrites what it
 the result of the part before, in the same buffer. Numbers that fit no instruction as they are
 become arrays, or products of constants where an instruction adds products. Where instructions
 compute in one type of integers, the body is restated in that, with one number behind a sum in place
-of numbers in its terms. Windows of which the greatest, the least or the sum is taken become windows
-of wider numbers, where an instruction does those, along one dimension after the other if that takes
-fewer cycles; the greatest and the least come in front of what is computed of each element, where
-that keeps order. What a block reduces is computed by one of its own, where an instruction reduces
-elements as they are. What a body computes of fewer dimensions than its block has, as the root of a
-norm's variance, is computed by a block of these dimensions where that takes fewer cycles, and what
-several blocks compute is computed once. Copies are put between blocks whose instructions use
-different memories. Weights of nine bits become sums of bytes.
+of numbers in its terms. Negations of floats may be products with -1. Windows of which the greatest,
+the least or the sum is taken become windows of wider numbers, where an instruction does those,
+along one dimension after the other if that takes fewer cycles; the greatest and the least come in
+front of what is computed of each element, where that keeps order. What a block reduces is computed
+by one of its own, where an instruction reduces elements as they are. What a body computes of fewer
+dimensions than its block has, as the root of a norm's variance, is computed by a block of these
+dimensions where that takes fewer cycles, and what several blocks compute is computed once. Copies
+are put between blocks whose instructions use different memories. Weights of nine bits become sums
+of bytes.
 
 Requires: composites on tensors in functions of described machines, after `fuse-epilogues`.
 
@@ -27,19 +28,22 @@ from dataclasses import dataclass
 from math import inf
 
 from xdsl.context import Context
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 
 from byocir.dialects.array import Array
-from byocir.dialects.new_ops import clone_op
+from byocir.dialects.new_ops import clone_op, clone_region
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp
-from byocir.dialects.types import shape_of, width_of
+from byocir.dialects.tir.scalar import number_op
+from byocir.dialects.types import element_type_of, shape_of, tensor, width_of
 from byocir.dialects.uses import erase, put_before, replace_op
 from byocir.machine import MAIN, Machine
 from byocir.rewrites.block_ends import NOTHING, Known, scalar_ends
 from byocir.rewrites.host.fuse_blocks import (
+    computes_each,
     is_map,
     number_input,
     reading_once,
@@ -194,7 +198,9 @@ def why_whole(machine: Machine, op: BlockOp) -> list[str]:
 
 
 def _may_be_split(machine: Machine, op: BlockOp) -> bool:
-    return op.in_value_form and is_map(op) and not is_done(machine, op)
+    if not op.in_value_form or not computes_each(op) or is_done(machine, op):
+        return False
+    return isinstance(op.outs[0].owner, BlockOp | EmptyOp)
 
 
 class _Ways:
@@ -211,9 +217,8 @@ class _Ways:
             for memory in (MAIN, *machine.memories)
             if stays or machine.path(memory, MAIN) is not None
         ]
-        self._forms = Block([clone_op(op)])
-        first = self._forms.first_op
-        assert isinstance(first, BlockOp)
+        self._forms = Block()
+        first = self._put(_without_start(op))
         self._first = _without_ones(reading_once(with_numbers(first)))
         gathered = clone_op(self._first)
         self._forms.add_op(gathered)
@@ -239,6 +244,8 @@ class _Ways:
 
     def _each(self, reasons: list[str] | None) -> Iterator[BlockOp]:
         yield self._first
+        if any(isinstance(inner, arith.NegfOp) for inner in self._first.body.block.ops):
+            yield self._put([_with_negations_multiplied(self._first)])
         elements = dict.fromkeys(memory.element for memory in self._machine.memories)
         types = [each for each in elements if is_signed(each)]
         for type_ in sorted(types, key=width_of, reverse=True):
@@ -261,6 +268,22 @@ class _Ways:
             erase(op)
 
 
+def _without_start(op: BlockOp) -> list[Operation]:
+    """Copies a block as one that reads what another block has left in its place as it reads its
+    inputs.
+    """
+    start = op.outs[0]
+    if isinstance(start.owner, EmptyOp):
+        return [clone_op(op)]
+    body = clone_region(op.body)
+    old = body.block.args[-1]
+    body.block.insert_arg(old.type, len(body.block.args))
+    empty = EmptyOp.of(tensor(element_type_of(start.type), shape_of(start.type)), op.location)
+    maps, pads = [*op.in_maps, *op.out_maps, *op.out_maps], [*op.pad_values, None]
+    read = op.like(ins=[*op.ins, start], outs=empty.results, maps=maps, pads=pads, body=body)
+    return [empty, read]
+
+
 def _without_ones(op: BlockOp) -> BlockOp:
     """Makes a block read constants without their dimensions of one element: the dimensions that are
     left may be lanes.
@@ -280,6 +303,16 @@ def _without_ones(op: BlockOp) -> BlockOp:
             maps[i] = AffineMap(maps[i].num_dims, 0, tuple(maps[i].results[d] for d in kept))
     made = op.like(ins=ins, maps=maps)
     replace_op(op, made)
+    return made
+
+
+def _with_negations_multiplied(op: BlockOp) -> BlockOp:
+    """Copies a block with products of floats and -1 for their negations."""
+    made = clone_op(op)
+    for inner in list(made.body.block.ops):
+        if isinstance(inner, arith.NegfOp):
+            minus_one = number_op(-1.0, inner.operand.type)
+            replace_op(inner, [minus_one, arith.MulfOp(inner.operand, minus_one.result)])
     return made
 
 
@@ -313,7 +346,7 @@ class _Emitter:
             return self._of(piece.copied)  # which nothing else reads any more
         if piece.old is not None:
             out = self._of(piece.old)
-        elif piece is self._last:
+        elif piece is self._last and isinstance(self._before.outs[0].owner, EmptyOp):
             out = self._before.outs[0]
         else:
             out = self._put(EmptyOp.of(result_type(self._op, piece)))

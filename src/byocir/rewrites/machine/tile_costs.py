@@ -21,7 +21,7 @@ from byocir.dialects.types import Bools, Floats, Ints, Shape, element_type_of, s
 from byocir.errors import ByocirError
 from byocir.machine import MAIN, Memory
 from byocir.machine.call_cycles import count_calls, cycles_of_calls
-from byocir.machine.instructions import init_of
+from byocir.machine.instructions import Fit, init_of
 from byocir.machine.row_starts import steps_along_rows
 from byocir.rewrites.machine.copies import ONE, Copies
 from byocir.rewrites.machine.stages import Chain, Stage, Staged
@@ -136,16 +136,33 @@ class TileCosts:
         """Marks where all calls begin with rows of the memories that want it."""
         fits = self._calls_begin_rows & self._sums_begin_rows(whole)
         for each in self.chain.staged:
+            fits = fits & self._parts_no_rows(each, (each.stage, each.operand) in whole)
+        follow = (self._rows_follow(*placed) for placed in self._placed(whole))
+        return reduce(np.logical_and, follow, fits)
+
+    def rows_apart(self, whole: Whole) -> Iterator[str]:
+        """Names the operands, each with its instruction, whose rows do not follow each other in any
+        of the tiles, though the instruction needs that.
+        """
+        for s, operand, box in self._placed(whole):
+            if not np.any(self._rows_follow(s, operand, box)):
+                fit = self.chain.stages[s].plan.fit
+                name = _called(fit, operand)
+                told = f"{fit.instruction.name}: expected rows of {name} one after the other, found"
+                yield f'{told} some apart, which strided=("{name}",) allows'
+
+    def _placed(self, whole: Whole) -> Iterator[tuple[int, int, Sequence[Ints]]]:
+        """Yields the operands that are in memories of the machine, each as stage and position, with
+        the box of the buffer.
+        """
+        for each in self.chain.staged:
             is_whole = (each.stage, each.operand) in whole
-            box = self._staged_box(each, is_whole)
-            fits = fits & self._rows_follow(each.stage, each.operand, box)
-            fits = fits & self._parts_no_rows(each, is_whole)
+            yield each.stage, each.operand, self._staged_box(each, is_whole)
         staged = {(each.stage, each.operand) for each in self.chain.staged}
         for s, stage in enumerate(self.chain.stages):
             for operand, maker in enumerate([*stage.made[:-1], s]):
                 if maker is not None and (s, operand) not in staged:
-                    fits = fits & self._rows_follow(s, operand, self._made_box(maker))
-        return fits
+                    yield s, operand, self._made_box(maker)
 
     def _parts_no_rows(self, each: Staged, is_whole: bool) -> Bools:
         """Marks where pads do not part rows: what is beside them would be set by calls that begin
@@ -168,9 +185,7 @@ class TileCosts:
         """
         stage, fits = self.chain.stages[s], np.ones((), np.bool_)
         fit, memory = stage.plan.fit, stage.plan.fit.memories[operand]
-        named = {position: name for name, position in fit.operands.items()}
-        called = "out" if operand == len(stage.block.ins) else named[operand]
-        if memory.is_main or called in fit.instruction.strided:
+        if memory.is_main or _called(fit, operand) in fit.instruction.strided:
             return fits
         rank = max(len(box) - len(memory.row), 0)
         blocks = product(-(-n // lanes) for n, lanes in zip(box[rank:], memory.row, strict=False))
@@ -443,6 +458,13 @@ class TileCosts:
             _add(fixed, shares, tiles * sums)
             alone = alone + own * (tiles if s == last else sums)
         return once, fixed, alone
+
+
+def _called(fit: Fit, operand: int) -> str:
+    """Gives the name that a description has for an operand; the result is the last one."""
+    if operand == len(fit.memories) - 1:
+        return "out"
+    return next(name for name, position in fit.operands.items() if position == operand)
 
 
 def _add(busy: _Busy, found: _Busy, times: Floats | Ints | int = 1) -> None:

@@ -160,7 +160,7 @@ def home_of(machine: Machine, value: SSAValue) -> Memory:
     """Gives the memory in which an array is made: main memory unless a block makes it."""
     if not isinstance(value.owner, BlockOp):
         return MAIN
-    plans = plans_of(machine, value.owner, value.owner.extents, "pattern")
+    plans = plans_for(machine, value.owner, value.owner.extents)
     return plans[0].instruction.into if plans else MAIN
 
 
