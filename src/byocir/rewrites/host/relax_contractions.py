@@ -1,7 +1,7 @@
 """relax-contractions: lets float contractions fuse and reorder their sums.
 
-Does: gives the multiplication and the addition of a contraction of f32 the flags `reassoc` and
-`contract`: its products may be added in any order, and each be rounded together with the addition.
+Does: gives the multiplication and the addition of a contraction with sums of f32, of f32 or of
+narrower floats, the flags `reassoc` and `contract`: its products may be added in any order, and each be rounded together with the addition.
 
 Requires: blocks in value form, also inside loops. Looks at functions without `byoc.target`.
 
@@ -36,7 +36,7 @@ from byocir.dialects.tir import (
     YieldOp,
     blocks_in,
 )
-from byocir.dialects.types import element_type_of, f32, is_float
+from byocir.dialects.types import bf16, element_type_of, f16, f32, is_float
 from byocir.rewrites.byoc.host_blocks import host_functions
 from byocir.rewrites.host.contraction import multiplies_and_adds
 
@@ -119,5 +119,7 @@ def _scalar(type_: Attribute) -> Attribute:
 
 
 def _is_float_contraction(op: BlockOp) -> bool:
-    types = {arg.type for arg in op.body.block.args}
-    return op.in_value_form and multiplies_and_adds(op) and types == {f32}
+    if not op.in_value_form or not multiplies_and_adds(op):
+        return False
+    *read, total = (arg.type for arg in op.body.block.args)
+    return total == f32 and {*read} <= {f16, bf16, f32}
