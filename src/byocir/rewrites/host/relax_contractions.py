@@ -1,7 +1,8 @@
 """relax-contractions: lets float contractions fuse and reorder their sums.
 
 Does: gives the multiplication and the addition of a contraction with sums of f32, of f32 or of
-narrower floats, the flags `reassoc` and `contract`: its products may be added in any order, and each be rounded together with the addition.
+narrower floats, the flags `reassoc` and `contract`: its products may be added in any order, and
+each be rounded together with the addition.
 
 Requires: blocks in value form, also inside loops. Looks at functions without `byoc.target`.
 

@@ -15,7 +15,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from byocir.dialects.new_ops import clone_region
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp
-from byocir.dialects.types import tensor
+from byocir.dialects.types import is_float, tensor
 from byocir.dialects.uses import erase_unused, replace_uses
 from byocir.evaluate.scalar import arguments_of
 
@@ -23,9 +23,9 @@ Dims = tuple[int, ...]
 
 
 def outer_part(op: BlockOp) -> tuple[SSAValue, Dims] | None:
-    """Finds the first value in the body of a block, computed of arrays that are made when the
-    program runs, which is the same along a dimension of the block, and with which the body computes
-    what is not; gives it with the dimensions along which it differs.
+    """Finds the first value in the body of a block that is the same along a dimension of the block,
+    and with which the body computes what is not; gives it with the dimensions along which it
+    differs. Integers that are known already are none: they become constants that instructions read.
     """
     varying = {i for i, extent in enumerate(op.extents) if extent > 1}
     values = [result for inner in op.body.block.ops for result in inner.results]
@@ -38,9 +38,10 @@ def outer_part(op: BlockOp) -> tuple[SSAValue, Dims] | None:
 
 
 def _dims(op: BlockOp, value: SSAValue) -> Dims:
-    """Lists the iterators along which a value differs; none where it is known already."""
+    """Lists the iterators along which a value differs; none for a number or known integers."""
     read = arguments_of(op.body.block, [value])
-    if all(i < len(op.ins) and isinstance(op.ins[i].owner, ConstantOp) for i in read):
+    known = all(i < len(op.ins) and isinstance(op.ins[i].owner, ConstantOp) for i in read)
+    if known and (not read or not is_float(value.type)):
         return ()
     if any(i >= len(op.ins) or i in op.whole or op.pad_values[i] is not None for i in read):
         return tuple(range(len(op.iterators)))

@@ -6,15 +6,15 @@ that take the fewest cycles together. Parts whose instruction overwrites what it
 the result of the part before, in the same buffer. Numbers that fit no instruction as they are
 become arrays, or products of constants where an instruction adds products. Where instructions
 compute in one type of integers, the body is restated in that, with one number behind a sum in place
-of numbers in its terms. Negations of floats may be products with -1. Windows of which the greatest,
-the least or the sum is taken become windows of wider numbers, where an instruction does those,
-along one dimension after the other if that takes fewer cycles; the greatest and the least come in
-front of what is computed of each element, where that keeps order. What a block reduces is computed
-by one of its own, where an instruction reduces elements as they are. What a body computes of fewer
-dimensions than its block has, as the root of a norm's variance, is computed by a block of these
-dimensions where that takes fewer cycles, and what several blocks compute is computed once. Copies
-are put between blocks whose instructions use different memories. Weights of nine bits become sums
-of bytes.
+of numbers in its terms. Negations of floats may be products with -1, and arithmetic on halves may
+be in f32, rounded. Windows of which the greatest, the least or the sum is taken become windows of
+wider numbers, where an instruction does those, along one dimension after the other if that takes
+fewer cycles; the greatest and the least come in front of what is computed of each element, where
+that keeps order. What a block reduces is computed by one of its own, where an instruction reduces
+elements as they are. What a body computes of fewer dimensions than its block has, as the root of a
+norm's variance, is computed by a block of these dimensions where that takes fewer cycles, and what
+several blocks compute is computed once. Copies are put between blocks whose instructions use
+different memories. Weights of nine bits become sums of bytes.
 
 Requires: composites on tensors in functions of described machines, after `fuse-epilogues`.
 
@@ -66,6 +66,7 @@ from byocir.rewrites.machine.pieces import (
 from byocir.rewrites.machine.restate_bodies import is_signed, restated
 from byocir.rewrites.machine.split_reductions import split_reductions
 from byocir.rewrites.machine.whole_blocks import cycles_of_whole, is_done
+from byocir.rewrites.machine.wide_halves import compute_in_f32, computes_in_halves
 from byocir.rewrites.machine.widen_windows import widen_windows
 from byocir.rewrites.ranges_of_arguments import ranges_of_arguments
 from byocir.rewrites.wide_weights import wide_weights, with_bytes_as_weights
@@ -110,9 +111,10 @@ def _split(machine: Machine, op: BlockOp, given: Known) -> tuple[float, SSAValue
     ways = _Ways(machine, op, given)
     best = ways.best()
     cycles, result = inf if best is None else best[1].cycles, op.results[0]
-    apart = _split_apart(machine, op, given, cycles)
-    if apart is not None:
-        cycles, result = apart
+    others = (_split_instead(machine, op, made, given, cycles) for made in _others(op))
+    found = next((other for other in others if other is not None), None)
+    if found is not None:
+        cycles, result = found
     elif best is not None:
         result = _Emitter(*best, op).result
     if result is not op.results[0]:
@@ -121,24 +123,34 @@ def _split(machine: Machine, op: BlockOp, given: Known) -> tuple[float, SSAValue
     return cycles, result
 
 
-def _split_apart(
-    machine: Machine, op: BlockOp, given: Known, most: float
-) -> tuple[float, SSAValue] | None:
-    """Splits a block into what its body computes of fewer dimensions and the rest, in front of it,
-    if these take fewer cycles than `most`; gives their cycles and the result, else None.
+def _others(op: BlockOp) -> Iterator[Sequence[Operation]]:
+    """Yields ops that compute what a block does, by its last one: in f32 what it computes of
+    halves, or by a block of its own what it computes of fewer dimensions.
     """
+    if computes_in_halves(op):
+        wide = clone_op(op)
+        compute_in_f32(wide)
+        yield [wide]
     found = outer_part(op)
-    if found is None:
-        return None
+    if found is not None:
+        yield take_out(op, *found)
+
+
+def _split_instead(
+    machine: Machine, op: BlockOp, made: Sequence[Operation], given: Known, most: float
+) -> tuple[float, SSAValue] | None:
+    """Splits blocks that compute what another one does, in front of it, if they take fewer cycles
+    than `most`; gives their cycles and the result, else None.
+    """
     assert op.parent is not None
-    before = op.prev_op
-    out, outer, rest = take_out(op, *found)
-    op.parent.insert_ops_before([out, outer, rest], op)
-    cycles, _ = _split(machine, outer, given)
+    before, cycles, result = op.prev_op, 0.0, op.results[0]
+    op.parent.insert_ops_before(made, op)
+    for block in made:
+        if isinstance(block, BlockOp) and cycles < most:
+            more, result = _split(machine, block, given)
+            cycles += more
     if cycles < most:
-        more, result = _split(machine, rest, given)
-        if cycles + more < most:
-            return cycles + more, result
+        return cycles, result
     while (last := op.prev_op) is not None and last is not before:
         erase(last)
     return None
