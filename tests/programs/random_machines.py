@@ -60,7 +60,7 @@ def sum_pool() -> Pattern:
 
 @composite("random.conv")
 def conv() -> Pattern:
-    window = wildcard("x", dtype=i8)["(h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
+    window = wildcard("x", dtype=i8)["(h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded("around")
     weights = wildcard("w", dtype=i8)["r s c o"]
     return block("h w o | r s c", window, weights, multiply_add) @ "conv"
 
@@ -347,9 +347,11 @@ def pool_module(
     }}""")
 
 
-def conv_module(shape: Sequence[int], window: Sequence[Sequence[int]], outputs: int) -> ModuleOp:
-    """A convolution of an image with channels last, with zeros around it: for each side of a window
-    its size, step, dilation, and the zeros before and behind."""
+def conv_module(
+    shape: Sequence[int], window: Sequence[Sequence[int]], outputs: int, *, around: int = 0
+) -> ModuleOp:
+    """A convolution of an image with channels last, with zeros, or another number, around it: for
+    each side of a window its size, step, dilation, and how many are before and behind."""
     index, sizes = list[str](), list[int]()
     for extent, (name, inner), (size, step, by, low, high) in zip(
         shape, ("hr", "ws"), window, strict=False
@@ -363,7 +365,7 @@ def conv_module(shape: Sequence[int], window: Sequence[Sequence[int]], outputs: 
     func.func @main(%x: {x}, %k: {k}) -> {y} {{
       %zero = tir.fill 0 : i32 : {y}
       %y = tir.block [h: {h}, w: {w}, o: {outputs} | r: {r}, s: {s}, c: {c}]
-          ins(%x[{", ".join(index)}, c] pad 0 : i8 : {x}, %k[r, s, c, o] : {k})
+          ins(%x[{", ".join(index)}, c] pad {around} : i8 : {x}, %k[r, s, c, o] : {k})
           outs(%zero[h, w, o] : {y}) {{
       ^bb0(%p: i8, %q: i8, %acc: i32):
         %0 = arith.extsi %p : i8 to i32

@@ -77,13 +77,13 @@ def _moves(machine: Machine, choose: Choose, units: Any, memories: Any) -> None:
     (load, store), (image, weights, sums) = units, memories
     x, cost = wildcard("x", dtype=i8), {"cycles": lambda s: 4 + s["y"]}
     lines: dict[str, Limit] = {"y": up_to(choose("loaded lines", 1, 8)), "x": up_to(32)}
-    pads = choose("pads", False, True)
+    pads = choose("pads", None, 0, "around")
     runs: dict[str, Any] = {"rows": up_to(16), "lanes": up_to(64), "cycles": lambda s: s["rows"]}
 
     @machine.instruction(load, into=image, **lines, **cost)
     def load_image() -> Pattern:
-        padded = x["(y - top) (x - left) c"].padded(0) if pads else x["y x c"]
-        return block("y x c", padded, lambda _, x: x)
+        read = x["y x c"] if pads is None else x["(y - top) (x - left) c"].padded(pads)
+        return block("y x c", read, lambda _, x: x)
 
     if len(weights.row) > 1:
 

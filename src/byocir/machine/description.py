@@ -267,9 +267,17 @@ class Machine:
         return next(each for each in self.instructions if each.name == name)
 
     @property
-    def pads(self) -> set[int | float]:
-        """Gives the numbers that copies of arrays in main memory read outside of these."""
+    def pads(self) -> set[int | float | str]:
+        """Gives the numbers that copies of arrays in main memory read outside of these, and the
+        names that they have for any number.
+        """
         return {each.pad for each in self.instructions if each.pad is not None}
+
+    def sets_pad(self, number: float | None) -> bool:
+        """Tells whether a copy of an array in main memory reads a number outside of it; None stands
+        for any number.
+        """
+        return number in self.pads or any(isinstance(pad, str) for pad in self.pads)
 
     def path(self, source: Memory, into: Memory) -> Sequence[Memory] | None:
         """Finds the shortest way from one memory to another along copies, as the memories on it;

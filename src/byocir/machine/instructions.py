@@ -106,11 +106,11 @@ class Instruction:
         return any(memory_of(read).is_main for form in self.forms for read in form.reads)
 
     @cached_property
-    def pad(self) -> int | float | None:
+    def pad(self) -> int | float | str | None:
         """Gives the number that the instruction, if it is a copy, reads outside of an array in main
-        memory; None if it reads none."""
+        memory, or the name that it has for any number; None if it reads none."""
         pads = [form.reads[0].pad for form in self.forms if self.moves == MAIN]
-        return next((pad for pad in pads if isinstance(pad, int | float)), None)
+        return next((pad for pad in pads if pad is not None), None)
 
     @cached_property
     def moves(self) -> Memory | None:

@@ -233,14 +233,18 @@ def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) 
 
 def _layouts(targets: Sequence[Target]) -> str:
     """Gives the passes that targets whose convolutions have channels last want before they match.
-    Windows read zeros outside of images if all these targets have machines that load them so.
+    Windows read zeros, or any number, outside of images if all these targets have machines that
+    load them so.
     """
     asked = [target for target in targets if ask(target, "channels_last")]
     if not asked:
         return ""
     machines = [target.machine for target in asked]
-    padding = all(isinstance(each, Machine) and 0 in each.pads for each in machines)
-    frames = "read" if padding else "copied"
+
+    def load(pad: int | None) -> bool:
+        return all(isinstance(each, Machine) and each.sets_pad(pad) for each in machines)
+
+    frames = "read" if load(None) else "zeros" if load(0) else "copied"
     return f"assign-layouts{{frames={frames} least=1 height=true pools=true}},order-weights,"
 
 

@@ -1,5 +1,6 @@
 """Layouts and packed weights around convolutions: what blocks compute stays the same."""
 
+import numpy as np
 import pytest
 from conv_nets import ConvNet, conv_nets
 from hypothesis import given, settings
@@ -45,6 +46,43 @@ def test_ordered_weights_keep_what_nets_compute(net):
     expected = evaluate_function(module, "main", [x])
     run_on(module, "order-weights")
     same(evaluate_function(module, "main", [x]), expected)
+
+
+pads = st.tuples(*[st.integers(0, 2)] * 4)
+
+
+@settings(max_examples=8 * FEW, deadline=None)
+@given(pads, st.integers(0, 1), st.integers(-3, 3), st.integers(1, 2), st.booleans())
+def test_windows_read_past_the_numbers_around_images(around, own, number, step, pools):
+    """Convolutions and pools read the image itself, and the number outside of it, unless they read
+    zeros around both."""
+    shape = f"tensor<1x4x{5 + around[0] + around[2]}x{6 + around[1] + around[3]}xi8>"
+    h, w = ((n + 2 * own - 2) // step + 1 for n in map(int, shape.split("x")[2:4]))
+    window = f"strides = array<i64: {step}, {step}>, pads = array<i64: {own}, {own}, {own}, {own}>"
+    window += ", dilations = array<i64: 1, 1>"
+    before, behind = around[:2], around[2:]
+    conv = f"graph.conv %1, %w {{{window}, group = 1 : i64}} : ({shape}, tensor<4x4x2x2xi8>)"
+    pool = f"graph.max_pool %1 {{kernel_shape = array<i64: 2, 2>, {window}, ceil_mode = 0 : i64}}"
+    made = f"tensor<1x4x{h}x{w}xi{8 if pools else 32}>"
+    module = parse_module(f"""
+    func.func @main(%x: tensor<1x4x5x6xi8>) -> {made} {{
+      %w = graph.constant #graph.array<{WEIGHTS} : tensor<4x4x2x2xi8>>
+      %0 = graph.relu %x : (tensor<1x4x5x6xi8>) -> tensor<1x4x5x6xi8>
+      %1 = graph.pad %0 {{pads = array<i64: 0, 0, {before[0]}, {before[1]}, 0, 0, {behind[0]}, {behind[1]}>,
+        mode = "constant", value = #graph.array<[{number}] : tensor<i8>>}} : (tensor<1x4x5x6xi8>) -> {shape}
+      %2 = {f"{pool} : ({shape})" if pools else conv} -> {made}
+      func.return %2 : {made}
+    }}""")  # noqa: E501
+    x = np.random.default_rng(0).integers(-128, 128, (1, 4, 5, 6)).astype(np.int8)
+    run_on(module, "convert-graph-to-tir")
+    expected = evaluate_function(module, "main", [x])
+    run_on(module, "assign-layouts{frames=read least=1 pools=true}")
+    same(evaluate_function(module, "main", [x]), expected)
+    copies = [op for op in module.walk() if isinstance(op, BlockOp) and any(op.pad_values)]
+    assert own or all(op.reductions for op in copies)
+
+
+WEIGHTS = [n % 7 - 3 for n in range(64)]
 
 
 @pytest.mark.hypothesis

@@ -198,10 +198,13 @@ def test_convolutions_read_zeros_around_images(drawn, image, window, outputs) ->
 
 
 @settings(max_examples=4 if settings.default.max_examples < 100 else 500)
-@given(window_engines(), images, st.tuples(sides, sides), st.sampled_from(["conv", "max", "sum"]))
+@given(window_engines(), images, st.tuples(sides, sides), st.sampled_from([0, 0, -3, "max", "sum"]))
 def test_windows_in_one_call_are_computed_right_or_refused(drawn, image, window, what) -> None:
-    conv = conv_module(image, window, 8)
-    module = conv if what == "conv" else pool_module(image, window, summed=what == "sum")
+    """Numbers are what convolutions read around images."""
+    if isinstance(what, int):
+        module = conv_module(image, window, 8, around=what)
+    else:
+        module = pool_module(image, window, summed=what == "sum")
     function = brought_down(drawn, module.clone())
     event("computed" if function is not None else "refused")
     if function is not None:
@@ -214,7 +217,7 @@ def test_rules_on_steps_decline_what_no_call_can_do(step: int, starts: str) -> N
     """Steps of 3 do not fit the instruction, whatever its tiles; where sums begin with a number
     alone, it cannot do windows point by point either."""
     given = {"most step": 2, "starts": starts, "image rows": 1024, "weights rows": 1024}
-    given |= {"sums rows": 1024, "pads": True, "limits": {"x": multiples_of(2, 16)}}
+    given |= {"sums rows": 1024, "pads": 0, "limits": {"x": multiples_of(2, 16)}}
     drawn = engine_by(lambda options: options[0], given)
     module = conv_module((8, 11, 4), ((3, step, 1, 1, 1), (3, step, 1, 1, 1)), 4)
     report = partition(module, targets=[drawn.register()()], levels=("tensor",))
@@ -222,6 +225,21 @@ def test_rules_on_steps_decline_what_no_call_can_do(step: int, starts: str) -> N
     assert decision.taken == (step == 2)
     if step == 3:
         assert "Steps fit their fields, found (3, 3)" in decision.reason
+
+
+@pytest.mark.parametrize(("pads", "around"), [(0, 0), (0, -3), ("around", 0), ("around", -3)])
+def test_loads_set_the_number_that_windows_read_around_images(pads, around: int) -> None:
+    """One call brings the image and what is around it, where the load has that number."""
+    given = {"pads": pads, "loaded lines": 8, "image interleaved": True, "image rows": 1024}
+    given |= {"weights rows": 1024, "sums rows": 1024}
+    drawn = engine_by(lambda options: options[0], given)
+    module = conv_module((6, 6, 4), ((3, 1, 1, 1, 1), (3, 1, 1, 1, 1)), 4, around=around)
+    function = brought_down(drawn, module)
+    assert function is not None
+    calls = calls_in(drawn.machine, function.body.block)
+    loads = [each for each in calls if each.result.memory.scope == "random.image"]
+    assert (len(loads) == 1) == (pads in ("around", around))
+    assert loads[0].numbers.get("around") == (around if pads == "around" else None)
 
 
 def test_operands_that_lie_apart_are_named() -> None:

@@ -7,7 +7,8 @@ at the edges of such a region; blocks that reshape, and all others, read through
 What convolutions read outside of an array is stored around it: the block that computes the array
 writes it into a larger one, and no window has to look where it is; with `frames=copied` a copy does
 that, so that targets may take the block without what is around its result, and with `frames=read`
-windows read zeros outside of arrays that have channels last already, for targets that load those.
+windows read outside of arrays that have channels last already, for targets that load numbers there:
+also what copies put around arrays, as zero points. With `frames=zeros` these numbers are zeros.
 Sums that may be taken in any order run along the channels innermost. With `height` a convolution of
 [N, C, W] becomes one of images of height 1, [N, 1, W, C], and so do the blocks after it; a window
 gets an iterator of one point for its height. With `pools` pools that follow no convolution get
@@ -51,6 +52,7 @@ from byocir.dialects.uses import erase, replace_op, replace_uses
 from byocir.evaluate.scalar import number
 from byocir.rewrites.byoc.host_blocks import host_functions
 from byocir.rewrites.host.contraction import is_contraction, may_reorder
+from byocir.rewrites.read_through_pads import read_through_pads
 from byocir.rewrites.schedule.blocks import Parts, unused_name
 
 LEAST_CHANNELS = 4
@@ -63,7 +65,7 @@ class AssignLayoutsPass(ModulePass):
 
     name = "assign-layouts"
 
-    frames: Literal["written", "copied", "read"] = "written"
+    frames: Literal["written", "copied", "zeros", "read"] = "written"
     least: int = LEAST_CHANNELS
     """Convolutions to fewer channels stay as they are."""
 
@@ -126,6 +128,8 @@ class _Layouts:
 
     def assign(self) -> None:
         for op in list(self.block.ops):
+            if isinstance(op, BlockOp) and self._asked.frames == "read" and self._begins(op):
+                _read_past_frame(op)
             if not isinstance(op, BlockOp) or op.whole:
                 self._restore(op)
             elif self._begins(op) or self._follows(op):
@@ -235,7 +239,9 @@ class _Layouts:
             kernel = np.expand_dims(weights.value.data.values(), 2)
             return emit.constant(kernel), [*exprs[:2], heights[1], exprs[2]], pad
         outside = _outside(op, position)
-        is_read = self._asked.frames == "read" and placed.frame.is_empty and _is_zero(pad)
+        asked = self._asked.frames
+        is_read = asked == "read" or (asked == "zeros" and _is_zero(pad))
+        is_read = is_read and placed.frame.is_empty
         if wanted and not is_read and not _holds(placed.frame, outside, pad):
             placed = self._copy(emit, value, _as_frame(outside, pad))
         index = placed.index(exprs, heights[0] + heights[1])
@@ -371,6 +377,16 @@ def _holds(frame: Frame, outside: Outside, pad: Attribute | None) -> bool:
 
 def _is_zero(pad: Attribute | None) -> bool:
     return pad is None or number(pad).item() == 0
+
+
+def _read_past_frame(op: BlockOp) -> None:
+    """Makes windows that read a copy of an image with a number around it read the image itself."""
+    image = op.ins[_image(op)]
+    copy = image.owner
+    if isinstance(copy, BlockOp) and len(copy.ins) == 1:
+        source = copy.ins[0]
+        if shape_of(source.type)[:2] == shape_of(image.type)[:2]:
+            read_through_pads(op)
 
 
 def _is_plain(op: BlockOp) -> bool:

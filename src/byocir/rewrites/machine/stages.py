@@ -340,7 +340,7 @@ class Chain:
     def has_own_pads(self, each: Staged) -> bool:
         """Tells whether loads set the pads of what is staged."""
         pad = self.stages[each.stage].block.pad_values[each.operand]
-        return pad is not None and number(pad).item() in self.machine.pads
+        return pad is not None and self.machine.sets_pad(number(pad).item())
 
     def why_apart(self, each: Staged) -> list[str]:
         """Lists what instructions say to the corners of what is staged, with the pads there."""
