@@ -16,6 +16,7 @@ from byocir.vendor.user_code import import_file
 
 EXAMPLE = import_file(Path(__file__).parents[2] / "examples" / "float_npu.py", "B217")
 OPERATORS = {"softmax": 1, "gelu": 1, "tan": 1, "add": 2, "div": 2, "layer_norm": 2, "matmul": 2}
+OPERATORS |= {"reduce_mean": 1, "sub": 2}
 
 
 def taking(name: str, operands: int) -> Composite:
@@ -39,7 +40,11 @@ class Bound(Operators):
 def run(nodes: str, target: byocir.Target) -> byocir.Package:
     """Compiles nodes from x to y, and compares what they compute."""
     header = '<ir_version: 10, opset_import: ["" : 21]> net (float[4,40] x) => (float[4,40] y)'
-    numbers = "<float two = {2.0}, float[40] gain = {" + ", ".join(["1.5"] * 40) + "}>"
+    numbers = (
+        "<float two = {2.0}, int64[1] last = {-1}, float[40] gain = {"
+        + ", ".join(["1.5"] * 40)
+        + "}>"
+    )
     module = byocir.import_onnx(onnx.parser.parse_model(f"{header} {numbers} {{ {nodes} }}"))
     feeds = random_feeds(module)
     expected = evaluate(module, feeds)["y"]
@@ -57,6 +62,13 @@ def test_operators_become_programs(node: str) -> None:
 
 def test_norms_become_programs() -> None:
     package = run("y = LayerNormalization <axis = -1> (x, gain)", Bound())
+    assert [each.cycles > 0 for each in package.profile()] == [True]
+
+
+def test_means_that_keep_their_dimension_become_programs() -> None:
+    """The sum is written at index 0 of a dimension of one element, and divided in the same tile."""
+    package = run("m = ReduceMean <keepdims = 1> (x, last) y = Sub (x, m)", Bound())
+    assert {each.pattern for each in package.report.decisions} == {"ops.reduce_mean", "ops.sub"}
     assert [each.cycles > 0 for each in package.profile()] == [True]
 
 

@@ -20,10 +20,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from byocir.dialects.tir import AllocOp, BlockOp, FillOp, ForOp
-from byocir.dialects.tir.affine import linear
+from byocir.dialects.tir.affine import whole_axes
 from byocir.dialects.types import shape_of
 from byocir.dialects.uses import erase
 from byocir.errors import ByocirError
@@ -143,24 +143,13 @@ def _makes_all(op: FillOp | BlockOp, buffers: Sequence[SSAValue], made: set[SSAV
     if len(op.outs) != 1 or op.outs[0] not in buffers or op.bases:
         return False
     (out,), shape = op.out_maps, shape_of(op.outs[0].type)
-    iterators = [_iterator(expr) for expr in out.results]
-    sizes = [op.extents[i] for i in iterators if i is not None]
-    plain = len({*iterators} - {None}) == len(out.results)
     same = all(
         map_ == out and shape_of(value.type) == shape
         for value, map_ in zip(op.ins, op.in_maps, strict=True)
         if value in buffers
     )
     whole = op.where is None or op.outs[0] in made
-    return plain and same and whole and tuple(sizes) == shape
-
-
-def _iterator(expr: AffineExpr) -> int | None:
-    """Gives the iterator that an index is; None for other indices."""
-    form = linear(expr)
-    if form is None or form.constant or len(form.terms) != 1 or form.terms[0][1] != 1:
-        return None
-    return form.terms[0][0]
+    return same and whole and whole_axes(out, shape, op.extents) is not None
 
 
 def _reads(
@@ -218,10 +207,9 @@ def _move(op: FillOp | BlockOp, box: Sequence[Side], before: Operation, target: 
     parts = Parts.of(moved)
     guards = list(parts.guards)
     for expr, side, size in zip(moved.out_maps[0].results, box, sizes, strict=True):
-        i = _iterator(expr)
-        assert i is not None
-        if side.size >= size and not side.start.terms:
-            continue
+        if not isinstance(expr, AffineDimExpr) or (side.size >= size and not side.start.terms):
+            continue  # all of the dimension, or its only element
+        i = expr.position
         extents[i], bases[i] = side.size, side.start
         guards += _guards(i, side, size)
     values = [indices.value(base, target, moved) for base in bases]
