@@ -7,7 +7,7 @@ numbers) are only held, for `graph.foreign` and constants.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import cast
 
 import ml_dtypes
@@ -212,6 +212,7 @@ def width_of(element: Attribute) -> int:
     return cast(IntegerType, element).width.data
 
 
+@cache
 def named_elements() -> Mapping[str, Attribute]:
     """Gives the scalar types that tensors can have, by the name that MLIR prints, e.g. `ui8`."""
     return {str(element): element for element in DTYPES}

@@ -8,7 +8,6 @@ from typing import cast
 import numpy as np
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
-    FunctionType,
     IntAttr,
     IntegerAttr,
     LocationAttr,
@@ -178,11 +177,6 @@ class ProgramOp(IRDLOperation):
     @property
     def config(self) -> VTAConfig:
         return config_of(self)
-
-    @property
-    def function_type(self) -> FunctionType:
-        """Gives the type that a `byoc.call` expects: a function on buffers, inputs then outputs."""
-        return FunctionType.from_lists([p.type for p in (*self.inputs, *self.outputs)], [])
 
     def verify_(self) -> None:
         insns, image = self.insns.data, self.image.data

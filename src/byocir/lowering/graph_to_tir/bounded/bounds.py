@@ -11,7 +11,7 @@ Numbers that operators are given, as attributes or as constants, are read here, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import cast
@@ -194,9 +194,6 @@ class Arrays:
     def add(self, value: SSAValue, made: Bounded) -> None:
         """Notes the array that will replace a result."""
         self._known[value] = made
-
-    def __iter__(self) -> Iterator[tuple[SSAValue, Bounded]]:
-        return iter(self._known.items())
 
 
 def bounded_result(op: Operation, index: int, value: SSAValue, dims: Sequence[Dim]) -> Bounded:
