@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import TensorType
 
 import byocir
 from byocir.dialects.types import i8, i32
@@ -418,6 +419,10 @@ DECLARED: list[tuple[Callable[[Any], Any], str]] = [
     (lambda m: m.memory("far", i8, row=16, rows=8), "row of npu.far to be a tuple, such as (16,)"),
     (lambda m: m.memory("far", "i8", row=(4,), rows=8), "element of npu.far to be a type, such as"),
     (lambda m: m.view("sums", "near", i32, row=(1,)), "the memory of npu.sums to be a memory of"),
+    (
+        lambda m: m.view("sums", m.memories[0], TensorType(i32, [4]), row=(1,)),
+        "element of npu.sums to be a type, such as i8, found tensor<4xi32>",
+    ),
     (lambda m: m.view("sums", m.memories[0], i32, row=1), "row of npu.sums to be a tuple, such as"),
     (lambda m: m.instruction(m.units[0], cycles=abs)(3), "a function that gives the pattern, foun"),
     (

@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from byocir.dialects.memos import Memo
-from byocir.dialects.types import Floats, Shape
+from byocir.dialects.types import Floats, Shape, holds_numbers
 from byocir.errors import ByocirError
 from byocir.machine.block_keys import BlockKeys
 from byocir.machine.instructions import WORK, Call, Cycles, Encode, Instruction, Register, init_of
@@ -38,23 +38,19 @@ MOST_ANSWERS = 4096
 """A ResNet-18 asks for about twice as many."""
 
 
-_Kinds = Mapping[str, tuple[object, type | tuple[type, ...], str]]
-"""What is given, by what it is called in messages, each with its type and words for that."""
+def _expect(wanted: bool, told: str, found: object) -> None:
+    """Raises ByocirError B270 for what is not as wanted."""
+    if not wanted:
+        shown = str(found) if isinstance(found, Attribute) else repr(found)
+        raise ByocirError("B270", f"expected {told}, found {shown}")
 
 
-def _kinds_of_rows(element: object, row: object) -> _Kinds:
-    return {
-        "element": (element, Attribute, "a type, such as i8"),
-        "row": (row, (tuple, list), "a tuple, such as (16,)"),
-    }
-
-
-def _expect_kinds(scope: str, given: _Kinds) -> None:
-    """Raises ByocirError B270 for what a memory is declared with and cannot be made of."""
-    for what, (found, kind, wanted) in given.items():
-        if not isinstance(found, kind):
-            told = f"expected {what} of {scope} to be {wanted}, found {found!r}"
-            raise ByocirError("B270", told)
+def _expect_rows(scope: str, element: object, row: object) -> None:
+    """Raises ByocirError B270 for rows that no memory can have."""
+    is_number = isinstance(element, Attribute) and holds_numbers(element)
+    _expect(is_number, f"element of {scope} to be a type, such as i8", element)
+    is_shape = isinstance(row, (tuple, list))
+    _expect(is_shape, f"row of {scope} to be a tuple, such as (16,)", row)
 
 
 @dataclass(eq=False)
@@ -114,7 +110,7 @@ class Machine:
         """
         scope = f"{self.name}.{name}"
         own = banks, granule, fifo, inside_rows, interleaved
-        _expect_kinds(scope, _kinds_of_rows(element, row))
+        _expect_rows(scope, element, row)
         self.memories.append(Memory(scope, element, tuple(row), rows, *own))
         return self.memories[-1]
 
@@ -123,11 +119,9 @@ class Machine:
         with elements of another type or in another shape. All else is as for the memory.
         """
         scope = f"{self.name}.{name}"
-        given = {
-            "the memory": (memory, Memory, "a memory of the machine"),
-            **_kinds_of_rows(element, row),
-        }
-        _expect_kinds(scope, given)
+        is_memory = isinstance(cast("object", memory), Memory)
+        _expect(is_memory, f"the memory of {scope} to be a memory of the machine", memory)
+        _expect_rows(scope, element, row)
         told = {"scope": scope, "element": element, "row": tuple(row), "viewed": memory}
         self.memories.append(replace(memory, **told))
         return self.memories[-1]
