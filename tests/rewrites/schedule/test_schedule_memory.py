@@ -153,6 +153,20 @@ def test_a_buffer_that_changes_once_another_was_made_of_it_moves_along() -> None
         np.testing.assert_array_equal(run(s), expected)
 
 
+def test_sums_that_keep_their_dimension_move_into_a_loop() -> None:
+    """They are written at index 0 of a dimension of one element."""
+    t = "memref<8x1xi32>"
+    total = block("sum", "i: 8 | r: 3", "%a[i, r] : memref<8x3xi32>", f"%t[i, 0] : {t}", ADD)
+    doubled = block("use", "i: 8, z: 1", f"%t[i, z] : {t}", f"%y[i, z] : {t}", DOUBLE)
+    fill = f"tir.fill 0 : i32 into %t : {t}"
+    s = function(f"%a: memref<8x3xi32>, %y: {t}", f"%t = tir.alloc : {t}", fill, total, doubled)
+    expected = run(s)
+    (i,) = s.tile(s.block("use"), i=2)
+    s.compute_at(s.block("sum"), i)
+    assert s.loops(s.block("sum")) == [i]
+    np.testing.assert_array_equal(run(s), expected)
+
+
 def test_compute_at_wants_a_later_loop_in_order() -> None:
     s = function(ARGUMENTS, ALLOC, MAKE, USE)
     (i,) = s.tile(s.block("use"), i=2)
