@@ -17,7 +17,7 @@ from byocir.evaluate.module import evaluate, random_feeds
 from byocir.machine import MAIN, Counted, Interlocked, Machine, Order, Tokens, multiples_of, up_to
 from byocir.machine.calls import calls_in, ops_in
 from byocir.machine.checks import check_machine
-from byocir.machine.numeric_programs import hazards_of
+from byocir.machine.numeric_programs import hazards_of, times_of
 from byocir.machine.simulator import Simulator
 from byocir.patterns import Pattern, block
 from byocir.rewrites.machine.allocate_memories import allocated
@@ -111,12 +111,16 @@ def test_accesses_by_several_views_race() -> None:
     assert hazards_of(machine, calls_in(machine, SAME.body.block)) == []
 
 
-def test_hardware_that_watches_a_memory_watches_its_views() -> None:
+@pytest.mark.parametrize("watched", [0, 1])
+def test_hardware_that_watches_a_memory_watches_its_views(watched: int) -> None:
+    """A load of 4 cycles, the store of what it brought, and a load into the same rows."""
     machine = viewed()
-    machine.order(Interlocked((machine.memories[1],)))
-    for call in ops_in(machine, SAME.body.block):
-        call.op.set_order({})
-    assert hazards_of(machine, calls_in(machine, SAME.body.block)) == []
+    machine.order(Interlocked((machine.memories[watched],)))
+    synchronise(machine, ops_in(machine, SAME.body.block))
+    calls = calls_in(machine, SAME.body.block)
+    assert [call.op.counts for call in calls] == [{}, {}, {}]
+    assert hazards_of(machine, calls) == []
+    assert times_of(machine, calls).cycles == 4 + 4 + 4
 
 
 def test_buffers_of_several_views_share_no_row_at_once() -> None:

@@ -32,19 +32,22 @@ def product_on(machine: Mapping[str, int], m: int, n: int, k: int) -> tuple[Mach
 
 
 @pytest.mark.parametrize(
-    ("rows", "cycles"),
+    ("memories", "cycles"),
     [
         # weights 0-12; first tile 12-24, product 24-34, store 34-46; second tile 24-36, then 36-46
         # and 46-58
-        (16, 58),
+        ({"near rows": 16}, 58),
         # the second tile waits for the first product: 34-46, 46-56, 56-68
-        (8, 68),
+        ({"near rows": 8}, 68),
+        # one memory: 8 rows of weights, and for each tile 8 of bytes and 32 of sums
+        ({"near rows": 88, "views": True}, 58),
+        ({"near rows": 87, "views": True}, 68),
     ],
 )
 def test_a_tile_is_loaded_beside_the_work_on_another_where_both_have_room(
-    rows: int, cycles: int
+    memories: Mapping[str, int], cycles: int
 ) -> None:
-    machine, composite = product_on({"near rows": rows}, 16, 8, 8)
+    machine, composite = product_on(memories, 16, 8, 8)
     chain = Chain(machine, [op for op in composite.body.block.ops if isinstance(op, BlockOp)])
     sizes = {(1, 0): 8, (1, 1): 8, (0, 2): 8}
     costs = TileCosts(chain, {tiled: np.array(size) for tiled, size in sizes.items()})
