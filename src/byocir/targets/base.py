@@ -95,7 +95,7 @@ class Target(Loader, ArgSpecConvertible):
             from byocir.machine.checks import check_machine
 
             check_machine(_expected(cls, found))
-        if follows or not isinstance(found, str):
+        if (follows or not isinstance(found, str)) and cls.emit is Target.emit:
             cls.codegen_level = "tensor"  # programs are made of blocks
         if isinstance(found, str) and vars(cls).get("machine") and not is_ours(cls):
             _expected(cls, found)
@@ -107,7 +107,8 @@ class Target(Loader, ArgSpecConvertible):
     """Composites at either level, in order of priority."""
 
     codegen_level: ClassVar[Literal["graph", "tensor"]] = "graph"
-    """The level at which `emit` sees region functions; "tensor" for a described machine."""
+    """The level at which `emit` sees region functions; "tensor" for a described machine
+    whose programs byocir makes."""
 
     machine: ClassVar[str | Machine] = ""
     """The machine that its functions run on, where passes choose functions by that and not by the

@@ -180,7 +180,7 @@ def test_operators_of_a_target_that_sees_operators_have_no_schedule(toy):
       %y = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
       func.return %y : tensor<4xf32>
     }""")
-    target = with_script(toy, "", schedule=schedule, patterns=(relu,))
+    target = with_script(toy, "", schedule=schedule, patterns=(relu,), codegen_level="graph")
     report = byocir.compile(module, targets=[target]).report
     assert [c.schedule for r in report.regions for c in r.composites] == [""]
 
