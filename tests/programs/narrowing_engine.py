@@ -73,7 +73,7 @@ engines = {pads: described(pads=pads) for pads in (False, True)}
 @composite("narrowing.layer")
 def layer() -> Pattern:
     """A convolution, channels last, whose sums leave as bytes."""
-    x = wildcard("x", dtype=i8)["n (h + r - ph) (w + s - pw) c"].padded(0)
+    x = wildcard("x", dtype=i8)["n (h*sh + r - ph) (w*sw + s - pw) c"].padded(0)
     weights = wildcard("weights", dtype=i8)["r s c o"]
     y = block("n h w o | r s c", x, weights, multiply_add)
     return block("n h w o", y["n h w o"], narrowed)
@@ -96,14 +96,16 @@ class Engine(byocir.Target):
         return engines[self.pads]
 
 
-def layer_text(at: int, x: str, side: int, channels: int, window: int) -> str:
-    """A layer that keeps the sides of its image and has as many channels as it reads."""
-    image, pad = f"1x{side}x{side}x{channels}", window // 2
+def layer_text(at: int, x: str, side: int, channels: int, window: int, stride: int = 1) -> str:
+    """A layer that keeps the sides of its image, but for a stride, and has as many channels as it
+    reads."""
+    given, pad, side = f"1x{side}x{side}x{channels}", window // 2, -(-side // stride)
+    image, step = f"1x{side}x{side}x{channels}", f"{stride} * "
     return f"""
       %z{at} = tir.fill 0 : i32 : tensor<{image}xi32>
       %s{at} = tir.block [n: 1, h: {side}, w: {side}, o: {channels} | r: {window}, s: {window},
             c: {channels}]
-          ins({x}[n, h + r - {pad}, w + s - {pad}, c] pad 0 : i8 : tensor<{image}xi8>,
+          ins({x}[n, {step}h + r - {pad}, {step}w + s - {pad}, c] pad 0 : i8 : tensor<{given}xi8>,
               %w{at}[r, s, c, o] : tensor<{window}x{window}x{channels}x{channels}xi8>)
           outs(%z{at}[n, h, w, o] : tensor<{image}xi32>) {{
       ^bb0(%p: i8, %q: i8, %acc: i32):
@@ -127,6 +129,17 @@ def layer_text(at: int, x: str, side: int, channels: int, window: int) -> str:
         %3 = arith.trunci %2 : i32 to i8
         tir.yield %3 : i8
       }} loc("narrow{at}")"""
+
+
+def strided_layer(side: int, channels: int, window: int, stride: int) -> ModuleOp:
+    """One layer with a stride."""
+    wide, narrow = (f"tensor<1x{n}x{n}x{channels}xi8>" for n in (side, -(-side // stride)))
+    weights = f"tensor<{window}x{window}x{channels}x{channels}xi8>"
+    return parse_module(f"""
+    func.func @main(%x: {wide}, %w0: {weights}) -> {narrow} {{
+      {layer_text(0, "%x", side, channels, window, stride)}
+      func.return %y0 : {narrow}
+    }}""")
 
 
 def sum_text(at: int, x: str, y: str, side: int, channels: int) -> str:

@@ -77,7 +77,8 @@ def stage(s: Schedule, draw) -> None:
         s.tile(block, **{name: 1})
     operand = draw(st.integers(0, len(block.ins) + len(block.outs) - 1))
     at = pick(draw, [None, *s.loops(block)])
-    s.stage(block, operand, draw(st.sampled_from(["near", "far"])), at=at)
+    scope, strided = draw(st.sampled_from(["near", "far"])), draw(st.booleans())
+    s.stage(block, operand, scope, at=at, strided=strided)
 
 
 def compute_at(s: Schedule, draw) -> None:

@@ -22,7 +22,7 @@ from byocir.evaluate.tir_block import BlockPlan
 from byocir.machine.block_keys import pads_in_memory
 from byocir.machine.calls import Calls, Course, Index, IssuedCalls
 from byocir.machine.description import Machine
-from byocir.machine.find_instruction import local_form, on_its_own
+from byocir.machine.find_instruction import Rank, local_form, on_its_own
 from byocir.machine.instructions import Call, Kind
 from byocir.machine.operand_places import Place, Span
 
@@ -222,7 +222,7 @@ def _plan_of(machine: Machine, kind: Kind, shape: Shape) -> BlockPlan:
 def _several(kind: Kind, shape: Shape) -> BlockOp:
     """Makes the program of one block that does calls with the axes of a step."""
     values = [*kind.block.ins, *kind.block.outs]
-    one = local_form(kind.block, [(len(shape_of(value.type)), 0) for value in values])
+    one = local_form(kind.block, [Rank(len(shape_of(value.type)), 0, False) for value in values])
     assert one is not None
     axes = [*zip(("boxes", "calls"), IteratorKind, shape, strict=False)]
     iterators = [*(IteratorAttr.of(*axis) for axis in axes), *one.iterators]

@@ -5,7 +5,7 @@ which cost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import combinations, product
 from math import gcd, inf
@@ -27,18 +27,21 @@ from byocir.machine.instructions import Fit, Instruction
 from byocir.machine.lines import Chain, chains_of
 from byocir.machine.parts import Limit
 from byocir.machine.row_starts import calls_inside_rows
+from byocir.machine.window_points import at_points, windows_of
 from byocir.patterns.index import Affine
 
 
 @dataclass(frozen=True)
 class Plan:
     """Describes a block as calls of an instruction: for each of its iterators, by position, the
-    most points that a call has, and the cycles of all calls together.
+    most points that a call has, and the cycles of all calls together. They may do tiles with one
+    point of each window alone (`window_points`).
     """
 
     fit: Fit
     sizes: tuple[int, ...]
     cycles: float
+    at_points: bool = False
 
     @property
     def instruction(self) -> Instruction:
@@ -110,23 +113,30 @@ class _Search:
         return machine.answer(question, lambda: self._plans(extents, chains))
 
     def _plans(self, extents: Shape, chains: Sequence[Chain]) -> tuple[list[Plan], list[str]]:
-        refusals, choices, apart = list[Refusal](), [*self.choices(extents)], list[Plan]()
-        found = [*self._planned(((kept, ()) for kept in choices), extents, refusals, apart)]
+        refusals, choices = list[Refusal](), [*self.choices(extents)]
+        found = [*self._planned(((kept, ()) for kept in choices), extents, refusals)]
         if chains and not any(plan.sizes == extents for plan in found):
-            found += self._planned(_chained(choices, chains), extents, refusals, apart)
+            found += self._planned(_chained(choices, chains), extents, refusals)
         told = [reason for reason, _ in sorted(refusals, key=nearness)]
-        return sorted(found or apart, key=lambda plan: plan.cycles), told
+        found = found or self._at_points(extents)
+        return sorted(found, key=lambda plan: plan.cycles), told
+
+    def _at_points(self, extents: Shape) -> list[Plan]:
+        """Gives the plans that do tiles with one point of each window alone."""
+        block = at_points(self.block) if self.asked == "pattern" else None
+        if block is None:
+            return []
+        windows, found = windows_of(self.block), replace(self, block=block).plans(extents)[0]
+        called = [plan for plan in found if all(plan.sizes[i] == 1 for i in windows)]
+        return [replace(plan, at_points=True) for plan in called]
 
     def _planned(
         self,
         choices: Iterable[tuple[frozenset[int], Sequence[Chain]]],
         extents: Shape,
         refusals: list[Refusal],
-        apart: list[Plan],
     ) -> Iterator[Plan]:
-        """Yields plans whose calls run over chosen iterators; adds those that do tiles of one point
-        of each window alone, and why there are no others.
-        """
+        """Yields plans whose calls run over chosen iterators; adds why there are no others."""
         overlapping = frozenset(self.block.parallels if self.asked == "pattern" else ())
         for kept, chains in choices:
             sizes = tuple(n if i in kept else 1 for i, n in enumerate(extents))
@@ -147,18 +157,8 @@ class _Search:
                 inside = calls_inside_rows(fit, self.block, called, extents)
                 if not inside:
                     yield plan
-                elif self.asked == "pattern" and self._does_points(fit, called, extents):
-                    apart.append(plan)
                 else:
                     refusals.append((f"{fit.instruction.name}: {inside}", Gap.NONE))
-
-    def _does_points(self, fit: Fit, called: Shape, extents: Shape) -> bool:
-        """Tells if calls begin with rows in tiles that have one point of each window: where the
-        elements of a row are neighbours in an image, each point of a window has rows of its own.
-        """
-        windows = _windows_of(self.block)
-        tile = [called[i] if i in windows else n for i, n in enumerate(extents)]
-        return not calls_inside_rows(fit, self.block, called, tile)
 
     def _sums_alike(self, sizes: Shape, extents: Shape) -> bool | Bools:
         """Tells if calls of these sizes sum up as the block does: whole sums where each call begins
@@ -244,15 +244,6 @@ class _Search:
 
 
 _ANY = Limit(1)
-
-
-def _windows_of(block: BlockOp) -> set[int]:
-    """Lists the sums that run over windows: in some index they stand beside another iterator."""
-    found = set[int]()
-    for expr in (expr for attr in block.maps for expr in attr.data.results):
-        used = iterators_in([expr])
-        found |= {i for i in used if len(used) > 1 and i in block.reductions}
-    return found
 
 
 def _kept(

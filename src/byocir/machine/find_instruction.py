@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.ir.affine import AffineExpr, AffineMap
@@ -34,7 +34,7 @@ from byocir.machine.row_starts import calls_inside_rows
 from byocir.patterns import Match
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.differences import body_differs, body_gap
-from byocir.patterns.index import coefficients
+from byocir.patterns.index import Affine, coefficients
 from byocir.patterns.match import Bound, BoundBlock, Progress
 from byocir.patterns.same_blocks import Alike, Rewalked
 from byocir.patterns.scalars import match_body
@@ -236,8 +236,13 @@ class _Seen:
         return self._machine.answer(key, lambda: local.program(self.block, self.start))
 
 
-Rank = tuple[int, int]
-"""The dimensions that an operand has, and how many of them, the last ones, are lanes."""
+class Rank(NamedTuple):
+    """Says how an operand is seen for a form: how many dimensions it has, how many of them, the
+    last ones, are lanes, and whether its lines may be anywhere in main memory."""
+
+    dims: int
+    lanes: int
+    is_anywhere: bool
 
 
 def _ranks(instruction: Instruction, form: BlockPattern, count: int) -> list[tuple[Rank, ...]]:
@@ -249,8 +254,10 @@ def _ranks(instruction: Instruction, form: BlockPattern, count: int) -> list[tup
         return []
     found: list[Rank] = []
     for read, index in zip(form.reads, form.indices, strict=True):
-        found.append((len(index), _lanes(memory_of(read))))
-    out = len(form.out), _lanes(instruction.into)
+        memory = memory_of(read)
+        is_anywhere = memory.is_main and read.pad is None and all(map(_is_plain, index))
+        found.append(Rank(len(index), _lanes(memory), is_anywhere))
+    out = Rank(len(form.out), _lanes(instruction.into), False)
     return [(*order, out) for order in dict.fromkeys(permutations(found))]
 
 
@@ -462,17 +469,34 @@ def _side(
 
 def _with_rank(sides: Sequence[_Side], rank: Rank) -> list[_Side] | None:
     """Brings sides to a rank, by dropping leading sides of size 1 or adding them; lanes are kept:
-    [1, 4, 8] to rank 2 → [4, 8]. None where too many sides have several elements.
+    [1, 4, 8] to rank 2 → [4, 8]. Lines that may be anywhere have no steps between them. None where
+    too many sides have several elements.
     """
-    left = len(sides) - rank[0]
+    left = len(sides) - rank.dims
     kept: list[_Side] = []
-    for at, (size, index) in enumerate(sides):
-        if left > 0 and size == 1 and not index.terms and at < len(sides) - rank[1]:
+    for at, side in enumerate(sides):
+        if left > 0 and side[0] == 1 and not side[1].terms and at < len(sides) - rank.lanes:
             left -= 1
         else:
-            kept.append((size, index))
+            kept.append(side)
+    if rank.is_anywhere:
+        kept[:-1] = [_without_steps(side) for side in kept[:-1]]
     one = (1, Linear[int]())
-    return [*[one] * (rank[0] - len(kept)), *kept] if left <= 0 else None
+    return [*[one] * (rank.dims - len(kept)), *kept] if left <= 0 else None
+
+
+def _without_steps(side: _Side) -> _Side:
+    """Leaves out what lies between the lines that an iterator reaches: (7, 2 * i) → (4, i)."""
+    size, index = side
+    if len(index.terms) != 1 or index.terms[0][1] <= 1:
+        return side
+    ((i, step),) = index.terms
+    return (size - 1) // step + 1, Linear(((i, 1),), index.constant)
+
+
+def _is_plain(part: object) -> bool:
+    """Tells whether a part of a pattern's index is an iterator alone, without steps."""
+    return isinstance(part, Affine) and part in [Affine(((name, 1),)) for name, _ in part.terms]
 
 
 def _bound(instruction: Instruction, form: BlockPattern, match: Match, seen: _Seen) -> Fit:

@@ -6,27 +6,32 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from narrowing_engine import layer, multiply_add, narrowed, net
+from narrowing_engine import layer, multiply_add, narrowed, strided_layer
 
 import byocir
 from byocir.dialects.types import i8, i32
 from byocir.evaluate.module import evaluate, random_feeds
-from byocir.machine import Machine, up_to
+from byocir.machine import MAIN, Machine, up_to
 from byocir.patterns import Pattern, block, wildcard
 
 
-def described(*, pads: bool) -> Machine:
+def described(*, pads: bool, near: bool = False) -> Machine:
     """A machine with tiles as registers; its loads set zeros around images or move as they find
-    it."""
+    it. Images may have a memory on their way."""
     tiles = Machine("tiles")
     core = tiles.unit("core")
     images = tiles.memory("images", i8, row=(4, 16), rows=4)
     weights = tiles.memory("weights", i8, row=(16, 8), rows=4)
     sums = tiles.memory("sums", i32, row=(4, 8), rows=4)
     sizes = {"m": up_to(4), "n": up_to(8), "k": up_to(16)}
+    if near:
+        lines = tiles.memory("lines", i8, row=(16,), rows=32)
+        moved = {"rows": up_to(8), "lanes": up_to(16), "cycles": lambda s: 8 + s["rows"]}
+        tiles.copy("load_lines", MAIN, lines, unit=core, **moved)
 
     def load_image() -> Pattern:
-        return block("m k", wildcard("x")["m k"], lambda _, x: x)
+        x = lines("x") if near else wildcard("x")
+        return block("m k", x["m k"], lambda _, x: x)
 
     def load_padded() -> Pattern:
         image = wildcard("x")["(y - top) (m - left) k"].padded(0)
@@ -61,17 +66,29 @@ class PaddedTiles(byocir.Target):
     name, machine, patterns = "narrowing", described(pads=True), (layer,)
 
 
+class Levels(byocir.Target):
+    """Brings images near the registers first."""
+
+    name, machine, patterns = "narrowing", described(pads=False, near=True), (layer,)
+
+
 @settings(max_examples=3 if settings.default.max_examples < 100 else 200, deadline=None)
 @given(
-    st.integers(1, 5),
+    st.integers(1, 9),
     st.integers(1, 16),
     st.sampled_from([1, 3]),
-    st.sampled_from([Tiles, PaddedTiles]),
+    st.integers(1, 3),
+    st.sampled_from([Tiles, PaddedTiles, Levels]),
 )
-@example(4, 8, 3, Tiles)
-@example(4, 8, 3, PaddedTiles)
-def test_convolutions_are_products_of_tiles_of_pixels(side, channels, window, target) -> None:
-    module = net(side, channels, [(0, window)])
+@example(4, 8, 3, 1, Tiles)
+@example(4, 8, 3, 1, PaddedTiles)
+@example(9, 8, 3, 2, Tiles)
+@example(9, 8, 3, 2, PaddedTiles)
+@example(9, 8, 1, 2, Levels)
+def test_convolutions_are_products_of_tiles_of_pixels(
+    side, channels, window, stride, target
+) -> None:
+    module = strided_layer(side, channels, window, stride)
     package = byocir.compile(module.clone(), targets=[target()], levels=("tensor",))
     assert [each.taken for each in package.report.decisions] == [True]
     feeds = random_feeds(module)

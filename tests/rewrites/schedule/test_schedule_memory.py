@@ -44,6 +44,23 @@ def test_a_pad_is_staged_with_its_box() -> None:
     assert window.pad_values == [None]
 
 
+def test_what_is_written_is_not_staged_with_pads_that_are_read_around_it() -> None:
+    """Nothing would set them."""
+    s = function(
+        "%a: memref<1xi32>, %y: memref<2xi32>",
+        "%t = tir.alloc : memref<1xi32>",
+        block("double", "i: 1", "%a[i] : memref<1xi32>", "%t[i] : memref<1xi32>", DOUBLE),
+        block(
+            "window",
+            "i: 2 | r: 1",
+            "%t[i + r] pad 7 : i32 : memref<1xi32>",
+            "%y[i] : memref<2xi32>",
+            ADD,
+        ),
+    )
+    refuses(s, "B257", lambda: s.stage(s.block("window"), 0, "near"))
+
+
 def test_a_pad_stays_where_an_index_divides() -> None:
     """What a packed operand reads outside is not in the box, which is the whole dimension."""
     s = function(

@@ -14,17 +14,17 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 
-from byocir.dialects.tir import AllocOp, CopyOp, FillOp, ForOp, scope_of
-from byocir.dialects.types import element_type_of
-from byocir.dialects.uses import replace_op
-from byocir.machine import Machine
+from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp, scope_of
+from byocir.dialects.types import element_type_of, shape_of
+from byocir.dialects.uses import replace_op, set_operand
+from byocir.machine import Machine, Memory
 from byocir.rewrites.bufferize import inline_composites
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.schedule.blocks import block_of_copy, block_of_fill, body_of, retile
-from byocir.rewrites.schedule.index import IndexBuilder
+from byocir.rewrites.schedule.blocks import block_of_fill, put_block_of_copy
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,9 @@ class RouteCopiesPass(ModulePass):
         for function, machine in machines_in(op):
             inline_composites(function)
             body = function.body.block
+            for mover in _movers(body):
+                if isinstance(mover, BlockOp):
+                    _begin_route(machine, mover)
             for copy in [each for each in _movers(body) if isinstance(each, CopyOp)]:
                 _route(machine, copy)
             for mover in _movers(body):
@@ -44,23 +47,52 @@ class RouteCopiesPass(ModulePass):
 
 
 def _movers(body: Block) -> list[Operation]:
-    """Yields the copies and fills of a body and of the loops in it."""
+    """Yields the copies and fills of a body and of the loops in it, and the blocks that move
+    elements to a buffer, of which they write all.
+    """
     found: list[Operation] = []
     for op in body.ops:
         if isinstance(op, ForOp):
             found += _movers(op.body.block)
-        elif isinstance(op, CopyOp | FillOp):
+        elif isinstance(op, CopyOp | FillOp) or (isinstance(op, BlockOp) and _fills(op)):
             found.append(op)
     return found
 
 
+def _fills(op: BlockOp) -> bool:
+    """Tells whether a block moves elements, one to each index of a buffer."""
+    shape = shape_of(op.outs[0].type)
+    return op.moves and op.out_maps[0].results == AffineMap.identity(len(shape)).results
+
+
+def _begin_route(machine: Machine, op: BlockOp) -> None:
+    """Lets a block move elements to the first of the memories on the way, and a copy move them on,
+    where no instruction moves them at once.
+    """
+    path, into, home = _path(machine, op.ins[0], op.outs[0]), op.outs[0], op.parent
+    if len(path) <= 2 or home is None:
+        return
+    element, shape = element_type_of(into.type), shape_of(into.type)
+    between = AllocOp.of(element, shape, path[1].scope, op.location)
+    between.result.name_hint = into.name_hint
+    copy = CopyOp.of(between.result, into, shape, location=op.location)
+    home.insert_op_before(between, op)
+    home.insert_op_after(copy, op)
+    set_operand(op, 1, between.result)
+
+
+def _path(machine: Machine, source: SSAValue, into: SSAValue) -> tuple[Memory, ...]:
+    """Lists the memories on the way from one buffer to another; none where there is no way."""
+    one, other = (machine.memory_of(scope_of(value.type)) for value in (source, into))
+    found = machine.path(one, other) if one is not None and other is not None else None
+    return tuple(found or ())
+
+
 def _route(machine: Machine, op: CopyOp) -> None:
     """Replaces a copy that no instruction does at once by copies through the memories between."""
-    ends = [machine.memory_of(scope_of(v.type)) for v in (op.source, op.destination)]
-    source, into = ends
-    path = machine.path(source, into) if source is not None and into is not None else None
+    path = _path(machine, op.source, op.destination)
     home, at = op.parent, op.source
-    if path is None or len(path) <= 2 or home is None:
+    if len(path) <= 2 or home is None:
         return
     for memory in path[1:-1]:
         element = element_type_of(op.source.type)
@@ -80,10 +112,5 @@ def _route(machine: Machine, op: CopyOp) -> None:
 def _make_block(op: Operation) -> None:
     if isinstance(op, FillOp):
         replace_op(op, block_of_fill(op))
-        return
-    assert isinstance(op, CopyOp)
-    made, bases = block_of_copy(op)
-    if any(base is not None for base in bases):
-        zero = IndexBuilder(body_of(op), op.location).number(0)
-        retile(made, made.extents, [zero if base is None else base for base in bases])
-    replace_op(op, made)
+    elif isinstance(op, CopyOp):
+        put_block_of_copy(op)

@@ -50,9 +50,10 @@ class Script:
                 self.calls.append(f"stage({stage.name}, {out}, {stage.into.scope}{at})")
         for each in chain.staged:
             names = inner[each.stage][: self._depth(each)]
-            at = f", at={names[-1]}" if names else ""
+            more = f", at={names[-1]}" if names else ""
+            more += ", strided=True" if chain.is_strided(each) else ""
             name = chain.stages[each.stage].name
-            self.calls.append(f"stage({name}, {each.operand}, {each.path[-1].scope}{at})")
+            self.calls.append(f"stage({name}, {each.operand}, {each.path[-1].scope}{more})")
         return "; ".join(self.calls)
 
     def _loop(self, name: str) -> str:

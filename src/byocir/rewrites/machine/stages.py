@@ -22,6 +22,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.scalar import number
 from byocir.machine import MAIN, Limit, Machine, Memory
 from byocir.machine.cut_plans import Plan, none_does, plans_of
+from byocir.machine.window_points import at_points
 from byocir.rewrites.machine.copies import identity, padded
 from byocir.rewrites.machine.cut_blocks import parts_of
 from byocir.rewrites.machine.split_bodies import why_whole
@@ -90,10 +91,32 @@ class Stage:
         return [(name, i, limits[name]) for name, at in named if name in limits for i in at]
 
     @cached_property
+    def tile(self) -> BlockOp:
+        """Gives the block as it is in a tile: where that has one point of each window, with indices
+        of what this point reads.
+        """
+        points = at_points(self.block) if self.plan.at_points else None
+        return points or self.block
+
+    @cached_property
     def forms(self) -> list[list[Linear[int]]]:
         """Lists the indices of the operands."""
-        found = [[linear(expr) for expr in attr.data.results] for attr in self.block.maps]
-        return [[form for form in forms if form is not None] for forms in found]
+        return _forms(self.block)
+
+    @cached_property
+    def tile_forms(self) -> list[list[Linear[int]]]:
+        """Lists the indices of the operands in a tile."""
+        return _forms(self.tile)
+
+    def reads_points(self, operand: int) -> bool:
+        """Tells whether tiles have one point of each window of an operand."""
+        pairs = zip(self.forms[operand], self.tile_forms[operand], strict=True)
+        return any({*form.atoms} != {*tile.atoms} for form, tile in pairs)
+
+
+def _forms(block: BlockOp) -> list[list[Linear[int]]]:
+    found = [[linear(expr) for expr in attr.data.results] for attr in block.maps]
+    return [[form for form in forms if form is not None] for forms in found]
 
 
 def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
@@ -161,6 +184,8 @@ def _preference(into: Memory, wanted: Collection[Memory]) -> int:
 def _is_fed(
     machine: Machine, plan: Plan, made: Sequence[int | None], stages: Sequence[Stage]
 ) -> bool:
+    if plan.at_points and any(at is not None for at in made[:-1]):
+        return False  # what another block makes has all points of windows
     *sources, start = [MAIN if at is None else stages[at].into for at in made]
     pairs = zip(sources, plan.fit.memories, strict=False)
     return start in (MAIN, plan.instruction.into) and all(
@@ -265,7 +290,8 @@ class Chain:
         own = keys.boxes(block), given, block.extents, known
         takes = tuple(fit.iterators.items()), tuple(fit.operands.items()), fit.memories, fit.turns
         sums = is_unordered(block), reads_old(block)
-        return own, sums, stage.made, fit.instruction, fit.form, takes, stage.plan.sizes
+        planned = stage.plan.sizes, stage.plan.at_points
+        return own, sums, stage.made, fit.instruction, fit.form, takes, planned
 
     @cached_property
     def starts(self) -> set[int]:
@@ -317,6 +343,15 @@ class Chain:
         outer = [is_made or self.depends(each.stage, used, i) for i in order]
         return [*outer, *(i in used and not is_whole for i in stage.reductions)]
 
+    def is_strided(self, each: Staged) -> bool:
+        """Tells whether tiles of what is staged have neighbours that are no neighbours in its
+        array.
+        """
+        stage = self.stages[each.stage]
+        forms, own = stage.forms[each.operand], stage.tile_forms[each.operand]
+        pairs = zip(forms, own, strict=True)
+        return any(form.coefficient(i) != step for form, tile in pairs for i, step in tile.terms)
+
     def around(self, each: Staged) -> list[int]:
         """Lists the dimensions in which tiles of what is staged reach out of its array in main
         memory: there a machine has to set pads.
@@ -338,9 +373,10 @@ class Chain:
         return max(self.around(each), default=0) if any(refused) else 0
 
     def has_own_pads(self, each: Staged) -> bool:
-        """Tells whether loads set the pads of what is staged."""
+        """Tells whether loads set the pads of what is staged: of neighbours alone."""
         pad = self.stages[each.stage].block.pad_values[each.operand]
-        return pad is not None and self.machine.sets_pad(number(pad).item())
+        is_own = pad is not None and self.machine.sets_pad(number(pad).item())
+        return is_own and not self.is_strided(each)
 
     def why_apart(self, each: Staged) -> list[str]:
         """Lists what instructions say to the corners of what is staged, with the pads there."""

@@ -23,6 +23,7 @@ from byocir.machine import MAIN, Memory
 from byocir.machine.call_cycles import count_calls, cycles_of_calls
 from byocir.machine.instructions import Fit, init_of
 from byocir.machine.row_starts import steps_along_rows
+from byocir.machine.window_points import windows_of
 from byocir.rewrites.machine.copies import ONE, Copies
 from byocir.rewrites.machine.stages import Chain, Stage, Staged
 from byocir.rewrites.tiles import at, fills, product, shape_over, sides
@@ -122,6 +123,8 @@ class TileCosts:
         for stage, extents in zip(self.chain.stages, self.extents, strict=True):
             for _, i, limit in stage.limits:
                 legal = legal & (extents[i] % limit.step == 0)
+            for i in windows_of(stage.block) if stage.plan.at_points else ():
+                legal = legal & (extents[i] == 1)
         return legal
 
     def _keeps_order(self) -> Bools:
@@ -191,12 +194,12 @@ class TileCosts:
         blocks = product(-(-n // lanes) for n, lanes in zip(box[rank:], memory.row, strict=False))
         apart = blocks if memory.interleaved else 1
         operands = range(len(fit.memories))
-        along = (step for n in operands for step in steps_along_rows(fit, stage.block, n))
+        along = (step for n in operands for step in steps_along_rows(fit, stage.tile, n))
         # Of iterators that are joined, calls take all points of the others.
         lasts = {name: i for name, i, limit in stage.limits if limit.least > 1}
         several = {*lasts.values(), *(stage.reductions if init_of(fit.form) is None else ())}
         for i in several | {i for i, step, lanes in along if step % lanes}:
-            forms = enumerate(stage.forms[operand][:rank])
+            forms = enumerate(stage.tile_forms[operand][:rank])
             steps = (form.coefficient(i) * product(box[d + 1 : rank]) for d, form in forms)
             size = np.minimum(stage.plan.sizes[i], self.extents[s][i])
             fits = fits & ((size == 1) | (sum(steps, start=_ZERO) * apart <= 1))
@@ -209,7 +212,7 @@ class TileCosts:
         for s, stage in enumerate(self.chain.stages):
             sizes = stage.plan.sizes
             for operand in range(len(stage.plan.fit.memories)):
-                for i, step, lanes in steps_along_rows(stage.plan.fit, stage.block, operand):
+                for i, step, lanes in steps_along_rows(stage.plan.fit, stage.tile, operand):
                     if step * sizes[i] % lanes:
                         fits = fits & (self.extents[s][i] <= sizes[i])
         return fits
@@ -221,7 +224,7 @@ class TileCosts:
         fits = np.ones((), np.bool_)
         for s, operand in sorted({*whole, *self.chain.handed}):
             stage = self.chain.stages[s]
-            for i, step, lanes in steps_along_rows(stage.plan.fit, stage.block, operand):
+            for i, step, lanes in steps_along_rows(stage.plan.fit, stage.tile, operand):
                 if i in stage.reductions:
                     size = self.sizes[s, i]
                     fits = fits & ((step * size % lanes == 0) | (size == stage.extents[i]))
@@ -274,7 +277,7 @@ class TileCosts:
     def _staged_box(self, each: Staged, is_whole: bool) -> list[Ints]:
         stage, extents = self.chain.stages[each.stage], self.extents[each.stage]
         extents = _whole_sums(stage, extents) if is_whole else extents
-        return sides(stage.forms[each.operand], extents)
+        return sides(stage.tile_forms[each.operand], extents)
 
     def _made_box(self, s: int) -> list[Ints]:
         """Computes the sizes of the buffer that a stage writes: all that others read of it, with
@@ -319,7 +322,7 @@ class TileCosts:
         kept = fit.operands.get(fit.instruction.keeps) == operand
         sizes = enumerate(zip(self.extents[s], stage.plan.sizes, strict=True))
         parted = [extent > size for i, (extent, size) in sizes if i in fit.turns or not kept]
-        box = sides(stage.forms[operand], self.extents[s])
+        box = sides(stage.tile_forms[operand], self.extents[s])
         row = fit.memories[operand].row
         lanes = zip(box[::-1], row[::-1], strict=False)
         outside = [*parted, *(size > n for size, n in lanes)]
@@ -343,6 +346,8 @@ class TileCosts:
             value = self.chain.stages[each.stage].block.ins[each.operand]
             box, path = self._staged_box(each, is_whole), each.path
         element, array = element_type_of(value.type), shape_of(value.type)
+        if each is not None and self.chain.is_strided(each):
+            array = ()  # no lines of it follow each other
         return [Copies(element, box, source, into, array) for source, into in pairwise(path)]
 
     @cached_property
@@ -481,7 +486,7 @@ def _lines(stage: Stage, extents: Sequence[Ints]) -> Iterator[tuple[int, int, In
     inner = [(j, limit) for _, j, limit in stage.limits if j not in block.reductions]
     for i, (j, limit) in combined(set(block.parallels) - named, inner):
         follow = np.asarray(extents[i] > 1)
-        values = zip(stage.forms, fit.memories, [*block.ins, *block.outs], strict=True)
+        values = zip(stage.tile_forms, fit.memories, [*block.ins, *block.outs], strict=True)
         for forms, memory, value in values:
             terms = [[t for t in form.terms if block.extents[t[0]] > 1] for form in forms]
             used = [d for d, own in enumerate(terms) if {n for n, _ in own} & {i, j}]

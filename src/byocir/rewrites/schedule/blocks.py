@@ -27,6 +27,8 @@ from byocir.dialects.tir import (
 from byocir.dialects.tir.affine import canonical_map
 from byocir.dialects.tir.scalar import Emitted, emit_body
 from byocir.dialects.types import element_type_of, shape_of
+from byocir.dialects.uses import replace_op
+from byocir.rewrites.schedule.index import IndexBuilder
 
 
 @dataclass(frozen=True)
@@ -170,15 +172,18 @@ def filling(
     return BlockOp(iterators, [], [buffer], [map_], Region(body), location=op.location)
 
 
-def block_of_copy(op: CopyOp) -> tuple[BlockOp, list[SSAValue | None]]:
-    """Makes the block that moves what a copy moves; unlike a copy, it can be tiled. Iterators of
-    one point bring the start of the box into the maps; the values at which iterators begin come
-    with the block, None for those that begin at 0.
+def block_of_copy(op: CopyOp, steps: Sequence[int] = ()) -> tuple[BlockOp, list[SSAValue | None]]:
+    """Makes the block that moves what a copy moves; unlike a copy, it can be tiled. With `steps` it
+    takes elements of the source that are so far apart, for each dimension. Iterators of one point
+    bring the start of the box into the maps; the values at which iterators begin come with the
+    block, None for those that begin at 0.
     """
-    extents, bases = list(op.box), list[SSAValue | None]([None] * len(op.box))
-    names, maps = [f"d{i}" for i in range(len(extents))], list[list[AffineExpr]]()
-    for name, starts in (("s", op.source_bases), ("t", op.destination_bases)):
-        maps.append([AffineExpr.dimension(i) for i in range(len(op.box))])
+    rank, extents = len(op.box), list(op.box)
+    bases, ones = list[SSAValue | None]([None] * rank), [1] * rank
+    names, maps = [f"d{i}" for i in range(rank)], list[list[AffineExpr]]()
+    ends = ("s", op.source_bases, steps or ones), ("t", op.destination_bases, ones)
+    for name, starts, own in ends:
+        maps.append([AffineExpr.dimension(i) * step for i, step in enumerate(own)])
         for i, start in enumerate(starts):
             maps[-1][i] += AffineExpr.dimension(len(extents))
             names.append(f"{name}{i}")
@@ -192,10 +197,25 @@ def block_of_copy(op: CopyOp) -> tuple[BlockOp, list[SSAValue | None]]:
         return x.to(types[1])
 
     indices = [AffineMap(len(iterators), 0, tuple(exprs)) for exprs in maps]
-    ends = [op.source], [op.destination]
-    body = emit_body(types, move)
-    made = BlockOp(iterators, *ends, indices, body, pads=[op.pad], location=op.location)
+    made = BlockOp(
+        iterators,
+        [op.source],
+        [op.destination],
+        indices,
+        emit_body(types, move),
+        pads=[op.pad],
+        location=op.location,
+    )
     return made, bases
+
+
+def put_block_of_copy(op: CopyOp, steps: Sequence[int] = ()) -> None:
+    """Replaces a copy by the block that `block_of_copy` makes of it."""
+    made, bases = block_of_copy(op, steps)
+    if any(base is not None for base in bases):
+        zero = IndexBuilder(body_of(op), op.location).number(0)
+        retile(made, made.extents, [zero if base is None else base for base in bases])
+    replace_op(op, made)
 
 
 def body_of(op: Operation) -> Block:

@@ -64,12 +64,18 @@ class Schedule:
         return tile(block, sizes, remainder=remainder)
 
     def stage(
-        self, block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None
+        self,
+        block: BlockOp,
+        operand: int,
+        scope: str,
+        *,
+        at: ForOp | None = None,
+        strided: bool = False,
     ) -> SSAValue:
         """Makes a block access an operand through a buffer in another memory. See
         `byocir.rewrites.schedule.stage`.
         """
-        return stage(block, operand, scope, at=at)
+        return stage(block, operand, scope, at=at, strided=strided)
 
     def compute_at(self, block: BlockOp, loop: ForOp) -> None:
         """Computes in a loop the part of a block's result that the loop reads. See

@@ -48,7 +48,7 @@ PRIMITIVES: dict[str, tuple[type, ...]] = {
 }
 """The methods of `Schedule` that a script can call, and what they take; `reorder` takes loops."""
 
-_OPTIONS: dict[str, type] = {"at": ForOp, "guard": bool, "remainder": str}
+_OPTIONS: dict[str, type] = {"at": ForOp, "guard": bool, "remainder": str, "strided": bool}
 """The types of options by name; other names are iterators, with sizes."""
 
 _WORDS: dict[type, str] = {

@@ -9,19 +9,28 @@ tir.for %i = 0 to 4 serial {         tir.for %i = 0 to 4 serial {
 ```
 
 The buffer holds the box that is accessed in one iteration of a loop, or in all. What is written is
-copied back, and copied in before unless it is overwritten first.
+copied back, and copied in before unless it is overwritten first. A buffer that is `strided` holds
+only the elements of the box that a block reads, where an index takes steps of more than one:
+
+```
+tir.block [m: 8] at(%i * 8)          tir.block [d0: 8] at(%i * 8)
+    ins(%x[2 * m] …) …            →      ins(%x[2 * d0] …) outs(%t[d0] …) …
+                                     tir.block [m: 8] ins(%t[m] : memref<8xi8, "near">) …
+```
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from byocir.dialects.tir import AllocOp, BlockOp, CopyOp, FillOp, ForOp
+from byocir.dialects.tir.affine import expression, linear
 from byocir.dialects.tir.linear import Linear
 from byocir.dialects.tir.scalar import number_attr
 from byocir.dialects.types import element_type_of, shape_of
@@ -36,8 +45,9 @@ from byocir.rewrites.schedule.access import (
     is_inside,
     is_whole,
     loops_of,
+    reach,
 )
-from byocir.rewrites.schedule.blocks import body_of
+from byocir.rewrites.schedule.blocks import Parts, body_of, put_block_of_copy
 from byocir.rewrites.schedule.hoist_indices import hoist_indices
 from byocir.rewrites.schedule.index import IndexBuilder, base_sums, interval_of_sum, loops_behind
 from byocir.rewrites.schedule.kinds import runs_in_order
@@ -45,20 +55,25 @@ from byocir.rewrites.schedule.rebase import localise
 from byocir.rewrites.schedule.requests import check_block, check_loop, check_operand, refused
 
 
-def stage(block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None) -> SSAValue:
+def stage(
+    block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None, strided: bool = False
+) -> SSAValue:
     """Makes a block access its operand (counted over ins, then outs) in a buffer in `scope`, which
     is filled and written back in each iteration of the loop `at` or, without one, once; gives the
     buffer. A buffer that is written there is staged for all ops in the loop together; a block that
-    sets all of it to a number becomes a fill. Raises ByocirError B251 for no operand or loop of the
-    block, B257 for what cannot be staged.
+    sets all of it to a number becomes a fill. With `strided` the buffer of an input has only the
+    elements that the block reads, where an index takes steps of more than one. Raises ByocirError
+    B251 for no operand or loop of the block, B257 for what cannot be staged.
     """
     check_block(block)
     check_operand(block, operand)
     inside = region_of(block, at)
     plan = _plan(block, operand, inside)
+    steps = _steps(block, operand, plan) if strided else [1] * len(plan.box)
+    sizes = tuple([-(-size // step) for size, step in zip(plan.sizes, steps, strict=True)])
     body = body_of(block)
     hoist_indices(body)
-    local = AllocOp.of(element_type_of(plan.buffer.type), plan.sizes, scope, block.location)
+    local = AllocOp.of(element_type_of(plan.buffer.type), sizes, scope, block.location)
     local.result.name_hint = plan.buffer.name_hint
     indices = IndexBuilder(body, block.location)
     first, last = plan.ops[0], plan.ops[-1]
@@ -66,11 +81,16 @@ def stage(block: BlockOp, operand: int, scope: str, *, at: ForOp | None = None) 
     inside.insert_op_before(local, first)
     starts = [indices.value(side.start, inside, local) for side in plan.box]
     if plan.comes_in:
-        copy = CopyOp.of(plan.buffer, local.result, plan.sizes, source_bases=starts, pad=plan.pad)
+        copy = CopyOp.of(plan.buffer, local.result, sizes, source_bases=starts, pad=plan.pad)
         copy.location = block.location
         inside.insert_op_before(copy, first)
+        if strided:
+            put_block_of_copy(copy, steps)
+    origins = [side.start for side in plan.box]
+    if strided:
+        origins = _read_at_steps(block, operand, steps, plan.box)
     for access in plan.accesses:
-        _redirect(access, local.result, [side.start for side in plan.box], indices)
+        _redirect(access, local.result, origins, indices)
     for op in [access.op for access in plan.accesses if access.op.parent is not None]:
         _fill_again(op)
     if plan.goes_out:
@@ -173,7 +193,8 @@ def _plan(block: BlockOp, operand: int, inside: Block) -> _Plan:
     pad = None if stays_inside(box, buffer) else _pad(block, operand, buffer)
     ops = list(dict.fromkeys(top(access.op, inside) for access in found))
     is_temporary = isinstance(buffer.owner, AllocOp) and len(found) == len(list(buffer.uses))
-    comes_in = not written or not _overwritten(found, box, inside)
+    has_pads = pad is not None and any(map(_is_padded, found))
+    comes_in = not written or has_pads or not _overwritten(found, box, inside)
     goes_out = written and (comes_in or not is_temporary)
     if goes_out and pad is not None:
         raise _leaves(block, box, buffer)
@@ -189,6 +210,50 @@ def _plan(block: BlockOp, operand: int, inside: Block) -> _Plan:
     )
 
 
+def _steps(block: BlockOp, operand: int, plan: _Plan) -> list[int]:
+    """Gives, for each dimension of an input, the step between the elements that a block reads of
+    its box. Raises ByocirError B257 where others read them, too, or iterations of loops between.
+    """
+    (own,) = (each for each in accesses_of(block) if each.operand == operand)
+    steps = [gcd(*[c for _, c in terms]) or 1 for terms in _moving(block, operand)]
+    pairs = zip(steps, own.box, plan.box, strict=True)
+    grows = any(step > 1 and side.size != whole.size for step, side, whole in pairs)
+    if operand >= len(block.ins) or len(plan.accesses) > 1 or grows:
+        raise refused(
+            "B257",
+            "expected an input that one block reads at the same steps in each iteration, to stage "
+            "it strided, found another operand, or a loop in between",
+            block,
+            help="name the innermost loop that moves the input: at=…",
+        )
+    return steps
+
+
+def _moving(block: BlockOp, operand: int) -> list[list[tuple[int, int]]]:
+    """Lists, for each dimension of an operand, the iterators with several points that its index
+    has, with their steps."""
+    forms = [linear(expr) for expr in block.maps.data[operand].data.results]
+    found = [[] if form is None else form.terms for form in forms]
+    return [[(i, c) for i, c in terms if block.extents[i] > 1] for terms in found]
+
+
+def _read_at_steps(
+    block: BlockOp, operand: int, steps: Sequence[int], box: Sequence[Side]
+) -> list[Linear[SSAValue]]:
+    """Makes a block read an input at indices whose steps are these times smaller, 2 * h + r → h,
+    and gives where the box of those begins.
+    """
+    bases, parts = base_sums(block.bases, len(block.extents)), Parts.of(block)
+    exprs, starts = [*parts.maps[operand].results], [side.start for side in box]
+    for d, (terms, step) in enumerate(zip(_moving(block, operand), steps, strict=True)):
+        if step > 1:
+            form = Linear(tuple((i, c // step) for i, c in terms))
+            exprs[d] = expression(form)
+            starts[d] = reach(form, bases, block.extents)[0]
+    parts.with_map(operand, exprs).put(block)
+    return starts
+
+
 def _clipped(side: Side, size: int) -> Side:
     """Cuts a side to its buffer, where the program knows where it begins."""
     if side.start.terms:
@@ -202,6 +267,12 @@ def _can_move(op: Operation) -> bool:
     return isinstance(op, BlockOp | FillOp) or (
         isinstance(op, CopyOp) and op.source is not op.destination
     )
+
+
+def _is_padded(access: BoxAccess) -> bool:
+    """Tells whether a block reads pads around a buffer, which no other op writes."""
+    op, number = access.op, access.operand
+    return isinstance(op, BlockOp) and number < len(op.ins) and op.pad_values[number] is not None
 
 
 def _pad(block: BlockOp, operand: int, buffer: SSAValue) -> Attribute:
