@@ -242,6 +242,17 @@ def test_loads_set_the_number_that_windows_read_around_images(pads, around: int)
     assert loads[0].numbers.get("around") == (around if pads == "around" else None)
 
 
+@pytest.mark.parametrize("channels", [4, 8])
+def test_lines_of_one_row_have_zeros_beside_pixels_of_any_channels(channels: int) -> None:
+    """Rows hold 4 pixels of 4 channels: a line and its zeros are in one, or in one for each block
+    of channels. A machine that only begins sums needs windows in whole."""
+    given = {"pixels": 4, "lanes": 4, "pads": 0, "starts": "only", "loaded lines": 8}
+    given |= {"image rows": 1024, "weights rows": 1024, "sums rows": 1024}
+    drawn = engine_by(lambda options: options[0], given)
+    module = conv_module((2, 2, channels), ((3, 1, 1, 1, 1), (3, 1, 1, 1, 1)), 4)
+    assert brought_down(drawn, module) is not None
+
+
 def test_operands_that_lie_apart_are_named() -> None:
     """Windows of an image are not one row after the other, and the instruction has no strides."""
     given = {"pool strided": (), "image interleaved": True, "image rows": 1024, "sums rows": 1024}

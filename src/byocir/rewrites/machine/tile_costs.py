@@ -169,7 +169,7 @@ class TileCosts:
 
     def _parts_no_rows(self, each: Staged, is_whole: bool) -> Bools:
         """Marks where pads do not part rows: what is beside them would be set by calls that begin
-        inside rows. Loads that set pads do one row with them.
+        inside rows. Loads that set pads do one row of the dimensions that have some.
         """
         box, memory, fits = self._staged_box(each, is_whole), each.path[1], np.ones((), np.bool_)
         around = self.chain.around(each)
@@ -177,7 +177,8 @@ class TileCosts:
         if memory.inside_rows or not any(d in around and lanes > 1 for d, lanes in sides):
             return fits
         if self.chain.has_own_pads(each):
-            return reduce(np.logical_and, (box[d] <= lanes for d, lanes in sides))
+            one = (box[d] <= lanes for d, lanes in sides if d in around)
+            return reduce(np.logical_and, one, fits)
         parted = (box[d] == 1 for d, lanes in sides if d in around and lanes > 1)
         return reduce(np.logical_and, parted, fits)
 
