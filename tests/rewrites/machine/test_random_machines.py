@@ -214,16 +214,20 @@ def test_windows_in_one_call_are_computed_right_or_refused(drawn, image, window,
 @pytest.mark.parametrize("starts", ["flag", "only"])
 @pytest.mark.parametrize("step", [2, 3])
 def test_rules_on_steps_decline_what_no_call_can_do(step: int, starts: str) -> None:
-    """Steps of 3 do not fit the instruction, whatever its tiles; where sums begin with a number
-    alone, it cannot do windows point by point either."""
+    """Steps of 3 do not fit the instruction: tiles have one point of each window then, without what
+    lies between its pixels. Where sums begin with a number alone, they cannot be taken so."""
     given = {"most step": 2, "starts": starts, "image rows": 1024, "weights rows": 1024}
     given |= {"sums rows": 1024, "pads": 0, "limits": {"x": multiples_of(2, 16)}}
     drawn = engine_by(lambda options: options[0], given)
     module = conv_module((8, 11, 4), ((3, step, 1, 1, 1), (3, step, 1, 1, 1)), 4)
     report = partition(module, targets=[drawn.register()()], levels=("tensor",))
     (decision,) = [each for each in report.decisions if each.pattern == "random.conv"]
-    assert decision.taken == (step == 2)
-    if step == 3:
+    assert decision.taken == (step == 2 or starts == "flag")
+    if decision.taken:
+        function = brought_down(drawn, module.clone())
+        assert function is not None
+        disordered(drawn, function, module, step)
+    else:
         assert "Steps fit their fields, found (3, 3)" in decision.reason
 
 
