@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 from narrowing_engine import layer, multiply_add, narrowed, strided_layer
 
 import byocir
+from byocir.dialects.context import load_context
+from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.types import i8, i32
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.machine import MAIN, Machine, up_to
 from byocir.patterns import Pattern, block, wildcard
+from byocir.patterns.target_classes import register
+from byocir.rewrites.pipeline import run_passes
 
 
 def described(*, pads: bool, near: bool = False) -> Machine:
@@ -84,6 +88,7 @@ class Levels(byocir.Target):
 @example(4, 8, 3, 1, PaddedTiles)
 @example(9, 8, 3, 2, Tiles)
 @example(9, 8, 3, 2, PaddedTiles)
+@example(9, 8, 1, 2, PaddedTiles)
 @example(9, 8, 1, 2, Levels)
 def test_convolutions_are_products_of_tiles_of_pixels(
     side, channels, window, stride, target
@@ -95,3 +100,30 @@ def test_convolutions_are_products_of_tiles_of_pixels(
     found = package.run(feeds, check=True)
     for name, expected in evaluate(module, feeds).items():
         np.testing.assert_array_equal(found[name], expected)
+
+
+def test_blocks_that_write_a_part_of_a_buffer_go_no_way_around() -> None:
+    """A copy of all that is in a memory on the way would overwrite the other part."""
+    register("narrowing", Levels)
+    image = 'memref<8x16xi8, "tiles.images">'
+    parts = "\n".join(
+        f"""
+        tir.block [i: 4, j: 16] at(%c{start}, %c0) ins(%x[i, j] : memref<8x16xi8>)
+            outs(%near[i, j] : {image}) {{
+        ^bb0(%a: i8, %old: i8):
+          tir.yield %a : i8
+        }}"""
+        for start in (0, 4)
+    )
+    module = parse_module(f"""
+      func.func @f(%x: memref<8x16xi8>)
+          attributes {{byoc.target = #byoc.target<"narrowing", {{}}>}} {{
+        %c0 = arith.constant 0 : index
+        %c4 = arith.constant 4 : index
+        %near = tir.alloc : {image}
+        {parts}
+        func.return
+      }}""")
+    before = print_module(module)
+    run_passes(module, load_context(), "route-copies")
+    assert print_module(module) == before

@@ -21,10 +21,18 @@ from byocir.machine.instructions import Fit
 from byocir.machine.row_starts import steps_along_rows
 
 
-def identity(element: Attribute, shape: Shape, source: Memory, into: Memory) -> BlockOp:
-    """Makes the block that moves an array from one memory to another, as a program of its own."""
-    outside = Block(arg_types=[buffer(element, shape, memory.scope) for memory in (source, into)])
-    made = moving(outside.args[0], outside.args[1], axes(len(shape)), UNKNOWN_LOC)
+def identity(
+    element: Attribute, shape: Shape, source: Memory, into: Memory, steps: Shape = ()
+) -> BlockOp:
+    """Makes the block that moves an array from one memory to another, as a program of its own. With
+    `steps` it takes elements that are so far apart, for each dimension.
+    """
+    steps = steps or (1,) * len(shape)
+    reached = [(size - 1) * step + 1 for size, step in zip(shape, steps, strict=True)]
+    types = buffer(element, reached, source.scope), buffer(element, shape, into.scope)
+    outside = Block(arg_types=types)
+    index = [axis * step for axis, step in zip(axes(len(shape)), steps, strict=True)]
+    made = moving(outside.args[0], outside.args[1], index, UNKNOWN_LOC)
     outside.add_op(made)
     return made
 
@@ -51,7 +59,8 @@ ONE: Ints = np.ones((), np.int64)
 @dataclass(frozen=True)
 class Copies:
     """Describes copies of arrays from one memory to another. The arrays have one element type and
-    many sizes: `shape` has an array of sizes for each dimension.
+    many sizes: `shape` has an array of sizes for each dimension. With `steps` they are elements so
+    far apart, for each dimension.
     """
 
     element: Attribute
@@ -60,10 +69,11 @@ class Copies:
     into: Memory
     array: Shape = ()
     """The shape of the whole array in main memory, if what is copied may be a part of one."""
+    steps: Shape = ()
 
     def block(self, shape: Sequence[int]) -> BlockOp:
         """Makes the block that one copy is, as a program of its own."""
-        return identity(self.element, tuple(shape), self.source, self.into)
+        return identity(self.element, tuple(shape), self.source, self.into, self.steps)
 
     @cached_property
     def _example(self) -> BlockOp:
@@ -113,7 +123,8 @@ class Copies:
                 machine, self._example, self.shape, "memories", self._in_order, lines
             )
 
-        key = "copied", self.element, self.source, self.into, lines is None, sizes
+        ends = self.source, self.into, self.steps
+        key = "copied", self.element, *ends, lines is None, sizes
         return machine.answer(key, counted)
 
     def total(self, machine: Machine) -> Floats:

@@ -62,7 +62,8 @@ def _movers(body: Block) -> list[Operation]:
 def _fills(op: BlockOp) -> bool:
     """Tells whether a block moves elements, one to each index of a buffer."""
     shape = shape_of(op.outs[0].type)
-    return op.moves and op.out_maps[0].results == AffineMap.identity(len(shape)).results
+    in_order = op.out_maps[0].results == AffineMap.identity(len(shape)).results
+    return op.moves and in_order and op.where is None and op.extents[: len(shape)] == shape
 
 
 def _begin_route(machine: Machine, op: BlockOp) -> None:

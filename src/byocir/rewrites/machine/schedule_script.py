@@ -51,7 +51,7 @@ class Script:
         for each in chain.staged:
             names = inner[each.stage][: self._depth(each)]
             more = f", at={names[-1]}" if names else ""
-            more += ", strided=True" if chain.is_strided(each) else ""
+            more += ", strided=True" if chain.steps(each) else ""
             name = chain.stages[each.stage].name
             self.calls.append(f"stage({name}, {each.operand}, {each.path[-1].scope}{more})")
         return "; ".join(self.calls)

@@ -343,14 +343,17 @@ class Chain:
         outer = [is_made or self.depends(each.stage, used, i) for i in order]
         return [*outer, *(i in used and not is_whole for i in stage.reductions)]
 
-    def is_strided(self, each: Staged) -> bool:
-        """Tells whether tiles of what is staged have neighbours that are no neighbours in its
-        array.
+    def steps(self, each: Staged) -> Shape:
+        """Gives, for each dimension, how far apart in its array neighbours in a tile of what is
+        staged are; nothing where they are neighbours there, too.
         """
         stage = self.stages[each.stage]
         forms, own = stage.forms[each.operand], stage.tile_forms[each.operand]
-        pairs = zip(forms, own, strict=True)
-        return any(form.coefficient(i) != step for form, tile in pairs for i, step in tile.terms)
+        steps = [
+            next((form.coefficient(i) // step for i, step in tile.terms), 1)
+            for form, tile in zip(forms, own, strict=True)
+        ]
+        return tuple(steps) if any(step != 1 for step in steps) else ()
 
     def around(self, each: Staged) -> list[int]:
         """Lists the dimensions in which tiles of what is staged reach out of its array in main
@@ -376,7 +379,7 @@ class Chain:
         """Tells whether loads set the pads of what is staged: of neighbours alone."""
         pad = self.stages[each.stage].block.pad_values[each.operand]
         is_own = pad is not None and self.machine.sets_pad(number(pad).item())
-        return is_own and not self.is_strided(each)
+        return is_own and not self.steps(each)
 
     def why_apart(self, each: Staged) -> list[str]:
         """Lists what instructions say to the corners of what is staged, with the pads there."""

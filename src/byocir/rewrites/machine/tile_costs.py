@@ -347,9 +347,11 @@ class TileCosts:
             value = self.chain.stages[each.stage].block.ins[each.operand]
             box, path = self._staged_box(each, is_whole), each.path
         element, array = element_type_of(value.type), shape_of(value.type)
-        if each is not None and self.chain.is_strided(each):
-            array = ()  # no lines of it follow each other
-        return [Copies(element, box, source, into, array) for source, into in pairwise(path)]
+        found = [Copies(element, box, source, into, array) for source, into in pairwise(path)]
+        steps = () if each is None else self.chain.steps(each)
+        if steps:  # no lines of the array follow each other
+            found[0] = replace(found[0], array=(), steps=steps)
+        return found
 
     @cached_property
     def _sets_pads(self) -> Bools:
