@@ -58,9 +58,35 @@ def test_operators_become_programs(node: str) -> None:
     assert [each.cycles > 0 for each in package.profile()] == [True]
 
 
-def test_norms_become_programs() -> None:
-    package = run("y = LayerNormalization <axis = -1> (x, gain)", Bound())
+@pytest.mark.parametrize("shape", [(4, 40), (2, 3, 4, 5)])
+def test_norms_become_programs(shape: tuple[int, ...]) -> None:
+    """Also of several dimensions, a tile of which has one sum."""
+    image = f"float[{','.join(map(str, shape))}]"
+    nodes = f"y = LayerNormalization <axis = {1 - len(shape)}> (x, w)"
+    ports = f"({image} x, float[{','.join(map(str, shape[1:]))}] w) => ({image} y)"
+    package = run(nodes, Bound(), ports)
     assert [each.cycles > 0 for each in package.profile()] == [True]
+
+
+@pytest.mark.parametrize(
+    ("node", "ports"),
+    [
+        ("Concat <axis = 1> (x, x)", "(float[4,40] x) => (float[4,80] y)"),
+        ("Mod <fmod = 1> (x, x)", "(float[4,40] x) => (float[4,40] y)"),
+        ("GatherND (x, at)", "(int32[2,3] x) => (int32[2] y)"),
+    ],
+)
+def test_operators_that_are_no_blocks_of_whole_arrays_stay_on_the_host(node, ports) -> None:
+    class Others(Operators):
+        patterns = tuple(
+            Composite(f"ops.{name}", (op(f"graph.{name}", wildcard("x"), wildcard("y")),))
+            for name in ("concat", "mod", "gather_nd")
+        )
+
+    at = "at = Constant <value = int64[2,2] {0, 2, 1, 0}> ()"
+    (decision,) = run(f"{at} y = {node}", Others(), ports).report.decisions
+    assert not decision.taken
+    assert "expected" in decision.reason
 
 
 @pytest.mark.parametrize("shape", [(16, 3, 6), (40, 4, 4)])

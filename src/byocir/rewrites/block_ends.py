@@ -357,13 +357,15 @@ def _argument_ends(op: BlockOp, given: Known, *, through: bool) -> BodyEnds:
     found = BodyEnds(rank)
     pads = [*op.pad_values, *[None] * len(op.outs)]
     for value, attr, arg, pad in zip(values, op.maps, op.body.block.args, pads, strict=True):
+        if not is_integer(arg.type):
+            continue
         empty = isinstance(value.owner, EmptyOp)
         ends = None if empty else _ends_of(value, given, through=through)
         if ends is not None:
             if pad is not None:
                 ends = ends.with_other(Interval.at(int(number(pad))))
             found[arg] = _over_iterators(ends, attr.data, op.extents)
-        elif is_integer(arg.type):
+        else:
             found[arg] = Ends.of(integer_range(arg.type), rank)
     return found
 

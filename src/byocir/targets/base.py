@@ -284,11 +284,14 @@ class Target(Loader, ArgSpecConvertible):
         self, machine: Machine, ops: Sequence[Operation], inside: Sequence[Operation] | None
     ) -> str:
         """Says why the machine cannot run ops with these constants inside, by default all."""
+        from byocir.dialects.tir import ExternOp, ForOp
         from byocir.lowering.graph_to_tir.match_blocks import blocks_of_match
         from byocir.rewrites.machine.search_schedule import refusal_of
 
         if type(self).lower is Target.lower and any(isinstance(op, GraphOp) for op in ops):
             ops, inside = blocks_of_match(ops, inside), None
+            if other := next((op for op in ops if isinstance(op, ExternOp | ForOp)), None):
+                return f"expected operators that blocks compute, found one with {other.name}"
         return refusal_of(machine, ops, self.channel_multiple, inside)
 
     def cost(self, composite: str, ops: MatchedOps) -> Mapping[str, float]:

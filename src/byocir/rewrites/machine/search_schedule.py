@@ -23,7 +23,8 @@ from xdsl.ir import Operation
 from byocir.dialects.byoc import CompositeOp
 from byocir.dialects.locations import place
 from byocir.dialects.tir import BlockOp
-from byocir.dialects.types import Floats, Ints, Shape
+from byocir.dialects.tir.affine import whole_axes
+from byocir.dialects.types import Floats, Ints, Shape, shape_of
 from byocir.errors import ByocirError, Lines
 from byocir.machine import InOrder, Machine, Memory
 from byocir.rewrites.machine.fuse_epilogues import fused
@@ -83,13 +84,22 @@ def refusal_of(
     if not blocks:
         return ""
     try:
-        _Search(Chain(machine, blocks)).expect_room()
+        chain = Chain(machine, blocks)
+        if any(_makes_a_part(stage.block) for stage in chain.stages[:-1]):
+            return "expected blocks that each make all of an array, found one that makes a part"
+        _Search(chain).expect_room()
     except ByocirError as error:
         wanted, hint = channels_wanted(machine, ops), list[str]()
         if channel_multiple % wanted:
             hint = [f"channel_multiple = {wanted} in the target's class pads its channels"]
         return "\n".join([error.message, *hint, *map(str.strip, error.help.splitlines())])
     return ""
+
+
+def _makes_a_part(block: BlockOp) -> bool:
+    """Tells if a block leaves elements of its result to others, as those of a concatenation do."""
+    shape = shape_of(block.outs[0].type)
+    return whole_axes(block.out_maps[0], shape, block.extents) is None
 
 
 def scheduled_cycles(machine: Machine, ops: Iterable[Operation]) -> float:

@@ -96,7 +96,9 @@ def _free(exprs: Sequence[AffineExpr], bases: Sequence[Linear[SSAValue]]) -> set
 
 
 def _without_points(parts: Parts, free: set[int]) -> Parts:
-    """Drops the iterators of extent 1 at 0 that indices only subtract, as they do points."""
+    """Drops the iterators of extent 1 at 0 that indices only subtract, as they do points; but not
+    the last one, as no instruction does a block without iterators.
+    """
     forms = [linear(expr) for map_ in parts.maps for expr in map_.results]
     kept = {i for form in forms if form is not None for i, c in form.terms if c > 0}
     for expr in [expr for map_ in parts.maps for expr in map_.results]:
@@ -106,6 +108,8 @@ def _without_points(parts: Parts, free: set[int]) -> Parts:
         for i, it in enumerate(parts.iterators)
         if i in free and i not in kept and it.extent.data == 1 and not it.is_reduction
     ]
+    if len(gone) == len(parts.iterators):
+        gone = gone[1:]
     if not gone:
         return parts
     rest = [i for i in range(len(parts.iterators)) if i not in gone]
