@@ -238,7 +238,7 @@ class _Seen:
 
 class Rank(NamedTuple):
     """Says how an operand is seen for a form: how many dimensions it has, how many of them, the
-    last ones, are lanes, and whether its lines may be anywhere in main memory."""
+    last ones, are lanes, and whether its lines may be anywhere in their memory."""
 
     dims: int
     lanes: int
@@ -254,8 +254,8 @@ def _ranks(instruction: Instruction, form: BlockPattern, count: int) -> list[tup
         return []
     found: list[Rank] = []
     for read, index in zip(form.reads, form.indices, strict=True):
-        memory = memory_of(read)
-        is_anywhere = memory.is_main and read.pad is None and all(map(_is_plain, index))
+        memory, is_plain = memory_of(read), read.pad is None and all(map(_is_plain, index))
+        is_anywhere = is_plain and (memory.is_main or read.pattern.label in instruction.strided)
         found.append(Rank(len(index), _lanes(memory), is_anywhere))
     out = Rank(len(form.out), _lanes(instruction.into), False)
     return [(*order, out) for order in dict.fromkeys(permutations(found))]
@@ -480,7 +480,8 @@ def _with_rank(sides: Sequence[_Side], rank: Rank) -> list[_Side] | None:
         else:
             kept.append(side)
     if rank.is_anywhere:
-        kept[:-1] = [_without_steps(side) for side in kept[:-1]]
+        lines = slice(-max(rank.lanes, 1))
+        kept[lines] = [_without_steps(side) for side in kept[lines]]
     one = (1, Linear[int]())
     return [*[one] * (rank.dims - len(kept)), *kept] if left <= 0 else None
 

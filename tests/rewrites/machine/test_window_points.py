@@ -3,7 +3,11 @@ tile of its own."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from narrowing_engine import layer, multiply_add, narrowed, strided_layer
@@ -19,9 +23,9 @@ from byocir.patterns.target_classes import register
 from byocir.rewrites.pipeline import run_passes
 
 
-def described(*, pads: bool, near: bool = False) -> Machine:
+def described(*, pads: bool = False, near: bool = False, strided: Sequence[str] = ()) -> Machine:
     """A machine with tiles as registers; its loads set zeros around images or move as they find
-    it. Images may have a memory on their way."""
+    it. Images may have a memory on their way, of which lines are `strided`, or not."""
     tiles = Machine("tiles")
     core = tiles.unit("core")
     images = tiles.memory("images", i8, row=(4, 16), rows=4)
@@ -29,7 +33,7 @@ def described(*, pads: bool, near: bool = False) -> Machine:
     sums = tiles.memory("sums", i32, row=(4, 8), rows=4)
     sizes = {"m": up_to(4), "n": up_to(8), "k": up_to(16)}
     if near:
-        lines = tiles.memory("lines", i8, row=(16,), rows=32)
+        lines = tiles.memory("lines", i8, row=(16,), rows=64)
         moved = {"rows": up_to(8), "lanes": up_to(16), "cycles": lambda s: 8 + s["rows"]}
         tiles.copy("load_lines", MAIN, lines, unit=core, **moved)
 
@@ -42,7 +46,7 @@ def described(*, pads: bool, near: bool = False) -> Machine:
         return block("y m k", image, lambda _, x: x)
 
     limits = {"m": sizes["m"], "k": sizes["k"], **({"y": up_to(1)} if pads else {})}
-    load = tiles.instruction(core, into=images, cycles=lambda s: 4, **limits)
+    load = tiles.instruction(core, into=images, cycles=lambda s: 4, strided=strided, **limits)
     load(load_padded if pads else load_image)
 
     @tiles.instruction(core, into=weights, k=sizes["k"], n=sizes["n"], cycles=lambda s: 16)
@@ -73,7 +77,11 @@ class PaddedTiles(byocir.Target):
 class Levels(byocir.Target):
     """Brings images near the registers first."""
 
-    name, machine, patterns = "narrowing", described(pads=False, near=True), (layer,)
+    name, machine, patterns = "narrowing", described(near=True), (layer,)
+
+
+class StridedLevels(byocir.Target):
+    name, machine, patterns = "narrowing", described(near=True, strided=("x",)), (layer,)
 
 
 @settings(max_examples=3 if settings.default.max_examples < 100 else 200, deadline=None)
@@ -82,7 +90,7 @@ class Levels(byocir.Target):
     st.integers(1, 16),
     st.sampled_from([1, 3]),
     st.integers(1, 3),
-    st.sampled_from([Tiles, PaddedTiles, Levels]),
+    st.sampled_from([Tiles, PaddedTiles, Levels, StridedLevels]),
 )
 @example(4, 8, 3, 1, Tiles)
 @example(4, 8, 3, 1, PaddedTiles)
@@ -90,6 +98,8 @@ class Levels(byocir.Target):
 @example(9, 8, 3, 2, PaddedTiles)
 @example(9, 8, 1, 2, PaddedTiles)
 @example(9, 8, 1, 2, Levels)
+@example(6, 16, 3, 2, Levels)
+@example(6, 16, 3, 2, StridedLevels)
 def test_convolutions_are_products_of_tiles_of_pixels(
     side, channels, window, stride, target
 ) -> None:
@@ -127,3 +137,14 @@ def test_blocks_that_write_a_part_of_a_buffer_go_no_way_around() -> None:
     before = print_module(module)
     run_passes(module, load_context(), "route-copies")
     assert print_module(module) == before
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_images_are_brought_near_once_for_all_points_of_windows(stride: int) -> None:
+    """Pixels come from main memory once for a tile, and go on to registers for each point."""
+    module = strided_layer(6, 16, 3, stride)
+    package = byocir.compile(module, targets=[StridedLevels()], levels=("tensor",))
+    (region,) = package.report.regions
+    far, near = re.findall(r"stage\(product, 0, ([^)]*)\)", region.composites[0].schedule)
+    assert far.split(", at=")[0] == "tiles.lines"
+    assert near == "tiles.images, at=s" + (", strided=True" if stride > 1 else "")

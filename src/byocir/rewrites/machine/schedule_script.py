@@ -49,12 +49,21 @@ class Script:
                 out = len(stage.block.ins)
                 self.calls.append(f"stage({stage.name}, {out}, {stage.into.scope}{at})")
         for each in chain.staged:
-            names = inner[each.stage][: self._depth(each)]
-            more = f", at={names[-1]}" if names else ""
-            more += ", strided=True" if chain.steps(each) else ""
-            name = chain.stages[each.stage].name
-            self.calls.append(f"stage({name}, {each.operand}, {each.path[-1].scope}{more})")
+            is_whole = (each.stage, each.operand) in self.choice.whole
+            hops = chain.hops(each, is_whole)
+            if len({self._depth(*hop) for hop in hops}) == 1:  # one goes all the way
+                hops = [(each, hops[-1][1])]
+            for hop, at_once in hops:
+                self._stage(hop, inner[each.stage], at_once)
         return "; ".join(self.calls)
+
+    def _stage(self, each: Staged, loops: Sequence[str], is_whole: bool) -> None:
+        """Adds the call that stages an operand in one of these loops."""
+        names = loops[: self._depth(each, is_whole)]
+        more = f", at={names[-1]}" if names else ""
+        more += ", strided=True" if self.chain.steps(each) and not is_whole else ""
+        name = self.chain.stages[each.stage].name
+        self.calls.append(f"stage({name}, {each.operand}, {each.path[-1].scope}{more})")
 
     def _loop(self, name: str) -> str:
         taken = {*self.names, *(stage.name for stage in self.chain.stages)}
@@ -86,11 +95,11 @@ class Script:
         self.calls.append(f"{left} = tile({stage.name}, {sizes}{more})")
         return names
 
-    def _depth(self, each: Staged) -> int:
+    def _depth(self, each: Staged, is_whole: bool) -> int:
         """Counts the loops around the place where an operand is staged."""
         last, stage, order = len(self.chain.stages) - 1, each.stage, self.choice.order
         around = [*((last, i) for i in order)]
         around += [(stage, i) for i in self.chain.stages[stage].reductions]
-        moved = self.chain.moved(each, order, (stage, each.operand) in self.choice.whole)
+        moved = self.chain.moved(each, order, is_whole)
         loops = [m for own, m in zip(around, moved, strict=True) if self._split(own[0], [own[1]])]
         return max((n + 1 for n, moves in enumerate(loops) if moves), default=0)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from xdsl.ir import Operation, SSAValue
@@ -330,6 +330,15 @@ class Chain:
                     found.append(Staged(s, operand, tuple(path)))
         return found
 
+    def hops(self, each: Staged, is_whole: bool) -> list[tuple[Staged, bool]]:
+        """Splits the way of an operand that is staged for all sums at once, if it leads through
+        another memory: it is whole there, and what a tile of sums reads of it goes on.
+        """
+        if not is_whole or len(each.path) <= 2:
+            return [(each, is_whole)]
+        far, near = each.path[:-1], each.path[-2:]
+        return [(replace(each, path=far), True), (replace(each, path=near), False)]
+
     def moved(self, each: Staged, order: Sequence[int], is_whole: bool) -> list[bool]:
         """Tells, for each loop around a stage, whether an operand is staged anew in each of its
         iterations: first the loops over tiles of the last block in this order, then those over the
@@ -360,7 +369,7 @@ class Chain:
         memory: there a machine has to set pads.
         """
         stage = self.stages[each.stage]
-        if stage.made[each.operand] is not None:
+        if stage.made[each.operand] is not None or not each.path[0].is_main:
             return []
         shape = shape_of(stage.block.ins[each.operand].type)
         pairs = enumerate(zip(self._bounds(each), spans(shape), strict=True))

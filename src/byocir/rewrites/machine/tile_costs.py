@@ -138,8 +138,8 @@ class TileCosts:
     def begins_rows(self, whole: Whole) -> Bools:
         """Marks where all calls begin with rows of the memories that want it."""
         fits = self._calls_begin_rows & self._sums_begin_rows(whole)
-        for each in self.chain.staged:
-            fits = fits & self._parts_no_rows(each, (each.stage, each.operand) in whole)
+        for each, is_whole in self._brought(whole):
+            fits = fits & self._parts_no_rows(each, is_whole)
         follow = (self._rows_follow(*placed) for placed in self._placed(whole))
         return reduce(np.logical_and, follow, fits)
 
@@ -158,9 +158,9 @@ class TileCosts:
         """Yields the operands that are in memories of the machine, each as stage and position, with
         the box of the buffer.
         """
-        for each in self.chain.staged:
-            is_whole = (each.stage, each.operand) in whole
-            yield each.stage, each.operand, self._staged_box(each, is_whole)
+        for each, is_whole in self._brought(whole):
+            if each.path[-1] == self.chain.stages[each.stage].plan.fit.memories[each.operand]:
+                yield each.stage, each.operand, self._staged_box(each, is_whole)
         staged = {(each.stage, each.operand) for each in self.chain.staged}
         for s, stage in enumerate(self.chain.stages):
             for operand, maker in enumerate([*stage.made[:-1], s]):
@@ -222,13 +222,19 @@ class TileCosts:
         """Marks where each tile of sums begins with rows of the operands that are there for all
         sums: staged so, or made by other stages.
         """
+        found = [(s, n, self.chain.stages[s].plan.fit.memories[n]) for s, n in self.chain.handed]
+        found += [
+            (e.stage, e.operand, e.path[-1]) for e, is_whole in self._brought(whole) if is_whole
+        ]
         fits = np.ones((), np.bool_)
-        for s, operand in sorted({*whole, *self.chain.handed}):
+        for s, operand, memory in found:
             stage = self.chain.stages[s]
-            for i, step, lanes in steps_along_rows(stage.plan.fit, stage.tile, operand):
-                if i in stage.reductions:
-                    size = self.sizes[s, i]
-                    fits = fits & ((step * size % lanes == 0) | (size == stage.extents[i]))
+            sides = zip(stage.forms[operand][::-1], memory.row[::-1], strict=False)
+            for form, lanes in sides if not memory.inside_rows else ():
+                for i, step in form.terms if lanes > 1 else ():
+                    if i in stage.reductions:
+                        size = self.sizes[s, i]
+                        fits = fits & ((step * size % lanes == 0) | (size == stage.extents[i]))
         return fits
 
     def has_room(self, whole: Whole, *, doubled: bool) -> Bools:
@@ -251,8 +257,7 @@ class TileCosts:
 
     def _found(self, whole: Whole) -> Iterator[Buffer]:
         parallels = self.chain.last.block.parallels
-        for each in self.chain.staged:
-            is_whole = (each.stage, each.operand) in whole
+        for each, is_whole in self._brought(whole):
             loops = self._loops(each, parallels, is_whole)
             moves = [self.count(*own) > 1 for own, is_moved in loops if is_moved]
             moved = reduce(np.logical_or, moves, _NEVER)
@@ -277,7 +282,8 @@ class TileCosts:
 
     def _staged_box(self, each: Staged, is_whole: bool) -> list[Ints]:
         stage, extents = self.chain.stages[each.stage], self.extents[each.stage]
-        extents = _whole_sums(stage, extents) if is_whole else extents
+        if is_whole:  # all points of windows
+            return sides(stage.forms[each.operand], _whole_sums(stage, extents))
         return sides(stage.tile_forms[each.operand], extents)
 
     def _made_box(self, s: int) -> list[Ints]:
@@ -335,8 +341,13 @@ class TileCosts:
         """Yields all that is copied: operands that are staged, each with whether for all sums at
         once, and the result.
         """
-        staged = [(each, (each.stage, each.operand) in whole) for each in self.chain.staged]
-        return [*staged, (None, False)]
+        return [*self._brought(whole), (None, False)]
+
+    def _brought(self, whole: Whole) -> list[tuple[Staged, bool]]:
+        """Lists what is staged, each hop that has loops of its own, with whether it is brought for
+        all sums at once."""
+        staged = ((each, (each.stage, each.operand) in whole) for each in self.chain.staged)
+        return [hop for each, is_whole in staged for hop in self.chain.hops(each, is_whole)]
 
     def _copies(self, each: Staged | None, is_whole: bool) -> list[Copies]:
         last = self.chain.last
@@ -348,7 +359,7 @@ class TileCosts:
             box, path = self._staged_box(each, is_whole), each.path
         element, array = element_type_of(value.type), shape_of(value.type)
         found = [Copies(element, box, source, into, array) for source, into in pairwise(path)]
-        steps = () if each is None else self.chain.steps(each)
+        steps = () if each is None or is_whole else self.chain.steps(each)
         if steps:  # no lines of the array follow each other
             found[0] = replace(found[0], array=(), steps=steps)
         return found

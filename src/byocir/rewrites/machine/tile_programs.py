@@ -126,6 +126,8 @@ class _Load:
     hops: Sequence[_Work]
     maker: int | None
     slots: _Slots
+    goes_on: bool
+    """Whether it is part of what the load before brings."""
 
 
 class _TileProgram:
@@ -147,9 +149,10 @@ class _TileProgram:
         self.made = [_Slots(count.get(stage.into.storage, 1)) for stage in chain.stages]
         self.loads = [
             [
-                self._load(each, _Slots(count[each.path[-1].storage]))
+                self._load(hop, _Slots(count[hop.path[-1].storage]), is_whole)
                 for each in chain.staged
                 if each.stage == s
+                for hop, is_whole in chain.hops(each, (s, each.operand) in choice.whole)
             ]
             for s in range(last + 1)
         ]
@@ -174,9 +177,8 @@ class _TileProgram:
             for memory, own in moving.items()
         }
 
-    def _load(self, each: Staged, slots: _Slots) -> _Load:
+    def _load(self, each: Staged, slots: _Slots, is_whole: bool) -> _Load:
         stage, machine = self.chain.stages[each.stage], self.chain.machine
-        is_whole = (each.stage, each.operand) in self.choice.whole
         busy = self._own(self.costs.cycles_of_copies(each, is_whole))
         hops = [_Work.of(machine, unit.name, busy) for unit in machine.units if busy.get(unit.name)]
         moved = self.chain.moved(each, self.choice.order, is_whole)
@@ -187,7 +189,8 @@ class _TileProgram:
         if depth and is_constant and any(hop.unit == self.work[each.stage].unit for hop in hops):
             parts = prod(count for count, moves in loops if moves)
             hops, depth = [hop.repeated(parts) for hop in hops], 0
-        return _Load(depth, hops, stage.made[each.operand], slots)
+        made = stage.made[each.operand]
+        return _Load(depth, hops, made, slots, made is None and not each.path[0].is_main)
 
     def cycles(self) -> int:
         """Computes the cycles of the program."""
@@ -202,7 +205,11 @@ class _TileProgram:
         sources = [each for each in self.chain.stages[s].made if each is not None]
         made = [self.made[self._first(source)] for source in sources]
         waits = [each.ready for each in made]
-        waits += [self._bring(load, iteration) for load in self.loads[s]]
+        brought = list[int | None]()
+        for load in self.loads[s]:
+            before = brought[-1:] if load.goes_on else ()
+            brought.append(self._bring(load, iteration, before))
+        waits += brought
         into = self.made[self._first(s)]
         if into.filled_for != outer:
             waits.append(into.fill(outer))
@@ -215,11 +222,13 @@ class _TileProgram:
         first = self.chain.stages[s].made[-1]
         return s if first is None else self._first(first)
 
-    def _bring(self, load: _Load, iteration: tuple[int, ...]) -> int | None:
+    def _bring(
+        self, load: _Load, iteration: tuple[int, ...], before: Sequence[int | None]
+    ) -> int | None:
         """Adds what brings an operand, unless it is there; gives the instruction that does so."""
         slots, here = load.slots, iteration[: load.depth]
         if slots.filled_for != here:
-            waits = [slots.fill(here)]
+            waits = [slots.fill(here), *before]
             waits += [] if load.maker is None else [self.made[self._first(load.maker)].ready]
             for hop in load.hops:
                 slots.ready = self.instructions.put(hop, waits)

@@ -47,14 +47,15 @@ class TileSizes:
     @cached_property
     def summed(self) -> list[list[tuple[int, int]]]:
         """Lists, for each stage with sums, the operands that may be staged for all its sums at
-        once, by stage and position; none that tiles have one point of each window of. Of each list
-        at least one must not be staged so.
+        once, by stage and position; of those that tiles have one point of each window of only what
+        another memory is on the way to. Of each list at least one must not be staged so.
         """
+        far = {(each.stage, each.operand) for each in self.chain.staged if len(each.path) > 2}
         found = [
             [
                 (s, operand)
                 for operand, at in enumerate(stage.made[:-1])
-                if at is None and not stage.reads_points(operand)
+                if at is None and not (stage.reads_points(operand) and (s, operand) not in far)
             ]
             for s, stage in enumerate(self.stages)
             if any(len(self.options[s, i]) > 1 for i in stage.reductions)
