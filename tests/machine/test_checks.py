@@ -83,6 +83,16 @@ def viewing(
     return view
 
 
+def elsewhere(machine: Machine) -> None:
+    """An instruction that writes another memory than the one that it begins with."""
+    near, unit = machine.memories[0], machine.units[0]
+    far = machine.memory("far", i8, row=(4,), rows=8)
+
+    @machine.instruction(unit, into=far, m=up_to(4), n=up_to(4), cycles=lambda s: 1)
+    def relu() -> Any:
+        return block("m n", lambda x: x.max(0), init=near("x"))
+
+
 def second(machine: Machine) -> None:
     machine.unit("core")
 
@@ -319,6 +329,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     ({"more": padding("MAIN", 300)}, "the pad of npu.pad to be a number of i8, found 300"),
     ({"more": padding("MAIN", 0.5)}, "the pad of npu.pad to be a number of i8, found 0.5"),
+    ({"more": elsewhere}, "npu.relu to begin with what lies in npu.far, which it writes, found in"),
     ({"more": reading(constant("scale"))}, "of npu.scaled to be those of memories, or wildcards, "),
     (
         {"more": padding("near", 0)},

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from narrowing_engine import described, layer, net
 from xdsl.dialects.builtin import ModuleOp
 
 import byocir
@@ -183,6 +184,18 @@ def test_operators_of_a_target_that_sees_operators_have_no_schedule(toy):
     target = with_script(toy, "", schedule=schedule, patterns=(relu,), codegen_level="graph")
     report = byocir.compile(module, targets=[target]).report
     assert [c.schedule for r in report.regions for c in r.composites] == [""]
+
+
+def test_a_described_machine_needs_a_schedule() -> None:
+    machine = described(pads=False)
+    members = {"name": "narrowing", "machine": machine, "patterns": (layer,)}
+    target = type(
+        "Unscheduled", (byocir.Target,), {**members, "schedule": lambda self, composite: None}
+    )
+    with pytest.raises(ByocirError) as raised:
+        byocir.compile(net(4, 8, [(0, 1)]), targets=[target()], levels=("tensor",))
+    assert raised.value.code == "B261"
+    assert "as the machine of 'narrowing' is described, found None" in raised.value.message
 
 
 # -- names

@@ -13,6 +13,7 @@ from byocir.machine.checks.instructions import (
     check_operands,
     check_pads,
     check_registers,
+    check_starts,
     check_strides,
     check_tiles,
 )
@@ -33,7 +34,9 @@ from byocir.machine.description import Machine
 def check_machine(machine: Machine) -> None:
     """Raises ByocirError B270 for the first mistake of a description."""
     parts = (check_kinds, check_names, check_views, check_memories, check_parts, check_channels)
-    work = (check_limits, check_strides, check_bodies, check_costs, check_tiles, check_feeding)
-    each = (check_fifos, check_units, check_opcodes, check_registers, check_operands, check_pads)
-    for check in (*parts, *each, *work, check_single_numbers, check_tokens, check_rules):
+    codes = (check_fifos, check_units, check_opcodes, check_registers)
+    forms = (check_starts, check_operands, check_pads, check_limits, check_strides)
+    work = (check_bodies, check_costs, check_tiles, check_feeding)
+    whole = (check_single_numbers, check_tokens, check_rules)
+    for check in (*parts, *codes, *forms, *work, *whole):
         check(machine)

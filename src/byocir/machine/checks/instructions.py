@@ -15,7 +15,7 @@ from byocir.dialects.types import Shape, dtype_of, i1, i32, is_float
 from byocir.errors import FAILURES, ByocirError
 from byocir.machine.checks.told import wrong
 from byocir.machine.description import Machine
-from byocir.machine.instructions import Instruction, memory_of
+from byocir.machine.instructions import Instruction, init_of, memory_of
 from byocir.machine.parts import MAIN, Limit
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.index import Affine, Index
@@ -135,6 +135,17 @@ def check_operands(machine: Machine) -> None:
                 told = f"the operands of {each.name} to be those of memories, or wildcards"
                 help = "an array in main memory is wildcard(…), a number of a call number(…)"
                 raise wrong(machine, told, found, help)
+
+
+def check_starts(machine: Machine) -> None:
+    """Checks that results begin with what is in the memory that they are written to: a call changes
+    that in place."""
+    for each in machine.instructions:
+        for start in filter(None, map(init_of, each.forms)):
+            if start.memory != each.into:
+                told = f"{each.name} to begin with what lies in {each.into.called}, which it writes"
+                help = "read what lies elsewhere as an operand, or move it there first"
+                raise wrong(machine, told, f"init of {start.memory.called}", help)
 
 
 def check_pads(machine: Machine) -> None:

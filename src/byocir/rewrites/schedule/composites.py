@@ -126,6 +126,11 @@ def space_for(target: Any, composite: CompositeOp) -> KnobChoices:
         return space_of(target, composite, None)
     text: Any = ask(target, "schedule", composite)
     expect_given(target, "schedule", isinstance(text, str | None), "text or None", text)
+    if text is None and not isinstance(target.machine, str):
+        told = f"expected a schedule of {composite.pattern.data}, as the machine of "
+        told += f"'{target.name}' is described, found None"
+        help = "without a method of its own, Target.schedule gives what a search finds"
+        raise ByocirError("B261", told, where=", ".join(names(composite.location)), help=help)
     return space_of(target, composite, text)
 
 
