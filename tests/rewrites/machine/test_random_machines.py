@@ -133,6 +133,15 @@ def test_views_of_one_memory_share_its_rows(drawn, m, n, k) -> None:
         disordered(drawn, function, product_module(m, n, k, relu=False), m + n + k)
 
 
+def test_calls_of_several_lanes_fit_rows_of_one() -> None:
+    """The blocks of lanes that a call writes follow each other in tiles of one row alone."""
+    given = {"views": True, "size": 2, "near rows": 8, "sums rows": 8, "starts": "flag"}
+    given |= {f"limit {each}": up_to(2) for each in "mnk"} | {"order": "in order", "copy rows": 1}
+    drawn = machine_by(lambda options: options[0], given)
+    assert drawn.machine.memories[1].row == (1,)
+    assert brought_down(drawn, product_module(2, 8, 1, relu=False)) is not None
+
+
 TWO_STORES = {"size": 8, "lanes": 8, "near rows": 512, "sums rows": 128, "copy rows": 8}
 """Two calls store a tile."""
 

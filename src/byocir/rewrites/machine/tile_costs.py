@@ -204,6 +204,11 @@ class TileCosts:
             steps = (form.coefficient(i) * product(box[d + 1 : rank]) for d, form in forms)
             size = np.minimum(stage.plan.sizes[i], self.extents[s][i])
             fits = fits & ((size == 1) | (sum(steps, start=_ZERO) * apart <= 1))
+        # Rows of one lane: the next block of lanes is as many rows further as the first one has.
+        height = 1 if memory.interleaved else product(box[:rank])
+        for i, step, lanes in steps_along_rows(fit, stage.tile, operand):
+            size = np.minimum(stage.plan.sizes[i], self.extents[s][i])
+            fits = fits & ((size == 1) | (step // lanes * height <= 1))
         return fits
 
     @cached_property
