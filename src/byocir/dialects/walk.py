@@ -8,6 +8,7 @@ classes of ops and attributes, which are abstract ones.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from xdsl.ir import Block, Operation
@@ -47,6 +48,22 @@ def ops_of(op: Operation) -> list[Operation]:
 def ops_of_class(op: Operation, kind: type[OpT]) -> list[OpT]:
     """Lists the ops in an op that are of a class itself, not of one derived from it."""
     return [inner for inner in ops_of(op) if type(inner) is kind]
+
+
+def makers_first(ops: Sequence[OpT]) -> list[OpT]:
+    """Sorts ops, each behind those that make what it reads."""
+    found, given = dict[Operation, None](), dict[Operation, OpT](zip(ops, ops, strict=True))
+
+    def put(op: Operation) -> None:
+        for owner in (value.owner for value in op.operands):
+            if owner in given and owner not in found:
+                put(owner)
+        found[op] = None
+
+    for op in ops:
+        if op not in found:
+            put(op)
+    return [given[op] for op in found]
 
 
 def enclosing(op: Operation, kind: type[OpT]) -> OpT | None:

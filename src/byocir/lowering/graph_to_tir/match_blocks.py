@@ -8,6 +8,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from byocir.dialects.graph.base import is_defined
 from byocir.dialects.traits import is_constant_value
+from byocir.dialects.walk import makers_first
 from byocir.lowering.graph_to_tir.lower_op import Definitions
 
 
@@ -21,7 +22,7 @@ def blocks_of_match(
     if not all(is_defined(type(op)) and not op.regions for op in ops):
         return ()
     body, known = Block(), dict[SSAValue, SSAValue]()
-    for op in _in_order(ops):
+    for op in makers_first(ops):
         for value in op.operands:
             if value in known:
                 continue
@@ -37,20 +38,3 @@ def blocks_of_match(
     for op in list(body.ops):
         definitions.lower(op)
     return list(body.ops)
-
-
-def _in_order(ops: Sequence[Operation]) -> list[Operation]:
-    """Sorts ops, each behind those that make what it reads."""
-    found, given = dict[Operation, None](), set(ops)
-
-    def put(op: Operation) -> None:
-        for value in op.operands:
-            owner = value.owner
-            if isinstance(owner, Operation) and owner in given and owner not in found:
-                put(owner)
-        found[op] = None
-
-    for op in ops:
-        if op not in found:
-            put(op)
-    return list(found)

@@ -25,11 +25,12 @@ from byocir.dialects.locations import place
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.tir.affine import whole_axes
 from byocir.dialects.types import Floats, Ints, Shape, shape_of
+from byocir.dialects.walk import makers_first
 from byocir.errors import ByocirError, Lines
 from byocir.machine import InOrder, Machine, Memory
 from byocir.rewrites.machine.fuse_epilogues import fused
 from byocir.rewrites.machine.schedule_script import Choice, Script
-from byocir.rewrites.machine.stages import Chain, in_order
+from byocir.rewrites.machine.stages import Chain
 from byocir.rewrites.machine.tile_costs import Buffer, TileCosts, Tiled, Whole
 from byocir.rewrites.machine.tile_programs import timed_cycles
 from byocir.rewrites.machine.tile_sizes import TileSizes
@@ -80,7 +81,7 @@ def refusal_of(
     the target, which hears if another one helps; `inside` are the constants that move into the
     composite, by default all that are read.
     """
-    blocks = fused(machine, in_order([op for op in ops if isinstance(op, BlockOp)]), inside)
+    blocks = fused(machine, makers_first([op for op in ops if isinstance(op, BlockOp)]), inside)
     if not blocks:
         return ""
     try:
@@ -106,7 +107,7 @@ def scheduled_cycles(machine: Machine, ops: Iterable[Operation]) -> float:
     """Computes the cycles of the schedule that the closed form puts first for the blocks among ops
     on tensors; infinity for blocks that a machine cannot run.
     """
-    blocks = fused(machine, in_order([op for op in ops if isinstance(op, BlockOp)]))
+    blocks = fused(machine, makers_first([op for op in ops if isinstance(op, BlockOp)]))
     try:
         chain = Chain(machine, blocks)
         return machine.answer(("least", chain.form), lambda: _Search(chain).least())

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from byocir.dialects.intervals import Interval
 from byocir.dialects.locations import place
@@ -34,24 +34,6 @@ from byocir.rewrites.machine.whole_blocks import (
 )
 from byocir.rewrites.schedule.blocks import reads_old
 from byocir.rewrites.window_guards import leaves_elements
-
-
-def in_order(blocks: Sequence[BlockOp]) -> list[BlockOp]:
-    """Sorts blocks of one function, each behind those that make what it reads."""
-    found: dict[Operation, BlockOp] = {}
-    given = set[Operation](blocks)
-
-    def put(block: BlockOp) -> None:
-        for value in block.ins:
-            owner = value.owner
-            if isinstance(owner, BlockOp) and owner in given and owner not in found:
-                put(owner)
-        found[block] = block
-
-    for block in blocks:
-        if block not in found:
-            put(block)
-    return list(found.values())
 
 
 @dataclass(frozen=True)
