@@ -76,23 +76,16 @@ def stage(
     local = AllocOp.of(element_type_of(plan.buffer.type), sizes, scope, block.location)
     local.result.name_hint = plan.buffer.name_hint
     indices = IndexBuilder(body, block.location)
-    first, last = plan.ops[0], plan.ops[-1]
-    after = last.next_op
-    inside.insert_op_before(local, first)
+    after = plan.ops[-1].next_op
+    inside.insert_op_before(local, plan.ops[0])
     starts = [indices.value(side.start, inside, local) for side in plan.box]
     if plan.comes_in:
         copy = CopyOp.of(plan.buffer, local.result, sizes, source_bases=starts, pad=plan.pad)
         copy.location = block.location
-        inside.insert_op_before(copy, first)
-        if strided:
+        inside.insert_op_before(copy, plan.ops[0])
+        if max(steps, default=1) > 1:
             put_block_of_copy(copy, steps)
-    origins = [side.start for side in plan.box]
-    if strided:
-        origins = _read_at_steps(block, operand, steps, plan.box)
-    for access in plan.accesses:
-        _redirect(access, local.result, origins, indices)
-    for op in [access.op for access in plan.accesses if access.op.parent is not None]:
-        _fill_again(op)
+    _let_access(plan, local.result, _read_at_steps(block, operand, steps, plan.box), indices)
     if plan.goes_out:
         copy = CopyOp.of(local.result, plan.buffer, plan.sizes, destination_bases=starts)
         copy.location = block.location
@@ -101,6 +94,16 @@ def stage(
         erase(plan.buffer.owner)
     hoist_indices(body)
     return local.result
+
+
+def _let_access(
+    plan: _Plan, local: SSAValue, origins: Sequence[Linear[SSAValue]], indices: IndexBuilder
+) -> None:
+    """Makes the ops of a plan access the buffer that holds the box from these indices on."""
+    for access in plan.accesses:
+        _redirect(access, local, origins, indices)
+    for op in [access.op for access in plan.accesses if access.op.parent is not None]:
+        _fill_again(op)
 
 
 def region_of(block: BlockOp, at: ForOp | None) -> Block:
@@ -243,8 +246,11 @@ def _read_at_steps(
     """Makes a block read an input at indices whose steps are these times smaller, 2 * h + r → h,
     and gives where the box of those begins.
     """
+    starts = [side.start for side in box]
+    if max(steps, default=1) == 1:
+        return starts
     bases, parts = base_sums(block.bases, len(block.extents)), Parts.of(block)
-    exprs, starts = [*parts.maps[operand].results], [side.start for side in box]
+    exprs = [*parts.maps[operand].results]
     for d, (terms, step) in enumerate(zip(_moving(block, operand), steps, strict=True)):
         if step > 1:
             form = Linear(tuple((i, c // step) for i, c in terms))
