@@ -497,7 +497,9 @@ def _without_steps(side: _Side) -> _Side:
 
 def _is_plain(part: object) -> bool:
     """Tells whether a part of a pattern's index is an iterator alone, without steps."""
-    return isinstance(part, Affine) and part in [Affine(((name, 1),)) for name, _ in part.terms]
+    return isinstance(part, Affine) and part == Affine(
+        tuple((name, 1) for name, _ in part.terms[:1])
+    )
 
 
 def _bound(instruction: Instruction, form: BlockPattern, match: Match, seen: _Seen) -> Fit:

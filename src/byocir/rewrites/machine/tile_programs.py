@@ -127,7 +127,7 @@ class _Load:
     maker: int | None
     slots: _Slots
     goes_on: bool
-    """Whether it is part of what the load before brings."""
+    """True for a load that brings on what the one before has brought."""
 
 
 class _TileProgram:

@@ -47,15 +47,16 @@ class TileSizes:
     @cached_property
     def summed(self) -> list[list[tuple[int, int]]]:
         """Lists, for each stage with sums, the operands that may be staged for all its sums at
-        once, by stage and position; of those that tiles have one point of each window of only what
-        another memory is on the way to. Of each list at least one must not be staged so.
+        once, by stage and position. Where tiles have one point of each window, that is the whole of
+        an operand in a memory on its way, if there is one. Of each list at least one must not be
+        staged so.
         """
         far = {(each.stage, each.operand) for each in self.chain.staged if len(each.path) > 2}
         found = [
             [
                 (s, operand)
                 for operand, at in enumerate(stage.made[:-1])
-                if at is None and not (stage.reads_points(operand) and (s, operand) not in far)
+                if at is None and ((s, operand) in far or not stage.reads_points(operand))
             ]
             for s, stage in enumerate(self.stages)
             if any(len(self.options[s, i]) > 1 for i in stage.reductions)
