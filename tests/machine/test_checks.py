@@ -126,12 +126,12 @@ def sharing(**declared: Any) -> Callable[[Machine], None]:
     return add
 
 
-def padding(place: str, number: float) -> Callable[[Machine], None]:
-    """Adds a load into `near` that reads a number around an array there, or in main memory."""
+def padding(number: float) -> Callable[[Machine], None]:
+    """Adds a load into `near` that reads a number around an array in main memory."""
 
     def add(machine: Machine) -> None:
         near = machine.memories[0]
-        x = wildcard("x", dtype=i8) if place == "MAIN" else near("x")
+        x = wildcard("x", dtype=i8)
 
         @machine.instruction(
             machine.units[0], into=near, y=up_to(2), x=up_to(4), cycles=lambda s: 1
@@ -327,14 +327,10 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         {"more": lambda machine: machine.channel("port")},
         "an instruction that moves data over port, found none",
     ),
-    ({"more": padding("MAIN", 300)}, "the pad of npu.pad to be a number of i8, found 300"),
-    ({"more": padding("MAIN", 0.5)}, "the pad of npu.pad to be a number of i8, found 0.5"),
+    ({"more": padding(300)}, "the pad of npu.pad to be a number of i8, found 300"),
+    ({"more": padding(0.5)}, "the pad of npu.pad to be a number of i8, found 0.5"),
     ({"more": elsewhere}, "npu.relu to begin with what lies in npu.far, which it writes, found in"),
     ({"more": reading(constant("scale"))}, "of npu.scaled to be those of memories, or wildcards, "),
-    (
-        {"more": padding("near", 0)},
-        "the padded operand of npu.pad to be in main memory, found one ",
-    ),
     (
         {"more": ordered(lambda a, b, m: Tokens(((a, b),)))},
         "tokens that lead from unit core to unit dma, on which npu.double and then npu.load access "

@@ -1,5 +1,5 @@
-"""A machine whose core brings sums of products back as bytes into the memory of operands, one that
-sets zeros around the images that it loads, too, and random programs for them."""
+"""A machine whose core brings sums of products back as bytes into the memory of operands, such that
+set zeros around the images that they load, or that their windows read, and random programs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def added(_: ScalarPattern, x: ScalarPattern, y: ScalarPattern) -> ScalarPattern
     return (x.to(i32) + y.to(i32)).clamp(-128, 127).to(i8)
 
 
-def described(*, pads: bool) -> Machine:
-    """The machine; its loads set zeros around images or move as they find it."""
+def described(*, pads: bool, windows: bool = False) -> Machine:
+    """The machine; its loads set zeros around images or move as they find it, and its core sums
+    whole windows, with zeros around the image, or products."""
     engine = Machine("narrowing")
     dma, core = engine.unit("dma", queue=8), engine.unit("core", queue=2)
     near = engine.memory("near", i8, row=(16,), rows=128)
@@ -39,13 +40,24 @@ def described(*, pads: bool) -> Machine:
     engine.copy("store", near, MAIN, unit=dma, **moved)
     vectors = {"r": up_to(16), "c": up_to(16), "cycles": lambda s: 4 + s["r"]}
 
-    @engine.instruction(
-        core, into=sums, cycles=lambda s: 4 + s["m"], m=up_to(16), n=up_to(16), k=up_to(16)
-    )
+    sizes = {"n": up_to(16), "k": up_to(16)}
+
+    @engine.instruction(core, into=sums, cycles=lambda s: 4 + s["m"], m=up_to(16), **sizes)
     def product() -> Pattern:
         a, w = near("a")["m k"], near("w")["k n"]
         begun = block("m n | k", a, w, multiply_add)
         return block("m n | k", a, w, multiply_add, init=sums("c")) | begun
+
+    if windows:
+        sizes |= {"y": up_to(3), "x": up_to(8), "r": up_to(3), "s": up_to(3)}
+        points = {"cycles": lambda s: 4 + s["y"] * s["x"], "strided": ("a", "w", "out")}
+
+        @engine.instruction(core, into=sums, **points, **sizes)
+        def convolve() -> Pattern:
+            a = near("a")["(y + r - top) (x + s - left) k"].padded(0)
+            w = near("w")["r s k n"]
+            begun = block("y x n | r s k", a, w, multiply_add)
+            return block("y x n | r s k", a, w, multiply_add, init=sums("c")) | begun
 
     @engine.instruction(core, into=near, **vectors)
     def narrow() -> Pattern:
@@ -64,10 +76,18 @@ def described(*, pads: bool) -> Machine:
             image = wildcard("x", dtype=i8)["(y - top) (x - left) c"].padded(0)
             return block("y x c", image, lambda _, x: x)
 
+        @engine.instruction(core, into=near, **vectors)
+        def clear() -> Pattern:
+            return block("r c", lambda _: 0)
+
     return engine
 
 
-engines = {pads: described(pads=pads) for pads in (False, True)}
+engines = {
+    (pads, windows): described(pads=pads, windows=windows)
+    for pads in (False, True)
+    for windows in (False, True)
+}
 
 
 @composite("narrowing.layer")
@@ -90,10 +110,11 @@ def total() -> Pattern:
 class Engine(byocir.Target):
     name, patterns = "narrowing", (layer, total)
     pads: bool = False
+    windows: bool = False
 
     @property
     def machine(self) -> Machine:
-        return engines[self.pads]
+        return engines[self.pads, self.windows]
 
 
 def layer_text(at: int, x: str, side: int, channels: int, window: int, stride: int = 1) -> str:

@@ -150,8 +150,8 @@ class _Search:
                 plan = _planned(fit, sizes, extents, refusals, overlapping)
                 if plan is None or not self._sums_alike(plan.sizes, extents):
                     continue
-                if any(plan.sizes[i] < extents[i] for i in self._beyond):
-                    continue  # each call reads other pads
+                if any(plan.sizes[i] == 1 < extents[i] for i in self._beyond):
+                    continue  # each call reads other pads, of which its pattern has none
                 # tiles may be as small as a call is
                 called = sizes if self.asked == "pattern" else plan.sizes
                 inside = calls_inside_rows(fit, self.block, called, extents)

@@ -14,7 +14,16 @@ from byocir.dialects.memos import Memo
 from byocir.dialects.types import Floats, Shape, holds_numbers
 from byocir.errors import ByocirError
 from byocir.machine.block_keys import BlockKeys
-from byocir.machine.instructions import WORK, Call, Cycles, Encode, Instruction, Register, init_of
+from byocir.machine.instructions import (
+    WORK,
+    Call,
+    Cycles,
+    Encode,
+    Instruction,
+    Register,
+    init_of,
+    memory_of,
+)
 from byocir.machine.parts import (
     MAIN,
     Channel,
@@ -266,6 +275,13 @@ class Machine:
         names that they have for any number.
         """
         return {each.pad for each in self.instructions if each.pad is not None}
+
+    @property
+    def reads_pads(self) -> bool:
+        """Tells whether an instruction pads what it reads in one of the machine's memories."""
+        forms = (form for each in self.instructions for form in each.forms)
+        reads = (read for form in forms for read in form.reads if read.pad is not None)
+        return any(not memory_of(read).is_main for read in reads)
 
     def sets_pad(self, number: float | None) -> bool:
         """Tells whether a copy of an array in main memory reads a number outside of it; None stands

@@ -49,6 +49,7 @@ def begins_inside_row(machine: Machine, block: BlockOp) -> str:
         if memory is None or memory.is_main or memory.inside_rows:
             continue
         for start, lanes in zip(index.starts[::-1], memory.row[::-1], strict=False):
+            start = max(start, 0)  # what is in front of a buffer are pads
             if start % lanes:
                 told = f"expected an operand that begins with a row of {memory.scope}"
                 return f"{told}, found one that begins at lane {start % lanes}"

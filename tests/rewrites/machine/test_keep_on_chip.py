@@ -18,11 +18,13 @@ from byocir.runtime.report_text import summary
 from byocir.targets.described import functions_of
 
 
-def compiled_right(side: int, channels: int, *steps: Step, pads: bool = False) -> Package:
+def compiled_right(
+    side: int, channels: int, *steps: Step, pads: bool = False, windows: bool = False
+) -> Package:
     """The package of a net, which computes what the evaluator computes, in any order that its waits
     allow."""
     register("narrowing", Engine)
-    target = Engine(pads)
+    target = Engine(pads, windows)
     module = net(side, channels, steps)
     feeds = random_feeds(module)
     package = byocir.compile(module.clone(), targets=[target], levels=("tensor",))
@@ -53,11 +55,22 @@ def test_what_memories_have_no_room_for_is_moved() -> None:
     assert "bytes kept" not in summary(package.report)
 
 
-def test_what_is_loaded_with_zeros_around_it_is_moved() -> None:
-    """Nothing but that load sets the zeros."""
-    package = compiled_right(3, 8, (0, 1), (1, 3), pads=True)
-    assert package.report.regions[0].kept == 0
-    assert compiled_right(3, 8, (0, 1), (1, 1), pads=True).report.regions[0].kept > 0
+def test_zeros_that_loads_set_are_set_around_what_stays() -> None:
+    """Each row of the windows would load what it reads of the image."""
+    side, channels = 3, 8
+    package = compiled_right(side, channels, (0, 1), (1, 3), pads=True)
+    loaded = (3 * side - 2) * side * channels
+    assert package.report.regions[0].kept == side * side * channels + loaded
+
+
+def test_windows_read_zeros_outside_of_what_stays() -> None:
+    """Calls at the upper and the lower border of the image read other pads."""
+    side, channels = 5, 8
+    package = compiled_right(side, channels, (0, 1), (1, 3), pads=True, windows=True)
+    (region,) = package.report.regions
+    assert region.kept == 2 * side * side * channels
+    text = package.blobs["narrowing"]["program.mlir"].decode()
+    assert '- 1, c] pad 0 : i8 : memref<1x5x5x8xi8, "narrowing.near">' in text
 
 
 @st.composite
@@ -74,6 +87,7 @@ def steps(draw: st.DrawFn) -> list[Step]:
 
 
 @settings(max_examples=2 if settings.default.max_examples < 100 else 500)
-@given(st.integers(1, 5), st.integers(1, 20), steps(), st.booleans())
-def test_nets_compute_right_whatever_stays(side, channels, steps, pads) -> None:
-    event(f"{compiled_right(side, channels, *steps, pads=pads).report.regions[0].kept > 0}")
+@given(st.integers(1, 5), st.integers(1, 20), steps(), st.booleans(), st.booleans())
+def test_nets_compute_right_whatever_stays(side, channels, steps, pads, windows) -> None:
+    package = compiled_right(side, channels, *steps, pads=pads, windows=windows)
+    event(f"{package.report.regions[0].kept > 0}")

@@ -20,6 +20,7 @@ from byocir.dialects.tir.reductions import is_unordered, keeps_order
 from byocir.dialects.types import Shape
 from byocir.errors import ByocirError
 from byocir.machine import Machine
+from byocir.machine.block_keys import reaches_beyond
 from byocir.machine.cut_plans import Plan, none_does, plans_of
 from byocir.machine.find_instruction import kind_of
 from byocir.machine.instructions import Kind
@@ -153,6 +154,9 @@ def _kinds(
     machine: Machine, plan: Plan, block: BlockOp, key: Hashable, number: Attribute | None
 ) -> Iterator[Kind | str]:
     """Lists all kinds of calls that a plan has, or says why there are none."""
+    if any(plan.sizes[i] < block.extents[i] for i in reaches_beyond(block)):
+        yield "expected a box with its pads in whole, found several calls, with other pads each"
+        return
     pieces = [_pieces(size, n) for size, n in zip(block.extents, plan.sizes, strict=True)]
     seen: set[tuple[Shape, bool]] = set()
     for piece in product(*pieces):
@@ -173,16 +177,16 @@ def _pieces(size: int, most: int) -> set[tuple[int, bool]]:
 def _split(
     box: PaddedBox, block: BlockOp, plan: Plan, begins: bool
 ) -> Iterator[tuple[PaddedBox, PaddedBox, bool]]:
-    """Yields the ways to part a box in two, one after the other: behind its first sums, or before
-    its ragged ends, if sums keep their order. Tells whether sums begin in the second part, too, if
-    they do in the first.
+    """Yields the ways to part a box in two, one after the other: behind its first sums or the first
+    call along iterators that lead to pads, or before its ragged ends, if sums keep their order.
+    Tells whether sums begin in the second part, too, if they do in the first.
     """
-    extents = block.extents
+    extents, beyond = block.extents, reaches_beyond(block)
     for n, (i, most) in enumerate(zip(box.kept, plan.sizes, strict=True)):
         low, high = box.sides[i]
         if most >= high - low:
             continue
         is_sum = i in box.op.reductions
-        at = low + most if begins and is_sum else high - (high - low) % most
+        at = low + most if (begins and is_sum) or n in beyond else high - (high - low) % most
         if at < high and keeps_order(block, [*extents[:n], at - low, *extents[n + 1 :]], extents):
             yield box.over(i, (low, at)), box.over(i, (at, high)), begins and not is_sum

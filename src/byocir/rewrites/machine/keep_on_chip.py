@@ -2,8 +2,9 @@
 
 Does: an array in main memory that is written by some blocks of a function, and read by nothing but
 loads into one memory of the machine, becomes a buffer of that memory. It takes the place of the
-tiles that were stored to it and of those that were loaded from it, with what is around them: the
-pads of a convolution. The function tells the bytes that no longer move, as `byoc.kept_bytes`.
+tiles that were stored to it and of those that were loaded from it. The pads of a convolution are
+read outside of it, by an instruction that pads what it reads, or are set around it. The function
+tells the bytes that no longer move, as `byoc.kept_bytes`.
 
 ```
 requantise → tile → store → array → load → tile → product      requantise → buffer → product
@@ -18,33 +19,35 @@ have no room for, and what would keep the busiest unit longer stays as it is.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import KEPT
 from byocir.dialects.new_ops import clone_op
 from byocir.dialects.tir import AllocOp, BlockOp, scope_of
 from byocir.dialects.tir.affine import linear
-from byocir.dialects.types import dtype_of, element_type_of, shape_of
+from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
 from byocir.dialects.uses import erase
 from byocir.errors import ByocirError
 from byocir.machine import Machine, Memory
+from byocir.machine.block_keys import reaches_beyond
 from byocir.machine.calls import ops_in
 from byocir.machine.cut_plans import plans_of
 from byocir.machine.operand_places import Box, meet
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.lifetimes import Lives, full_memories
-from byocir.rewrites.machine.select_instructions import select
+from byocir.rewrites.machine.select_instructions import number_of, select
 from byocir.rewrites.schedule.access import BoxAccess, accesses_of
 from byocir.rewrites.schedule.blocks import Parts, reads_old
+from byocir.rewrites.schedule.write_out import PaddedBox
 
 
 @dataclass(frozen=True)
@@ -67,18 +70,31 @@ def keep(machine: Machine, function: FuncOp) -> int:
     saved, at, busy = 0, 0, None
     while at < len(arrays := list(_arrays(function))):
         at += 1
-        kept = _Kept.of(machine, arrays[at - 1])
-        if kept is None:
-            continue
-        busy = _busiest(machine, clone_op(function)) if busy is None else busy
-        trial = clone_op(function)
-        tried = _Kept.of(machine, list(_arrays(trial))[at - 1])
-        assert tried is not None
-        tried.put()
-        now = _busiest(machine, trial)
-        if now is not None and (busy is None or now <= busy):
-            saved, at, busy = saved + kept.put(), at - 1, now
+        for way in _ways(machine, arrays[at - 1]):
+            trial = clone_op(function)
+            tried = way(machine, list(_arrays(trial))[at - 1])
+            if tried is None:
+                continue
+            busy = _busiest(machine, clone_op(function)) if busy is None else busy
+            tried.put()
+            now = _busiest(machine, trial)
+            if now is not None and (busy is None or now <= busy):
+                kept = way(machine, arrays[at - 1])
+                assert kept is not None
+                saved, at, busy = saved + kept.put(), at - 1, now
+                break
     return saved
+
+
+def _ways(machine: Machine, array: AllocOp) -> Iterator[Callable[[Machine, AllocOp], _Kept | None]]:
+    """Yields the ways to keep an array that may lead to something, the best first."""
+    ends = _Ends.of(machine, array)
+    if ends is None:
+        return
+    if machine.reads_pads and _Kept.with_pads(machine, array) is not None:
+        yield _Kept.with_pads
+    if any(load.is_padded for load in ends.readers) or _Kept.of(ends) is not None:
+        yield _Kept.with_borders
 
 
 def _arrays(function: FuncOp) -> Iterator[AllocOp]:
@@ -108,21 +124,18 @@ def _busiest(machine: Machine, function: FuncOp) -> float | None:
 Offset = tuple[int, ...]
 
 
-@dataclass
-class _Kept:
-    """Names an array, and the buffers that hold parts of it, each with how much its indices are
-    lower than the array's. `moves` are the blocks that only move elements between the array and the
-    parts.
-    """
+class _Ends(NamedTuple):
+    """Names an array that blocks load into one memory, all after it was written by blocks that can
+    write to that memory. `stores` are those that only move what lies there already."""
 
     array: AllocOp
     memory: Memory
-    parts: Mapping[SSAValue, Offset]
-    moves: Sequence[BlockOp]
+    readers: Sequence[BlockOp]
+    stores: Sequence[BlockOp]
 
     @staticmethod
-    def of(machine: Machine, array: AllocOp) -> _Kept | None:
-        """Finds the parts of an array that can stay in a memory; None if it cannot."""
+    def of(machine: Machine, array: AllocOp) -> _Ends | None:
+        """Finds what loads and writes an array; None if it must be in main memory."""
         users = [use.operation for use in array.result.uses]
         blocks = [op for op in users if isinstance(op, BlockOp) and not op.bases]
         readers = [op for op in blocks if array.result in op.ins]
@@ -139,21 +152,88 @@ class _Kept:
             or not _all_before(writers, readers)
         ):
             return None
-        moves = [*readers, *(op for op in writers if _is_whole(op, memory))]
+        stores = [op for op in writers if _is_whole(op, memory)]
+        rest = [op for op in writers if op not in stores]
+        is_done = all(_is_done(machine, op, memory) for op in rest)
+        return _Ends(array, memory, readers, stores) if is_done else None
+
+
+@dataclass
+class _Kept:
+    """Names an array, and the buffers that hold parts of it, each with how much its indices are
+    lower than the array's. `moves` are the blocks that go: they move elements between the array and
+    the parts, or set what is around it. `pads` has the parts around which that is read as a pad.
+    """
+
+    array: AllocOp
+    memory: Memory
+    parts: Mapping[SSAValue, Offset]
+    moves: Sequence[BlockOp]
+    pads: Mapping[SSAValue, Attribute]
+
+    @staticmethod
+    def with_pads(machine: Machine, array: AllocOp) -> _Kept | None:
+        """Finds the parts of an array that can stay in a memory, where blocks read what is around
+        it as pads; None if it cannot, or if there are no pads."""
+        ends = _Ends.of(machine, array)
+        found = None if ends is None else _Kept.of(ends, reads_pads=True)
+        return found if found is not None and found.pads else None
+
+    @staticmethod
+    def with_borders(machine: Machine, array: AllocOp) -> _Kept | None:
+        """Finds the parts of an array that can stay in a memory, where blocks set what is around
+        it, as those do from now on that stand for loads with pads; None if it cannot."""
+        for load in users_of(array.result):
+            if load.is_padded and load.parent is not None:
+                boxes = PaddedBox.of(load).unpadded()
+                made = [box.made([*load.ins, *load.outs]) for box in boxes]
+                load.parent.insert_ops_before(made, load)
+                erase(load)
+        ends = _Ends.of(machine, array)
+        return None if ends is None else _Kept.of(ends)
+
+    @staticmethod
+    def of(ends: _Ends, *, reads_pads: bool = False) -> _Kept | None:
+        """Finds the parts of an array that can stay in a memory; None if it cannot."""
+        array, moves = ends.array, [*ends.readers, *ends.stores]
         parts = _parts_of(array, moves)
-        rest = [op for op in writers if op not in moves]
-        if parts is None or not all(_is_done(machine, op, memory) for op in rest):
+        borders = None if parts is None else _borders_of(ends.readers, array, parts)
+        if parts is None or borders is None:
             return None
-        if not all(_adds_borders(op, array, parts) for op in readers):
+        pads = dict[SSAValue, Attribute]()
+        for op, number in borders if reads_pads else ():
+            if number is None or pads.setdefault(op.outs[0], number) != number:
+                return None
+        if not reads_pads and any(load.is_padded for load in ends.readers):
             return None
-        found = _Kept(array, memory, parts, moves)
+        moves += [op for op, _ in borders if reads_pads and op not in moves]
+        found = _Kept(array, ends.memory, parts, moves, pads)
+        if pads and (found.shape != shape_of(array.result.type) or not found.reads_plainly()):
+            return None
         return found if found.begins_rows() and found.is_undisturbed() else None
+
+    def reads_plainly(self) -> bool:
+        """Tells whether blocks read no pads around the parts that have pads inside."""
+        return all(
+            operand not in op.whole and (operand >= len(op.ins) or op.pad_values[operand] is None)
+            for part in self.pads
+            for op in users_of(part)
+            if op not in self.moves
+            for operand, value in enumerate([*op.ins, *op.outs])
+            if value is part
+        )
 
     @property
     def low(self) -> Offset:
         """Gives the lowest index, as the array counts, that the buffer must hold along each
         dimension."""
-        return tuple(map(min, zip(*self.parts.values(), *[[0] * self.rank], strict=True)))
+        return tuple(map(min, zip(*self.inside.values(), strict=True)))
+
+    @property
+    def inside(self) -> dict[SSAValue, Offset]:
+        """Gives the array, and the parts that are in the buffer with all that is around them."""
+        parts = {part: at for part, at in self.parts.items() if part not in self.pads}
+        return {self.array.result: (0,) * self.rank, **parts}
 
     @property
     def rank(self) -> int:
@@ -164,7 +244,7 @@ class _Kept:
         lanes = self.memory.row
         return all(
             (at - low) % size == 0
-            for offset in [*self.parts.values(), (0,) * self.rank]
+            for offset in self.inside.values()
             for at, low, size in zip(offset[::-1], self.low[::-1], lanes[::-1], strict=False)
         )
 
@@ -197,14 +277,18 @@ class _Kept:
                 found[access.buffer].append(touch)
         return found
 
+    @property
+    def shape(self) -> Shape:
+        """Gives the shape of the buffer."""
+        ends = [
+            [at + size for at, size in zip(offset, shape_of(part.type), strict=True)]
+            for part, offset in self.inside.items()
+        ]
+        return tuple(max(end) - at for *end, at in zip(*ends, self.low, strict=True))
+
     def put(self) -> int:
         """Replaces all parts by one buffer; gives the bytes that are no longer moved."""
-        value, low = self.array.result, self.low
-        ends = [shape_of(value.type)]
-        for part, offset in self.parts.items():
-            sizes = zip(offset, shape_of(part.type), strict=True)
-            ends.append(tuple(at + size for at, size in sizes))
-        shape = tuple(max(end) - at for end, at in zip(zip(*ends, strict=True), low, strict=True))
+        value, low, shape = self.array.result, self.low, self.shape
         element = element_type_of(value.type)
         made = AllocOp.of(element, shape, self.memory.scope, self.array.location)
         made.result.name_hint = value.name_hint
@@ -212,13 +296,13 @@ class _Kept:
         assert home is not None
         assert home.first_op is not None
         home.insert_op_before(made, home.first_op)
-        saved = sum(_elements(op, value) for op in dict.fromkeys([*self.moves, *users_of(value)]))
+        saved = sum(_elements(op, value) for op in users_of(value))
         for op in self.moves:
             erase(op)
         for part, offset in [*self.parts.items(), (value, (0,) * self.rank)]:
             by = tuple(at - least for at, least in zip(offset, low, strict=True))
             for op in users_of(part):
-                redirect(op, part, made.result, by)
+                redirect(op, part, made.result, by, self.pads.get(part))
             owner = part.owner
             assert isinstance(owner, AllocOp)
             erase(owner)
@@ -259,21 +343,30 @@ def users_of(value: SSAValue) -> list[BlockOp]:
     return list(dict.fromkeys(op for op in users if isinstance(op, BlockOp)))
 
 
-def redirect(op: BlockOp, old: SSAValue, new: SSAValue, by: Offset) -> None:
-    """Makes a block access a buffer in place of another one, with indices shifted by this much."""
+def redirect(
+    op: BlockOp, old: SSAValue, new: SSAValue, by: Offset, pad: Attribute | None = None
+) -> None:
+    """Makes a block access a buffer in place of another one, with indices shifted by this much.
+    What it reads outside of the new one is `pad`.
+    """
     parts = Parts.of(op)
     for operand, value in enumerate([*op.ins, *op.outs]):
         if value is old:
             sides = zip(parts.maps[operand].results, by, strict=True)
             exprs = [expr + at if at else expr for expr, at in sides]
             parts = parts.with_operand(operand, new).with_map(operand, exprs)
+            parts = parts if pad is None else parts.with_pad(operand, pad)
     parts.put(op)
+    if pad is not None and not reaches_beyond(op):
+        replace(parts, pads=(None,) * len(parts.pads)).put(op)
 
 
 def _elements(op: BlockOp, array: SSAValue) -> int:
     """Counts the elements of an array that a block reads or writes."""
-    found = next(accesses_of(op, {array}))
-    return prod(side.size for side in found.box)
+    box = next(accesses_of(op, {array})).box
+    starts = (side.start.constant for side in box)
+    ends = zip(starts, (side.size for side in box), shape_of(array.type), strict=True)
+    return prod(min(at + size, most) - max(at, 0) for at, size, most in ends)
 
 
 def _all_before(first: Sequence[BlockOp], later: Sequence[BlockOp]) -> bool:
@@ -298,10 +391,15 @@ def moved_by(op: BlockOp) -> Offset | None:
     """Gives by how much the indices at which a block reads are above those at which it writes; None
     if it does more than moving elements.
     """
+    return None if op.is_padded else _shift_of(op)
+
+
+def _shift_of(op: BlockOp) -> Offset | None:
+    """Gives the same of a block that may set pads around what it moves."""
     if not op.moves or op.where is not None:
         return None
     sides = op.in_maps[0].results, op.out_maps[0].results
-    if len(sides[0]) != len(sides[1]) or op.is_padded:
+    if len(sides[0]) != len(sides[1]):
         return None
     forms = [(linear(one), linear(other)) for one, other in zip(*sides, strict=True)]
     found = [one - other for one, other in forms if one is not None and other is not None]
@@ -323,7 +421,7 @@ def _parts_of(array: AllocOp, moves: Sequence[BlockOp]) -> dict[SSAValue, Offset
     """
     found: dict[SSAValue, Offset] = {}
     for op in moves:
-        by = moved_by(op)
+        by = _shift_of(op)
         if by is None:
             return None
         is_load = op.ins[0] is array.result
@@ -336,19 +434,26 @@ def _parts_of(array: AllocOp, moves: Sequence[BlockOp]) -> dict[SSAValue, Offset
     return found
 
 
-def _adds_borders(load: BlockOp, array: AllocOp, parts: Mapping[SSAValue, Offset]) -> bool:
-    """Tells whether all else that writes to a load's buffer sets numbers outside of the array."""
-    part, sizes = load.outs[0], shape_of(array.result.type)
-    for op in users_of(part):
-        if part not in op.outs or op is load:
-            continue
-        box = next(accesses_of(op, {part})).box
-        sides = zip(box, parts[part], sizes, strict=True)
-        inside = all(
-            s.start.constant + at < size and s.start.constant + s.size + at > 0
-            for s, at, size in sides
-        )
-        is_load = op.ins[:1] == (array.result,)
-        if not is_load and (op.ins or inside):
-            return False
-    return True
+def _borders_of(
+    loads: Sequence[BlockOp], array: AllocOp, parts: Mapping[SSAValue, Offset]
+) -> list[tuple[BlockOp, Attribute | None]] | None:
+    """Lists the loads that set pads around the array, and all else that writes to the buffers of
+    loads; None if that changes the array's own elements there. Each comes with the number that it
+    sets, if it is one.
+    """
+    found = [(op, op.pad_values[0]) for op in loads if op.is_padded]
+    for part in dict.fromkeys(op.outs[0] for op in loads):
+        fills = [op for op in users_of(part) if part in op.outs and array.result not in op.ins]
+        if not all(_is_outside(op, parts[part], shape_of(array.result.type)) for op in fills):
+            return None
+        found += [(op, None if reads_old(op) else number_of(op)) for op in fills]
+    return found
+
+
+def _is_outside(op: BlockOp, offset: Offset, sizes: Shape) -> bool:
+    """Tells whether a block reads nothing, and sets no elements of an array in a part of it."""
+    sides = zip(next(accesses_of(op, {op.outs[0]})).box, offset, sizes, strict=True)
+    return not op.ins and any(
+        s.start.constant + at >= size or s.start.constant + s.size + at <= 0
+        for s, at, size in sides
+    )

@@ -166,7 +166,7 @@ class _Numbers:
                 self._set(op)
                 continue
             for writer in writers:
-                _put(writer, expect_parts(self.machine, writer, _number_of(op)), op)
+                _put(writer, expect_parts(self.machine, writer, number_of(op)), op)
             erase(op)
 
     def beginning(self, fill: BlockOp) -> list[BlockOp] | None:
@@ -197,13 +197,13 @@ class _Numbers:
             return False
         if not reads_old(op):
             return True
-        return parts_of(self.machine, op, _number_of(fill)) is not None
+        return parts_of(self.machine, op, number_of(fill)) is not None
 
     def _is_set_sooner(self, fill: BlockOp, writers: Sequence[BlockOp]) -> bool:
         """Tells if an instruction that sets the elements, and those that then add to them, take
         fewer cycles than those that begin with the number.
         """
-        begun = [parts_of(self.machine, each, _number_of(fill)) for each in writers]
+        begun = [parts_of(self.machine, each, number_of(fill)) for each in writers]
         after = [parts_of(self.machine, each, None) for each in (fill, *writers)]
         return _cycles_of(after) < _cycles_of(begun)
 
@@ -224,7 +224,7 @@ class _Numbers:
         """Makes the block that copies a constant of the same dimensions, in place of a fill."""
         home = fill.parent
         assert home is not None
-        sides, start = _reached(self.machine, fill)[0], _number_of(fill)
+        sides, start = _reached(self.machine, fill)[0], number_of(fill)
         extents = tuple(high - low for low, high in sides)
         exprs = zip(fill.out_maps[0].results, sides, strict=True)
         moved = tuple(expr - low if low else expr for expr, (low, _) in exprs)
@@ -294,7 +294,8 @@ def _within(inner: Box, outer: Box) -> bool:
     return all(c <= a and b <= d for (a, b), (c, d) in zip(inner, outer, strict=True))
 
 
-def _number_of(fill: BlockOp) -> Attribute:
+def number_of(fill: BlockOp) -> Attribute:
+    """Gives the number that a block sets elements to."""
     op = fill.yielded[0].owner
     assert isinstance(op, Operation)
     return op.properties["value"]

@@ -81,6 +81,11 @@ class Parts:
         count = len(self.ins)
         return replace(self, ins=tuple(values[:count]), outs=tuple(values[count:]))
 
+    def with_pad(self, operand: int, pad: Attribute) -> Parts:
+        """Gives the parts with this number read outside of an operand."""
+        pads = [pad if i == operand else old for i, old in enumerate(self.pads)]
+        return replace(self, pads=tuple(pads))
+
     def substituted(
         self,
         iterators: Sequence[IteratorAttr],
