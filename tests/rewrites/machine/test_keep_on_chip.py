@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from narrowing_engine import Engine, Step, net
+from xdsl.ir import Operation
 
 import byocir
 from byocir.evaluate.module import evaluate, random_feeds
+from byocir.machine import Machine
 from byocir.machine.calls import calls_in
 from byocir.machine.numeric_programs import hazards_of
 from byocir.patterns.target_classes import register
+from byocir.rewrites.machine import keep_on_chip
+from byocir.rewrites.machine.trial_selection import TrialSelection
 from byocir.runtime.package import Package
 from byocir.runtime.page import page
 from byocir.runtime.report_text import summary
@@ -91,3 +98,23 @@ def steps(draw: st.DrawFn) -> list[Step]:
 def test_nets_compute_right_whatever_stays(side, channels, steps, pads, windows) -> None:
     package = compiled_right(side, channels, *steps, pads=pads, windows=windows)
     event(f"{package.report.regions[0].kept > 0}")
+
+
+def test_instructions_of_a_changed_program_are_those_of_the_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a change does not touch is not selected anew."""
+    compared = list[float | None]()
+
+    class Compared(TrialSelection):
+        def __init__(
+            self, machine: Machine, ops: Iterable[Operation], before: TrialSelection | None = None
+        ) -> None:
+            program = list(ops)
+            super().__init__(machine, program, before)
+            compared.append(self.busiest)
+            assert before is None or self.busiest == TrialSelection(machine, program).busiest
+
+    monkeypatch.setattr(keep_on_chip, "TrialSelection", Compared)
+    compiled_right(4, 8, (0, 1), (1, 3), (2, 3), pads=True)
+    assert len(set(compared)) > 2

@@ -18,8 +18,7 @@ have no room for, and what would keep the busiest unit longer stays as it is.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
@@ -27,7 +26,7 @@ from typing import NamedTuple
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from byocir.dialects.byoc import KEPT
@@ -36,15 +35,13 @@ from byocir.dialects.tir import AllocOp, BlockOp, scope_of
 from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
 from byocir.dialects.uses import erase
-from byocir.errors import ByocirError
 from byocir.machine import Machine, Memory
 from byocir.machine.block_keys import reaches_beyond
-from byocir.machine.calls import ops_in
 from byocir.machine.cut_plans import plans_of
 from byocir.machine.operand_places import Box, meet
 from byocir.rewrites.machine import machines_in
-from byocir.rewrites.machine.lifetimes import Lives, full_memories
-from byocir.rewrites.machine.select_instructions import number_of, select
+from byocir.rewrites.machine.select_instructions import number_of
+from byocir.rewrites.machine.trial_selection import TrialSelection
 from byocir.rewrites.schedule.access import BoxAccess, accesses_of
 from byocir.rewrites.schedule.blocks import Parts, reads_old
 from byocir.rewrites.schedule.write_out import PaddedBox
@@ -67,22 +64,20 @@ def keep(machine: Machine, function: FuncOp) -> int:
     """Keeps arrays of a function in memories of the machine; gives the bytes that are no longer
     moved.
     """
-    saved, at, busy = 0, 0, None
+    saved, at, now = 0, 0, None
     while at < len(arrays := list(_arrays(function))):
         at += 1
         for way in _ways(machine, arrays[at - 1]):
-            trial = clone_op(function)
-            tried = way(machine, list(_arrays(trial))[at - 1])
-            if tried is None:
+            now = TrialSelection(machine, function.body.block.ops) if now is None else now
+            kept = way(machine, arrays[at - 1])
+            if kept is None:
                 continue
-            busy = _busiest(machine, clone_op(function)) if busy is None else busy
-            tried.put()
-            now = _busiest(machine, trial)
-            if now is not None and (busy is None or now <= busy):
-                kept = way(machine, arrays[at - 1])
-                assert kept is not None
-                saved, at, busy = saved + kept.put(), at - 1, now
+            change = _Change.of(kept)
+            trial = TrialSelection(machine, change.applied(function.body.block.ops), now)
+            if trial.busiest is not None and (now.busiest is None or trial.busiest <= now.busiest):
+                saved, at, now = saved + change.put(), at - 1, trial
                 break
+            change.forget()
     return saved
 
 
@@ -102,23 +97,6 @@ def _arrays(function: FuncOp) -> Iterator[AllocOp]:
     for op in function.body.block.ops:
         if isinstance(op, AllocOp) and not scope_of(op.result.type):
             yield op
-
-
-def _busiest(machine: Machine, function: FuncOp) -> float | None:
-    """Selects the instructions of a function, and counts the cycles of the unit that is busy
-    longest; None where instructions do not do its blocks, or memories do not hold its buffers.
-    """
-    try:
-        select(machine, function.body.block)
-    except ByocirError:
-        return None
-    calls = ops_in(machine, function.body.block)
-    if full_memories(Lives(calls).of):
-        return None
-    busy = defaultdict[str, float](float)
-    for each in calls:
-        busy[each.unit.name] += each.cycles
-    return max(busy.values(), default=0)
 
 
 Offset = tuple[int, ...]
@@ -158,6 +136,32 @@ class _Ends(NamedTuple):
         return _Ends(array, memory, readers, stores) if is_done else None
 
 
+class _CutLoads:
+    """Cuts those loads of an array that have pads: each becomes blocks that move its elements or
+    set pads.
+    """
+
+    def __init__(self, array: AllocOp) -> None:
+        self._cut: list[tuple[BlockOp, Sequence[SSAValue], Sequence[BlockOp]]] = []
+        for load in users_of(array.result):
+            if load.is_padded and load.parent is not None:
+                boxes = PaddedBox.of(load).unpadded()
+                made = [box.made([*load.ins, *load.outs]) for box in boxes]
+                load.parent.insert_ops_before(made, load)
+                self._cut.append((load, tuple(load.operands), made))
+                load.detach()
+                load.operands = ()
+
+    def put_back(self) -> None:
+        """Puts the loads back in the place of these blocks."""
+        for load, operands, made in self._cut:
+            assert made[0].parent is not None
+            made[0].parent.insert_op_before(load, made[0])
+            load.operands = operands
+            for op in made:
+                erase(op)
+
+
 @dataclass
 class _Kept:
     """Names an array, and the buffers that hold parts of it, each with how much its indices are
@@ -170,6 +174,7 @@ class _Kept:
     parts: Mapping[SSAValue, Offset]
     moves: Sequence[BlockOp]
     pads: Mapping[SSAValue, Attribute]
+    cut: _CutLoads | None = None
 
     @staticmethod
     def with_pads(machine: Machine, array: AllocOp) -> _Kept | None:
@@ -183,14 +188,13 @@ class _Kept:
     def with_borders(machine: Machine, array: AllocOp) -> _Kept | None:
         """Finds the parts of an array that can stay in a memory, where blocks set what is around
         it, as those do from now on that stand for loads with pads; None if it cannot."""
-        for load in users_of(array.result):
-            if load.is_padded and load.parent is not None:
-                boxes = PaddedBox.of(load).unpadded()
-                made = [box.made([*load.ins, *load.outs]) for box in boxes]
-                load.parent.insert_ops_before(made, load)
-                erase(load)
+        cut = _CutLoads(array)
         ends = _Ends.of(machine, array)
-        return None if ends is None else _Kept.of(ends)
+        found = None if ends is None else _Kept.of(ends)
+        if found is None:
+            cut.put_back()
+            return None
+        return replace(found, cut=cut)
 
     @staticmethod
     def of(ends: _Ends, *, reads_pads: bool = False) -> _Kept | None:
@@ -286,27 +290,62 @@ class _Kept:
         ]
         return tuple(max(end) - at for *end, at in zip(*ends, self.low, strict=True))
 
-    def put(self) -> int:
-        """Replaces all parts by one buffer; gives the bytes that are no longer moved."""
-        value, low, shape = self.array.result, self.low, self.shape
+
+@dataclass
+class _Change:
+    """Describes how one buffer replaces an array and its parts: blocks that use it in place of
+    those that use them. Moves have none.
+    """
+
+    kept: _Kept
+    made: AllocOp
+    instead: Mapping[Operation, BlockOp]
+
+    @staticmethod
+    def of(kept: _Kept) -> _Change:
+        value, low = kept.array.result, kept.low
         element = element_type_of(value.type)
-        made = AllocOp.of(element, shape, self.memory.scope, self.array.location)
+        made = AllocOp.of(element, kept.shape, kept.memory.scope, kept.array.location)
         made.result.name_hint = value.name_hint
-        home = self.array.parent
+        offsets = {**kept.parts, value: (0,) * kept.rank}
+        users = {part: users_of(part) for part in offsets}
+        others = dict.fromkeys(op for own in users.values() for op in own if op not in kept.moves)
+        instead: dict[Operation, BlockOp] = {op: clone_op(op) for op in others}
+        for part, offset in offsets.items():
+            by = tuple(at - least for at, least in zip(offset, low, strict=True))
+            for op in users[part]:
+                if op in instead:
+                    redirect(instead[op], part, made.result, by, kept.pads.get(part))
+        return _Change(kept, made, instead)
+
+    def applied(self, ops: Iterable[Operation]) -> Iterator[Operation]:
+        """Yields the ops of a program as they are after the change."""
+        return (self.instead.get(op, op) for op in ops if op not in self.kept.moves)
+
+    def put(self) -> int:
+        """Changes the program; gives the bytes that are no longer moved."""
+        value, home = self.kept.array.result, self.kept.array.parent
         assert home is not None
         assert home.first_op is not None
-        home.insert_op_before(made, home.first_op)
         saved = sum(_elements(op, value) for op in users_of(value))
-        for op in self.moves:
+        home.insert_op_before(self.made, home.first_op)
+        for op in self.kept.moves:
             erase(op)
-        for part, offset in [*self.parts.items(), (value, (0,) * self.rank)]:
-            by = tuple(at - least for at, least in zip(offset, low, strict=True))
-            for op in users_of(part):
-                redirect(op, part, made.result, by, self.pads.get(part))
+        for op, made in self.instead.items():
+            home.insert_op_before(made, op)
+            erase(op)
+        for part in [*self.kept.parts, value]:
             owner = part.owner
             assert isinstance(owner, AllocOp)
             erase(owner)
-        return saved * dtype_of(element).itemsize
+        return saved * dtype_of(element_type_of(value.type)).itemsize
+
+    def forget(self) -> None:
+        """Leaves the program as it was before the array was looked at."""
+        for op in [*self.instead.values(), self.made]:
+            op.erase()
+        if self.kept.cut is not None:
+            self.kept.cut.put_back()
 
 
 class _Touch(NamedTuple):

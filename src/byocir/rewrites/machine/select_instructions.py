@@ -67,36 +67,41 @@ class SelectInstructionsPass(ModulePass):
             select(machine, function.body.block)
 
 
-def select(machine: Machine, body: Block) -> None:
-    """Replaces the blocks of a body without loops by instructions; raises ByocirError B271."""
-    _Numbers(machine, body).settle()
+def select(machine: Machine, body: Block) -> dict[Operation, list[IntrinsicOp]]:
+    """Replaces the blocks of a body without loops by instructions, and gives those of each block;
+    raises ByocirError B271.
+    """
+    made = _Numbers(machine, body).settle()
     for op in list(body.ops):
         if isinstance(op, BlockOp):
-            select_for(machine, op)
+            made[op] = select_for(machine, op)
+    return made
 
 
-def select_for(machine: Machine, block: BlockOp) -> None:
+def select_for(machine: Machine, block: BlockOp) -> list[IntrinsicOp]:
     """Replaces a block by the instructions that do it; raises ByocirError B271."""
-    _put(block, expect_parts(machine, block, None))
+    return _put(block, expect_parts(machine, block, None))
 
 
-def _put(block: BlockOp, parts: Sequence[Part], fill: BlockOp | None = None) -> None:
+def _put(block: BlockOp, parts: Sequence[Part], fill: BlockOp | None = None) -> list[IntrinsicOp]:
     """Replaces a block by instructions; those that begin with the number of `fill` have that
     inside.
     """
-    home = block.parent
+    home, found = block.parent, list[IntrinsicOp]()
     assert home is not None
     for part in parts:
         work, cut, order = cut_out(block, part)
         before = [beginning(work, fill)] if part.begins and fill is not None else []
         made = IntrinsicOp.of(part.name, before, part.numbers, block.location, cut, order)
         home.insert_op_before(made, block)
+        found.append(made)
         if work is block:
             block.detach()
             made.body.block.add_op(block)
-            return
+            return found
         made.body.block.add_op(work)
     erase(block)
+    return found
 
 
 _Sizes = Sequence[int] | None
@@ -137,7 +142,7 @@ class _Numbers:
     def __init__(self, machine: Machine, body: Block) -> None:
         self.machine = machine
         self.body = body
-        self.fills = [op for op in body.ops if isinstance(op, BlockOp) and _is_fill(op)]
+        self.fills = [op for op in body.ops if isinstance(op, BlockOp) and is_fill(op)]
         self.accesses: dict[SSAValue, list[_Access]] = {op.outs[0]: [] for op in self.fills}
         self.order: dict[Operation, int] = {}
         for i, op in enumerate(body.ops):
@@ -159,15 +164,22 @@ class _Numbers:
             if value in self.accesses:
                 yield _Access(op, value, i >= len(ins), reached[i])
 
-    def settle(self) -> None:
+    def settle(self) -> dict[Operation, list[IntrinsicOp]]:
+        """Replaces these blocks, and those that begin with their numbers, by instructions; gives
+        those of each.
+        """
+        made = dict[Operation, list[IntrinsicOp]]()
         for op in self.fills:
             writers = self.beginning(op)
             if writers is None or self._is_set_sooner(op, writers):
-                self._set(op)
+                made[op] = self._set(op)
                 continue
             for writer in writers:
-                _put(writer, expect_parts(self.machine, writer, number_of(op)), op)
+                parts = expect_parts(self.machine, writer, number_of(op))
+                made[writer] = _put(writer, parts, op)
+            made[op] = []
             erase(op)
+        return made
 
     def beginning(self, fill: BlockOp) -> list[BlockOp] | None:
         """Finds the blocks that can begin with the number of a fill; they write all that it sets
@@ -207,7 +219,7 @@ class _Numbers:
         after = [parts_of(self.machine, each, None) for each in (fill, *writers)]
         return _cycles_of(after) < _cycles_of(begun)
 
-    def _set(self, fill: BlockOp) -> None:
+    def _set(self, fill: BlockOp) -> list[IntrinsicOp]:
         """Makes an instruction set the elements, or a copy of a constant."""
         found, block = parts_of(self.machine, fill, None), fill
         if found is None:
@@ -218,7 +230,7 @@ class _Numbers:
             told = f"expected an instruction of {self.machine.name} that sets elements of {scope} "
             told += "to a number, or one that copies there from main memory, found neither"
             raise undone(self.machine, block, None, told)
-        _put(block, found)
+        return _put(block, found)
 
     def _copied(self, fill: BlockOp) -> BlockOp:
         """Makes the block that copies a constant of the same dimensions, in place of a fill."""
@@ -246,7 +258,8 @@ class _Numbers:
         return made
 
 
-def _is_fill(op: BlockOp) -> bool:
+def is_fill(op: BlockOp) -> bool:
+    """Tells whether a block sets elements to a number, whatever they were."""
     return not op.ins and not reads_old(op)
 
 
