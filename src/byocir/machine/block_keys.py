@@ -77,6 +77,12 @@ def reaches_beyond(block: BlockOp) -> frozenset[int]:
     return frozenset(found)
 
 
+def reads_pads(block: BlockOp) -> bool:
+    """Tells whether a block in memory reads outside of arrays."""
+    padded = [i for i, pad in enumerate(pads_in_memory(block)) if pad is not None]
+    return any(out is None or any(out) for i in padded for out in _beyond(block, i))
+
+
 def _beyond(block: BlockOp, i: int) -> Iterator[tuple[int, int] | None]:
     """Tells of each index into an input how far it leads out of the array in front and behind; None
     for one that divides."""

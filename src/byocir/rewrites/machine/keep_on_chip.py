@@ -36,7 +36,7 @@ from byocir.dialects.tir.affine import linear
 from byocir.dialects.types import Shape, dtype_of, element_type_of, shape_of
 from byocir.dialects.uses import erase
 from byocir.machine import Machine, Memory
-from byocir.machine.block_keys import reaches_beyond
+from byocir.machine.block_keys import reads_pads
 from byocir.machine.cut_plans import plans_of
 from byocir.machine.operand_places import Box, meet
 from byocir.rewrites.machine import machines_in
@@ -396,7 +396,7 @@ def redirect(
             parts = parts.with_operand(operand, new).with_map(operand, exprs)
             parts = parts if pad is None else parts.with_pad(operand, pad)
     parts.put(op)
-    if pad is not None and not reaches_beyond(op):
+    if pad is not None and not reads_pads(op):
         replace(parts, pads=(None,) * len(parts.pads)).put(op)
 
 
