@@ -50,8 +50,8 @@ class Step:
 
 
 def step_of(machine: Machine, call: Call) -> Step:
-    """Makes a step of one call."""
-    pairs = zip(call.kind.fit.operands.values(), call.places.values(), strict=True)
+    """Makes a step of one call, or of what one does of a block."""
+    pairs = zip(call.kind.fit.operands.values(), call.own.values(), strict=True)
     places = [place for _, place in sorted(pairs, key=lambda pair: pair[0])]
     cells = [place.cells for place in places]
     plan = _plan_of(machine, call.kind, ())
@@ -70,7 +70,8 @@ def steps_in(machine: Machine, calls: IssuedCalls) -> Iterator[Step]:
             for number in group:
                 yield from _steps_of(machine, calls, number, cells)
         else:
-            yield from (step_of(machine, call) for call in calls[begin:end])
+            parts = (part for call in calls[begin:end] for part in call.parts)
+            yield from (step_of(machine, part) for part in parts)
         begin = end
 
 
@@ -88,7 +89,7 @@ def _are_apart(ops: Sequence[Calls]) -> bool:
     """Tells whether the ops of a group can be done one after the other: all but the last of them,
     which takes turns with the others, are in order anyway.
     """
-    keeping = [op.unit for op in ops if op.instruction.keeps]
+    keeping = [op.unit for op in ops if op.keeping is not None]
     if len(set(keeping)) < len(keeping):
         return False
     *beside, last = ops
@@ -108,20 +109,22 @@ def _can_split(op: Calls) -> bool:
         return False
     if op.count > 1 and any(result.overlaps(place) for place in inputs):
         return False
-    return _batches_of(op) is not None
+    return all(_batches_of(part) is not None for part in op.parts)
 
 
 def _steps_of(machine: Machine, calls: IssuedCalls, number: int, known: _Cells) -> Iterator[Step]:
     """Yields steps that do the calls of an op that can be split."""
-    op = calls.ops[number]
     # later calls find in the unit what memory still holds: nothing is written there meanwhile
     is_kept = np.logical_and.accumulate(calls.is_kept[calls.turns_of(number)])
-    for batch in _batches_of(op) or ():
+    batches = (
+        (each, found) for each in calls.ops[number].parts for found in _batches_of(each) or ()
+    )
+    for part, batch in batches:
         places, cells = list[Place](), list[Index]()
-        for position, (whole, starts) in enumerate(op.arrays):
+        for position, (whole, starts) in enumerate(part.arrays):
             key = batch, position, starts, whole.first
             places.append(whole)
-            cells.append(known.of(key, partial(_reached, op, batch, position)))
+            cells.append(known.of(key, partial(_reached, part, batch, position)))
         plan = _plan_of(machine, batch.kind, batch.numbers.shape)
         yield Step(batch.kind, plan, places, cells, is_kept[batch.numbers], batch.ends)
 

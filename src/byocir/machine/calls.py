@@ -23,9 +23,10 @@ from byocir.machine.block_keys import pads_in_memory
 from byocir.machine.call_cycles import cycles_of_block
 from byocir.machine.description import Machine
 from byocir.machine.find_instruction import kind_of
-from byocir.machine.instructions import Call, Fit, Instruction, Kind
+from byocir.machine.instructions import Call, Fit, Instruction, Kind, joined_places
 from byocir.machine.operand_places import ROW, Place, Places, Span
-from byocir.machine.parts import Memory, Unit
+from byocir.machine.parts import Memory, Transfer, Unit
+from byocir.machine.two_blocks import calls_of_first
 
 Index = NDArray[np.int64]
 
@@ -73,6 +74,8 @@ class Calls:
     calls that have their first points."""
     program: Buffers
     """The buffers of the program that the op is part of."""
+    first: Calls | None = None
+    """The calls of the first block, if the instruction has two: each is part of one of these."""
 
     def __post_init__(self) -> None:
         told, keys = self.op.properties, self.machine.keys
@@ -101,24 +104,47 @@ class Calls:
     @property
     def cycles(self) -> float:
         """Counts the cycles of all calls together."""
-        return self.alike.cycles
+        own = self.alike.cycles
+        return own if self.first is None else own + self.first.cycles
 
     @property
     def count(self) -> int:
         """Counts the calls."""
         return self.alike.count
 
+    @property
+    def macs(self) -> int:
+        """Counts the multiply-accumulates of all calls together."""
+        return sum(part.course.macs for part in self.parts)
+
+    @property
+    def parts(self) -> list[Calls]:
+        """Lists the calls of each block of the instruction."""
+        return [self] if self.first is None else [self.first, self]
+
+    @property
+    def keeping(self) -> Calls | None:
+        """Gives the part with the operand that stays in the unit, if there is one."""
+        return next((part for part in self.parts if part.instruction.keeps), None)
+
+    @property
+    def transfer(self) -> Transfer | None:
+        """Gives the channel that the calls share with others, if there is one."""
+        return self.parts[0].instruction.transfer
+
     @cached_property
     def places(self) -> dict[str, Place]:
         """Gives the boxes that all calls together reach, by the names of operands."""
-        return {name: self._place(box) for name, box in self.alike.boxes}
+        own = {name: self._place(box) for name, box in self.alike.boxes}
+        return own if self.first is None else joined_places(self.first.places, own)
 
     @cached_property
     def operands(self) -> list[tuple[SSAValue, Memory]]:
         """Lists what the calls use, the result last, each with the memory in which it lies. That
         takes less than to find their places in there."""
         values, memories = self.block.operands, self.alike.kind.fit.memories
-        return [(values[i], memories[i]) for i in self.alike.kind.fit.operands.values()]
+        own = [(values[i], memories[i]) for i in self.alike.kind.fit.operands.values()]
+        return own if self.first is None else [*self.first.operands, *own]
 
     @property
     def into(self) -> tuple[SSAValue, Memory]:
@@ -154,8 +180,9 @@ class Calls:
         course, boxes = self.course, self.boxes
         kind, own = course.kinds[number], course.own[number]
         reached = dict(zip(kind.fit.operands, [boxes[at] for at in own], strict=True))
-        is_last = number == len(course.kinds) - 1
-        return Call(self.op, kind, reached, number == 0, is_last, is_kept)
+        ends = number == 0, number == len(course.kinds) - 1
+        first = None if self.first is None else self.first.call(number, is_kept=is_kept)
+        return Call(self.op, kind, reached, *ends, is_kept, first)
 
     def calls(self, numbers: Sequence[int], *, is_kept: bool) -> Call:
         """Gives several calls of one kind, which are neither the first nor the last, as one whose
@@ -166,7 +193,8 @@ class Calls:
             name: Places.of([boxes[each[i]] for each in own])
             for i, name in enumerate(kind.fit.operands)
         }
-        return Call(self.op, kind, reached, is_first=False, is_last=False, is_kept=is_kept)
+        first = None if self.first is None else self.first.calls(numbers, is_kept=is_kept)
+        return Call(self.op, kind, reached, False, False, is_kept, first)
 
     @property
     def course(self) -> Course:
@@ -343,16 +371,31 @@ def _step(forms: Sequence[Linear[int]], positions: Sequence[int]) -> Shape:
     return tuple(form.coefficient(positions[-1]) for form in forms)
 
 
-def _parts_of(op: IntrinsicOp) -> tuple[BlockOp, Attribute | None]:
-    """Gives the block of an instruction, and the number that its result begins with, if there is
-    one.
-    """
-    *before, work = op.body.block.ops
-    assert isinstance(work, BlockOp)
-    if not before or not isinstance(before[0], BlockOp):
-        return work, None
-    number = before[0].yielded[0].owner
-    return work, number.properties["value"] if isinstance(number, Operation) else None
+_Part = tuple[BlockOp, Attribute | None]
+"""A block of an instruction, and the number that its result begins with, if there is one."""
+
+
+def _parts_of(op: IntrinsicOp) -> list[_Part]:
+    """Gives the one or two blocks of an instruction."""
+    found: list[_Part] = []
+    start: Attribute | None = None
+    last = op.body.block.last_op
+    for block in (each for each in op.body.block.ops if isinstance(each, BlockOp)):
+        if block.ins or block is last:
+            found.append((block, start))
+            start = None
+            continue
+        number = block.yielded[0].owner
+        start = number.properties["value"] if isinstance(number, Operation) else None
+    return found
+
+
+def _calls_of(machine: Machine, op: IntrinsicOp, parts: list[_Part], program: Buffers) -> Calls:
+    (block, start), first = parts[-1], None
+    if len(parts) > 1:
+        made, begin = parts[0]
+        first = Calls(machine, calls_of_first(op, made, block), made, begin, program)
+    return Calls(machine, op, block, start, program, first)
 
 
 def ops_in(machine: Machine, body: Block) -> list[Calls]:
@@ -369,11 +412,11 @@ def ops_in(machine: Machine, body: Block) -> list[Calls]:
     for op in body.ops:
         if not isinstance(op, IntrinsicOp):
             continue
-        block, start = _parts_of(op)
-        stated = _stated(machine, op, block, start)
+        parts = _parts_of(op)
+        stated = [_stated(machine, op, *part) for part in parts]
         listed = known.get(op)
         if listed is None or listed[0] != stated:
-            listed = stated, Calls(machine, op, block, start, program)
+            listed = stated, _calls_of(machine, op, parts, program)
         found[op] = listed
     vars(body)[_LISTED] = _Listed(program, found)
     return [calls for _, calls in found.values()]
@@ -385,8 +428,8 @@ def forget_calls(body: Block) -> None:
     vars(body).pop(_LISTED, None)
 
 
-_Known = dict[IntrinsicOp, tuple[Sequence[object], Calls]]
-"""The calls of ops, each with all that the op stated when they were listed."""
+_Known = dict[IntrinsicOp, tuple[Sequence[Sequence[object]], Calls]]
+"""The calls of ops, each with all that the op stated of its blocks when they were listed."""
 
 
 class _Listed(NamedTuple):
@@ -500,15 +543,16 @@ class IssuedCalls(Sequence[Call]):
         wanted: list[Index] = []
         for op in self.ops:
             units.setdefault(op.unit, len(units))
-            if not op.instruction.keeps:
+            part = op.keeping
+            if part is None:
                 wanted.append(np.full(op.count, -1))
                 continue
-            course, table = op.course, np.full(len(op.course.boxes) + 1, -1)
+            course, table = part.course, np.full(len(part.course.boxes) + 1, -1)
             staying: list[int] = np.unique(course.staying).tolist()
             for number in staying[staying[0] < 0 :]:
                 box = course.boxes[number]
-                whole, starts = op.arrays[box.operand]
-                key = op.instruction, whole.buffer, box.moved(starts)
+                whole, starts = part.arrays[box.operand]
+                key = part.instruction, whole.buffer, box.moved(starts)
                 table[number] = known.setdefault(key, len(buffers))
                 if len(known) > len(buffers):
                     buffers.append(whole.buffer)

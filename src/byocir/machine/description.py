@@ -36,6 +36,7 @@ from byocir.machine.parts import (
     Transfer,
     Unit,
 )
+from byocir.machine.two_blocks import FIRST, first_of, names_in, second_of
 from byocir.patterns import Composite, Pattern, block
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.composite import composite
@@ -45,6 +46,10 @@ Answer = TypeVar("Answer")
 
 MOST_ANSWERS = 4096
 """A ResNet-18 asks for about twice as many."""
+
+MOST_INSIDE = 1 << 20
+"""The elements of a tile that go from the first to the second blocks of instructions at most, more
+than memories hold."""
 
 
 def _expect(wanted: bool, told: str, found: object) -> None:
@@ -153,6 +158,7 @@ class Machine:
         strided: Collection[str] = (),
         keeps: str = "",
         kept_cycles: Cycles | None = None,
+        inside: Attribute | None = None,
         **limits: Limit,
     ) -> Callable[[Callable[[], Any]], Instruction]:
         """Decorates a function that gives the pattern of an instruction, or alternatives: declares
@@ -163,6 +169,10 @@ class Machine:
         follow each other, as the instruction's code says how far apart they are; the result is
         "out". `keeps` names an operand that stays in the unit, as weights do in an array: a call
         that finds it there takes `kept_cycles`.
+
+        A block may read, at the index of its own result, what another block makes, of element type
+        `inside`: one call does both, with all sums of the first. Rules are asked about each of the
+        two, with the names that it has.
         """
 
         def build(function: Callable[[], Any]) -> Instruction:
@@ -171,7 +181,10 @@ class Machine:
                 raise ByocirError("B270", told)
             pattern = composite(f"{self.name}.{function.__name__}")(function)
             hooks = (transfer, opcode, encode, registers, strided, keeps, kept_cycles)
-            return self._add(pattern, function, into, (unit, limits, cycles), hooks)
+            given = into, (unit, limits, cycles), hooks
+            if inside is None:
+                return self._add(pattern, function, *given)
+            return self._add_two(pattern, function, inside, *given)
 
         return build
 
@@ -217,6 +230,7 @@ class Machine:
         into: Memory | None,
         time: tuple[Unit, Mapping[str, Limit], Cycles],
         hooks: tuple[Any, ...],
+        first: Instruction | None = None,
     ) -> Instruction:
         """Adds an instruction; the other parameters are fields of `Instruction`, in their order."""
         forms = [each for each in pattern.walk() if isinstance(each, BlockPattern)]
@@ -228,9 +242,43 @@ class Machine:
         inits = [init.memory for form in forms if (init := init_of(form)) is not None]
         memory = into or next(iter(inits), MAIN)
         unit, limits, cycles = time
-        made = Instruction(pattern.name, unit, pattern, memory, limits, cycles, *hooks)
+        told = pattern.name, unit, pattern, memory, limits, cycles
+        made = Instruction(*told, *hooks, first=first)
         self.instructions.append(made)
         return made
+
+    def _add_two(
+        self,
+        pattern: Composite,
+        function: Callable[..., Any],
+        inside: Attribute,
+        into: Memory | None,
+        time: tuple[Unit, Mapping[str, Limit], Cycles],
+        hooks: tuple[Any, ...],
+    ) -> Instruction:
+        """Adds an instruction of two blocks, as `_add` does, and in front of it one that does the
+        first of them.
+        """
+        made, wrong = first_of(pattern)
+        if made is None:
+            told = f"expected {pattern.name} to go on with what a block makes, at the same index"
+            raise ByocirError("B270", f"{told}, found {wrong}", where=place_of(function))
+        name, (unit, limits, cycles) = f"{pattern.name}_{FIRST}", time
+        transfer, opcode, encode, registers, strided, keeps, kept_cycles = hooks
+        _expect_rows(name, inside, (1,))
+        memory = Memory(name, inside, (1,), MOST_INSIDE, hidden=True)
+        self.memories.append(memory)
+        before, after = Composite(name, (made,)), second_of(pattern, memory)
+        before.rules = after.rules
+        read, looped = names_in(before)
+        time = unit, {each: limits[each] for each in limits if each in looped}, cycles
+        own = [*(each for each in strided if each in read), "out"]
+        of_first = transfer, None, None, None, own, keeps, kept_cycles
+        first = self._add(before, function, memory, time, of_first)
+        kept = {*names_in(after)[1], *limits.keys() - looped}
+        time = unit, {each: limits[each] for each in limits if each in kept}, lambda _: 0
+        own = [*(each for each in strided if each not in read), FIRST]
+        return self._add(after, function, into, time, (None, opcode, encode, registers, own), first)
 
     # What follows from the declarations.
 

@@ -80,7 +80,7 @@ class Encoder:
         op, kept = calls.ops[number], calls.is_kept[calls.turns_of(number)]
         if not self._is_shared:
             return self._asked(op, kept)
-        key = op.alike, kept.tobytes(), _told_apart(op)
+        key = kept.tobytes(), *((part.alike, _told_apart(part)) for part in op.parts)
         if key not in self._known:
             self._known[key] = self._asked(op, kept)
         return self._known[key]

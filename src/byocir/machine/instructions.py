@@ -69,6 +69,10 @@ class Instruction:
     kept_cycles: Cycles | None = None
     """The cycles of a call that finds it there."""
 
+    first: Instruction | None = None
+    """Does the first block of an instruction of two, into a hidden memory; calls of this one do the
+    second. All cycles are those of the first."""
+
     @property
     def rule(self) -> Callable[..., Any]:
         """Decorates a rule of the pattern: see `Composite.rule`."""
@@ -230,13 +234,25 @@ class Call:
     op: IntrinsicOp
     """The op that it is part of: one call, or several in a row."""
     kind: Kind
-    places: dict[str, Place]
-    """The places of the operands, by name."""
+    own: dict[str, Place]
+    """The places of the operands of its last block, by name."""
     is_first: bool = True
     is_last: bool = True
     """Tell if it is the first, and the last, call of its op."""
     is_kept: bool = False
     """Tells if its unit still holds the operand that stays there: `Instruction.keeps`."""
+    first: Call | None = None
+    """What it does of the first block, if its instruction has two."""
+
+    @cached_property
+    def places(self) -> dict[str, Place]:
+        """Gives the places of the operands, by name, the result last."""
+        return self.own if self.first is None else joined_places(self.first.own, self.own)
+
+    @property
+    def parts(self) -> list[Call]:
+        """Lists what it does of each block of its instruction."""
+        return [self] if self.first is None else [self.first, self]
 
     @property
     def instruction(self) -> Instruction:
@@ -248,18 +264,20 @@ class Call:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        return self.kind.sizes
+        own = self.kind.sizes
+        return own if self.first is None else {**self.first.sizes, **own}
 
     @property
     def start(self) -> Attribute | None:
-        """Gives the number that the result begins with in place of its old values; None where it
-        keeps them."""
-        return self.kind.start
+        """Gives the number that the result, or that of its first block, begins with in place of its
+        old values; None where it keeps them."""
+        return self.parts[0].kind.start
 
     @property
     def numbers(self) -> Mapping[str, int]:
         """Gives the numbers that the pattern left open, by name."""
-        return self.kind.fit.numbers
+        own = self.kind.fit.numbers
+        return own if self.first is None else {**self.first.numbers, **own}
 
     @property
     def form(self) -> int:
@@ -268,7 +286,8 @@ class Call:
 
     @property
     def cycles(self) -> float:
-        return self.kind.kept_cycles if self.is_kept else self.kind.cycles
+        kinds = [part.kind for part in self.parts]
+        return sum(kind.kept_cycles if self.is_kept else kind.cycles for kind in kinds)
 
     @property
     def result(self) -> Place:
@@ -301,3 +320,11 @@ class Call:
     def registers(self) -> Mapping[Register, Any]:
         """Gives the contents of the machine's registers that the call needs."""
         return self.instruction.registers(self) if self.instruction.registers else {}
+
+
+def joined_places(first: Mapping[str, Place], second: Mapping[str, Place]) -> dict[str, Place]:
+    """Joins the places that the two blocks of an instruction reach, without those in its hidden
+    memory; the result comes last.
+    """
+    found = [*first.items(), *second.items()]
+    return {name: place for name, place in found if not place.memory.hidden}

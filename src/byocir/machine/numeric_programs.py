@@ -115,7 +115,7 @@ class _Numbers:
     def of(self, calls: IssuedCalls) -> Program:
         alone = isinstance(self._order, InOrder)
         units = [0 if alone else self._units[op.unit.name] for op in calls.ops]
-        cycles, kept = (calls.of_each([op.course.cycles[i] for op in calls.ops]) for i in (0, 1))
+        cycles, kept = (calls.of_each([_cycles(op, i) for op in calls.ops]) for i in (0, 1))
         spent = np.where(calls.is_kept, kept, cycles)
         waits, pops, pushes = self._ordered(calls)
         return Program(
@@ -137,7 +137,7 @@ class _Numbers:
             return found
         made: dict[tuple[parts.Transfer, int], Transfer] = {}
         for number, op in enumerate(calls.ops):
-            told = op.instruction.transfer
+            told = op.transfer
             if told is None:
                 continue
             turns = calls.turns_of(number)
@@ -169,17 +169,18 @@ class _Numbers:
         columns: list[list[Index]] = [[_NOTHING] for _ in range(5)]
         numbers: dict[str, int] = {}
         for number in calls.in_turn:
-            op, begin = calls.ops[number], calls.begins[number]
-            places = [whole for whole, _ in op.arrays]
-            named = [self._memory(whole) for whole in places]
-            reached = self._reached(op, named)
-            memory = [numbers.setdefault(each, len(numbers)) if each else -1 for each in named]
-            moved = np.array([each.first for each in places], np.int64)[reached.operand]
-            columns[0].append(calls.turns[begin + reached.call])
-            columns[1].append(reached.writes)
-            columns[2].append(np.array(memory, np.int64)[reached.operand])
-            columns[3].append(reached.start + moved)
-            columns[4].append(reached.stop + moved)
+            begin = calls.begins[number]
+            for part in calls.ops[number].parts:
+                places = [whole for whole, _ in part.arrays]
+                named = [self._memory(whole) for whole in places]
+                reached = self._reached(part, named)
+                memory = [numbers.setdefault(each, len(numbers)) if each else -1 for each in named]
+                moved = np.array([each.first for each in places], np.int64)[reached.operand]
+                columns[0].append(calls.turns[begin + reached.call])
+                columns[1].append(reached.writes)
+                columns[2].append(np.array(memory, np.int64)[reached.operand])
+                columns[3].append(reached.start + moved)
+                columns[4].append(reached.stop + moved)
         index, writes, memory, start, stop = (np.concatenate(column) for column in columns)
         found = Accesses(index, writes == 1, memory, start, stop, tuple(numbers))
         return found.at(np.argsort(index, kind="stable"))
@@ -187,7 +188,7 @@ class _Numbers:
     def _memory(self, whole: Place) -> str | None:
         """Names the memory of an operand; None for one that does not matter."""
         matters = self._scopes is None or whole.memory.scope in self._scopes
-        return whole.home if matters else None
+        return whole.home if matters and not whole.memory.hidden else None
 
     def _reached(self, op: Calls, named: Sequence[str | None]) -> _Reached:
         """Gives what the calls of an op access in the memories that have a name, once for all ops
@@ -203,6 +204,13 @@ class _Numbers:
 
 def _index(pair: tuple[int, object]) -> int:
     return pair[0]
+
+
+def _cycles(op: Calls, kept: int) -> Index:
+    """Gives the cycles of each call of an op: 0 for all, 1 for those of calls that find in the unit
+    what stays there."""
+    found = [part.course.cycles[kept] for part in op.parts]
+    return sum(found[1:], start=found[0])
 
 
 _NOTHING: Index = np.empty(0, np.int64)

@@ -70,6 +70,9 @@ class Memory:
 
     A view of another memory, `viewed`, has the same rows, with elements of its own type in them.
 
+    A `hidden` memory is inside of a unit: it holds what the first block of an instruction hands to
+    the second, as long as a call takes.
+
     Called with a name it is an operand of a pattern: `near("a")["m k"]`.
     """
 
@@ -83,6 +86,7 @@ class Memory:
     inside_rows: bool = False
     interleaved: bool = False
     viewed: Memory | None = None
+    hidden: bool = False
 
     def __call__(self, label: str) -> Operand:
         return Operand(label, self)

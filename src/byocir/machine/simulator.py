@@ -70,8 +70,8 @@ class Simulator:
             for step in steps_in(self.machine, calls_in(self.machine, body)):
                 self._do(step)
         else:
-            for call in calls:
-                self._do(step_of(self.machine, call))
+            for part in (part for call in calls for part in call.parts):
+                self._do(step_of(self.machine, part))
         for array, own in zip(given, self._main.values(), strict=False):
             if array.flags.writeable and not np.may_share_memory(array, own):
                 array[...] = own.reshape(array.shape)

@@ -237,7 +237,7 @@ class Target(Loader, ArgSpecConvertible):
         machine = _described(self)
         if machine is None:
             return {}
-        storages = {memory.storage for memory in machine.memories}
+        storages = {memory.storage for memory in machine.memories if not memory.hidden}
         return {"memory_bits": sum(8 * each.rows * each.row_bytes for each in storages)}
 
     @property

@@ -178,7 +178,7 @@ def _costs_of(machine: Machine, calls: IssuedCalls) -> Costs:
     spent = dict(zip([unit.name for unit in model.units], times.units, strict=True))
     causes = {unit: asdict(each) for unit, each in spent.items()}
     bounds = {unit: each.busy for unit, each in spent.items()}
-    details = {"padded_macs": sum(op.course.macs for op in calls.ops), "instructions": len(calls)}
+    details = {"padded_macs": sum(op.macs for op in calls.ops), "instructions": len(calls)}
     return times.cycles, _busy_by_node(calls, program.cycles), causes, bounds, details
 
 

@@ -134,6 +134,8 @@ def check_operands(machine: Machine) -> None:
                 found = pattern.shown if isinstance(pattern, ValuePattern) else "another pattern"
                 told = f"the operands of {each.name} to be those of memories, or wildcards"
                 help = "an array in main memory is wildcard(…), a number of a call number(…)"
+                if "tir.block" in pattern.root_names():
+                    help = "with inside=i32, say, one call does both blocks"
                 raise wrong(machine, told, found, help)
 
 

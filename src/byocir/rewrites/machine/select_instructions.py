@@ -2,7 +2,8 @@
 
 Does: finds the instruction by its pattern, memories, limits and rules. A block that sets elements
 to a number disappears where the instructions that write them first can begin with it; elsewhere it
-becomes an instruction that does so or, where the machine has none, a copy of a constant.
+becomes an instruction that does so or, where the machine has none, a copy of a constant. Where an
+instruction goes on with what its first block makes, both blocks become one op.
 
 Requires: functions without loops, as `write-out-loops` leaves them. Raises ByocirError B271 for a
 block that no instruction does, with what each of them says to it.
@@ -51,6 +52,7 @@ from byocir.rewrites.machine.cut_blocks import (
     parts_of,
     undone,
 )
+from byocir.rewrites.machine.join_blocks import join_blocks
 from byocir.rewrites.schedule.access import BoxAccess, accesses_of, accesses_to
 from byocir.rewrites.schedule.blocks import reads_old
 from byocir.rewrites.schedule.write_out import PaddedBox
@@ -74,7 +76,7 @@ def select(machine: Machine, body: Block) -> dict[Operation, list[IntrinsicOp]]:
     made = _Numbers(machine, body).settle()
     for op in list(body.ops):
         if isinstance(op, BlockOp):
-            made[op] = select_for(machine, op)
+            made[op] = join_blocks(machine, op) or select_for(machine, op)
     return made
 
 

@@ -136,13 +136,13 @@ def _overtaking(order: Tokens, calls: Sequence[Calls]) -> Iterator[tuple[int, in
     working = set[Unit]()
     turns = 0
     for at, call in enumerate(calls):
-        own = call.instruction.transfer
+        own = call.transfer
         if own is None:
             working.add(call.unit)
         if call.unit not in working:
             for unit, before in list(asking.items()):
                 is_apart = before < turns and (unit, call.unit) in order.pairs
-                if is_apart and _goes_first(own, calls[before].instruction.transfer):
+                if is_apart and _goes_first(own, calls[before].transfer):
                     yield at, asking.pop(unit)
             asking[call.unit] = at
         if not call.is_beside:

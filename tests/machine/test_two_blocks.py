@@ -1,0 +1,256 @@
+"""Instructions of two blocks: one call makes whole sums and goes on with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import event, example, given, settings
+from hypothesis import strategies as st
+from narrowing_engine import added as clamped_sum
+from narrowing_engine import layer, multiply_add, narrowed, net, strided_layer, total
+from xdsl.dialects.builtin import ModuleOp
+
+import byocir
+from byocir.dialects.types import i8, i16, i32
+from byocir.errors import ByocirError
+from byocir.evaluate.module import evaluate, random_feeds
+from byocir.machine import (
+    MAIN,
+    Call,
+    Counted,
+    InOrder,
+    Interlocked,
+    Machine,
+    Tokens,
+    Unit,
+    exactly,
+    multiples_of,
+    up_to,
+)
+from byocir.machine.checks import check_machine
+from byocir.patterns import Pattern, block
+
+ORDERS = ("in order", "interlocked", "tokens", "counted")
+
+
+def told(call: Call) -> list[Any]:
+    """What an encoder is told of a call: its sizes, where operands begin, and in which memories."""
+    places = [[name, at.memory.called, at.address] for name, at in call.places.items()]
+    sizes, numbers = ([list(each) for each in told.items()] for told in (call.sizes, call.numbers))
+    return [call.instruction.name, sizes, places, numbers, str(call.start)]
+
+
+def described(
+    *,
+    order: str = "counted",
+    lanes: int = 8,
+    rows: int = 256,
+    most: int = 16,
+    step: int = 1,
+    keeps: bool = False,
+    windows: bool = False,
+    in_columns: bool = False,
+) -> Machine:
+    """An engine whose core multiplies, sums up and narrows in one go, into the memory of images. It
+    takes rows of an image or, with `windows`, boxes of it and all of its window."""
+    engine = Machine("narrowing", in_columns=in_columns)
+    dma, core = engine.unit("dma", queue=8), engine.unit("core", queue=2)
+    near = engine.memory("near", i8, row=(lanes,), rows=rows, interleaved=windows)
+    factors = engine.memory("factors", i8, row=(lanes,), rows=rows)
+    pairs = ((dma, core), (core, dma))
+    kinds = (InOrder(), Interlocked((near, factors)), Tokens(pairs), Counted())
+    engine.order(dict(zip(ORDERS, kinds, strict=True))[order])
+    moved = {"rows": up_to(16), "lanes": up_to(64), "cycles": lambda s: 20 + s["rows"]}
+    moved["encode"] = told
+    for memory in (near, factors):
+        engine.copy(f"load_{memory.called.split('.')[1]}", MAIN, memory, unit=dma, **moved)
+    engine.copy("store", near, MAIN, unit=dma, **moved)
+    kept = {"keeps": "w", "kept_cycles": lambda s: 2} if keeps else {}
+    sizes = {"n": multiples_of(step, 16), "k": up_to(256)}
+    sizes |= {"y": up_to(4), "x": up_to(most)} if windows else {"m": up_to(most)}
+
+    def product() -> Pattern:
+        sums = block("m n | k", near("a")["m k"], factors("w")["k n"], multiply_add)
+        return block("m n", sums["m n"], narrowed)
+
+    def convolution() -> Pattern:
+        a, w = near("a")["(y*sh + r) (x*sw + s) k"], factors("w")["r s k n"]
+        sums = block("y x n | r s k", a, w, multiply_add)
+        return block("y x n", sums["y x n"], narrowed)
+
+    engine.instruction(
+        core,
+        into=near,
+        inside=i32,
+        strided=("a", "w", "out"),
+        encode=told,
+        cycles=lambda s: 4 + s["n"],
+        **sizes,
+        **kept,
+    )(convolution if windows else product)
+
+    @engine.instruction(core, into=near, r=up_to(16), c=up_to(16), cycles=lambda s: 4 + s["r"])
+    def add() -> Pattern:
+        return block("r c", near("x")["r c"], near("y")["r c"], clamped_sum)
+
+    return engine
+
+
+def compiled(machine: Machine, module: ModuleOp) -> byocir.Package:
+    engine = machine
+
+    class Engine(byocir.Target):
+        name, patterns = "narrowing", (layer, total)
+        machine = engine
+
+    return byocir.compile(module.clone(), targets=[Engine()], levels=("tensor",))
+
+
+def code_of(package: byocir.Package) -> list[Any]:
+    (files,) = package.blobs.values()
+    return json.loads(next(blob for name, blob in files.items() if name.endswith(".json")))
+
+
+def computes(machine: Machine, module: ModuleOp) -> bool:
+    """Tells if the machine took a module, and expects the evaluator's integers."""
+    package = compiled(machine, module)
+    feeds = random_feeds(module)
+    found = package.run(feeds, check=True)
+    for name, expected in evaluate(module, feeds).items():
+        np.testing.assert_array_equal(found[name], expected)
+    decisions = package.report.decisions
+    assert all(each.taken or each.reason for each in decisions)
+    return all(each.taken for each in decisions)
+
+
+MACHINES = st.fixed_dictionaries(
+    {
+        "order": st.sampled_from(ORDERS),
+        "lanes": st.sampled_from([4, 8, 16]),
+        "rows": st.sampled_from([64, 256, 1024]),
+        "most": st.sampled_from([1, 3, 16]),
+        "step": st.sampled_from([1, 4]),
+        "keeps": st.booleans(),
+        "windows": st.booleans(),
+    }
+)
+
+
+@settings(max_examples=6 if settings.default.max_examples < 100 else 300, deadline=None)
+@given(MACHINES, st.integers(1, 9), st.integers(1, 20), st.sampled_from([1, 3]), st.integers(1, 2))
+@example({"windows": True}, 9, 16, 3, 2)
+@example({"windows": True, "rows": 64}, 9, 20, 1, 1)
+@example({"keeps": True, "order": "tokens", "most": 3}, 5, 20, 1, 1)
+def test_layers_are_computed_or_refused_with_a_reason(
+    drawn: dict[str, Any], side: int, channels: int, window: int, stride: int
+) -> None:
+    taken = computes(described(**drawn), strided_layer(side, channels, window, stride))
+    event("taken" if taken else "refused")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_nets_run_whole_in_each_kind_of_order(order: str) -> None:
+    module = net(6, 16, [(0, 3), (1, 1), (0, 1, 2)])
+    assert computes(described(order=order, windows=True), module)
+
+
+def test_a_call_is_told_what_both_blocks_do() -> None:
+    """Sums stay inside: no call reads or writes them, and each has all sums of its points."""
+    package = compiled(described(windows=True, most=4), strided_layer(6, 16, 3, 1))
+    calls = [each for each in code_of(package) if each[0] == "narrowing.convolution"]
+    assert {tuple(size for _, size in each[1]) for each in calls} == {
+        (y, x, 8, 3, 3, 16) for y in (4, 2) for x in (4, 2)
+    }
+    for _, sizes, places, numbers, start in calls:
+        assert [name for name, _ in sizes] == ["y", "x", "n", "r", "s", "k"]
+        near, factors = "narrowing.near", "narrowing.factors"
+        assert [each[:2] for each in places] == [["a", near], ["w", factors], ["out", near]]
+        assert (numbers, start) == ([["sh", 1], ["sw", 1]], "0 : i32")
+
+
+def test_calls_may_be_told_in_columns() -> None:
+    """Hooks that are asked once about many calls say the same of both blocks."""
+    module = strided_layer(9, 16, 3, 1)
+    one, other = (
+        code_of(compiled(described(windows=True, most=2, in_columns=columns), module))
+        for columns in (False, True)
+    )
+    assert one == other
+
+
+def test_multiplications_of_both_blocks_are_counted() -> None:
+    package = compiled(described(windows=True), strided_layer(6, 16, 3, 1))
+    (profile,) = package.profile()
+    assert profile.details["padded_macs"] == 6 * 6 * 16 * 9 * 16
+
+
+def test_sums_that_one_call_does_not_make_are_refused() -> None:
+    """A call begins its sums: it cannot go on with those of another."""
+    module = strided_layer(4, 20, 3, 1)
+    for windows in (True, False):
+        (decision,) = compiled(described(windows=windows), module).report.decisions
+        assert decision.taken == windows
+        assert windows or "product_first" in decision.reason
+
+
+def mistaken(pattern: Callable[[Machine], Callable[[], Pattern]], **given: Any) -> str:
+    """The message about an instruction that is wrong."""
+    machine = Machine("wrong")
+    core = machine.unit("core")
+    near = machine.memory("near", i8, row=(8,), rows=64)
+    moved = {"rows": up_to(8), "lanes": up_to(8), "cycles": lambda s: 1, "unit": core}
+    machine.copy("load", MAIN, near, **moved)
+    machine.copy("store", near, MAIN, **moved)
+    function = pattern(machine)
+    function.__name__ = "work"
+    limits = {"m": exactly(8), **given}
+    with pytest.raises(ByocirError) as raised:
+        _declared(machine, core, limits, function)
+    assert raised.value.code == "B270"
+    return f"{raised.value.message} {raised.value.help}"
+
+
+def _declared(
+    machine: Machine, core: Unit, given: Mapping[str, Any], function: Callable[[], Pattern]
+) -> None:
+    machine.instruction(core, into=machine.memories[0], cycles=lambda s: 1, **given)(function)
+    check_machine(machine)
+
+
+def _sums(machine: Machine) -> Pattern:
+    near = machine.memories[0]
+    return block("m n | k", near("a")["m k"], near("w")["k n"], multiply_add)
+
+
+def test_mistakes_are_told_when_the_target_is_loaded() -> None:
+    def moved(index: str) -> Callable[[Machine], Callable[[], Pattern]]:
+        return lambda machine: lambda: block("m n", _sums(machine)[index], narrowed)
+
+    assert mistaken(moved("n m"), inside=i32) == (
+        "expected wrong.work to go on with what a block makes, at the same index, found "
+        "results at m n, then n m "
+    )
+    assert "found blocks that read the results of several others" in mistaken(
+        lambda machine: (
+            lambda: block("m n", _sums(machine)["m n"], _sums(machine)["m n"], clamped_sum)
+        ),
+        inside=i32,
+    )
+    assert "found one block" in mistaken(lambda machine: lambda: _sums(machine), inside=i32)
+    assert "inside=i32" in mistaken(moved("m n"))
+    assert "acc of i16 in wrong.work_first" in mistaken(moved("m n"), inside=i16)
+    assert "element of wrong.work_first" in mistaken(moved("m n"), inside="i32")
+
+
+def test_the_memory_inside_is_none_of_the_machine() -> None:
+    machine = described()
+
+    class Engine(byocir.Target):
+        name, patterns = "narrowing", (layer,)
+
+    Engine.machine = machine
+    assert Engine().resources()["memory_bits"] == 2 * 256 * 8 * 8
