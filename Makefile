@@ -5,11 +5,12 @@ BIN := .venv/bin
 FUZZ_SECONDS ?= 300
 
 # With PYTHONDONTWRITEBYTECODE set, each process would compile byocir again: a third of the time
-# that short commands take. pip would compile packages on one core; a package may have files that
-# are no Python of this version.
-BYTECODE := $(BIN)/python -m compileall -q src
+# that short commands take. pip would compile packages on one core, and parts that nothing here
+# imports; a package may have files that are no Python of this version.
+BYTECODE := $(BIN)/python -m compileall -q src tests benchmarks
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
-COMPILE := $(BIN)/python -m compileall -qq -j 0 -x "/(tests|pip|setuptools)/" src .venv/lib || true
+UNUSED := tests|pip|setuptools|pkg_resources|sqlalchemy|alembic|lexers|transformers
+COMPILE := $(BIN)/python -m compileall -qq -j 0 -x "/($(UNUSED))/" src .venv/lib || true
 
 # The first of these names that is new enough; of programs with that name on PATH the fastest, as a
 # Python that was built without its profile takes a fifth longer. Set PYTHON to choose another.

@@ -40,6 +40,8 @@ if _PROFILE == "ci":
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell's background job
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which tests of interrupts need
 
+gc.disable()  # until there are all modules and tests: nearly nothing of them is garbage
+
 _SECONDS, _SEED = os.environ.get("FUZZ_SECONDS"), os.environ.get("FUZZ_SEED", "0")
 _BEGAN = time.monotonic()
 
@@ -50,11 +52,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Lets the collector look at what tests make, and less often: modules and collected tests stay
-    until the end."""
-    gc.collect()
+    """Lets the collector look at what tests make, and seldom, as most of it goes without; modules
+    and collected tests stay until the end."""
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.enable()
+    gc.set_threshold(500_000, 10, 10)
 
 
 def pytest_runtest_setup() -> None:
