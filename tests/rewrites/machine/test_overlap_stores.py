@@ -14,7 +14,6 @@ from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import i32
-from byocir.dialects.verify import verify_module
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.machine import MAIN, Counted, Machine, exactly, up_to
 from byocir.patterns import Pattern, block, wildcard
@@ -102,7 +101,6 @@ def parted(module: ModuleOp) -> bool:
     counts = list[int]()
     for name in ["overlap-stores", "select-instructions", "overlap-loads", "allocate-memories"]:
         run_passes(module, load_context(), name)
-        verify_module(module)
         np.testing.assert_array_equal(evaluate(module, feeds)["arg3"], expected, name)
         counts.append(sum(isinstance(op, BlockOp) for op in module.walk()))
     return counts[0] > before

@@ -28,10 +28,8 @@ from xdsl.dialects.func import FuncOp
 import byocir
 from byocir.compiler import partition
 from byocir.dialects.byoc import TARGET
-from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module, print_module
 from byocir.dialects.types import i8, i32
-from byocir.dialects.verify import verify_module
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.machine import MAIN, Call, Machine, exactly, multiples_of, up_to
@@ -42,7 +40,7 @@ from byocir.machine_sim import legal_order, order_of
 from byocir.patterns import Match, Pattern, block
 from byocir.patterns.target_classes import register
 from byocir.rewrites.machine import PASSES
-from byocir.rewrites.pipeline import run_passes
+from byocir.rewrites.pipeline import PassRunner
 from byocir.runtime.report_of_module import report_of
 from byocir.targets import described
 
@@ -59,9 +57,9 @@ def brought_down(drawn: Drawn, module: ModuleOp) -> FuncOp | None:
     try:
         lowered = module
         partition(lowered, targets=[drawn.register()()], levels=("tensor",))
+        runner = PassRunner(keeps_start=False)
         for name in f"apply-schedules,{PASSES}".split(","):
-            run_passes(lowered, load_context(), name)
-            verify_module(lowered)
+            runner.run(lowered, name)
             np.testing.assert_array_equal(evaluate(lowered, feeds)["res0"], expected, name)
     except ByocirError as error:
         if error.code not in REFUSALS:
