@@ -14,8 +14,9 @@ from byocir.dialects.tir.scalar import Emitted
 from byocir.dialects.types import i32, tensor
 from byocir.machine import Limit, Machine, exactly, multiples_of, up_to
 from byocir.machine.cut_plans import Plan, plans_of
-from byocir.machine.find_instruction import Asked, Misfit, fits
+from byocir.machine.find_instruction import Asked, fits
 from byocir.machine.instructions import Fit
+from byocir.machine.nearest_misses import Misfit, nearest_first
 from byocir.patterns import Match, Pattern, block
 from byocir.rewrites.machine.pieces import each_element
 
@@ -95,7 +96,7 @@ def test_instructions_without_rules_fit_as_if_they_saw_all_sizes(
 
 def _said(found: Fit | Misfit) -> tuple[object, ...]:
     if isinstance(found, Misfit):
-        return found.reason, found.gap
+        return found.reason, found.reached
     return found.instruction.name, found.iterators, found.operands, found.memories
 
 
@@ -108,7 +109,8 @@ def test_the_instruction_that_comes_nearest_is_told_first() -> None:
     outside = Block(arg_types=[tensor(i32, [3])] * 2)
     made = each_element(outside.args[1], lambda y, x: x - y, outside.args[0])
     outside.add_op(made)
-    told = list[str]()
-    assert plans_of(lanes_of(exactly(8)), made, made.extents, "pattern", told) == []
-    assert told[0] == "vectors.subtracted: expected lanes exactly 8, found 3"
-    assert any(each.startswith("vectors.added: expected body") for each in told[1:])
+    misfits = list[Misfit]()
+    assert plans_of(lanes_of(exactly(8)), made, made.extents, "pattern", misfits) == []
+    first, *others = map(str, nearest_first(misfits))
+    assert first == "vectors.subtracted: expected lanes exactly 8, found 3"
+    assert any(each.startswith("vectors.added: expected body") for each in others)

@@ -29,10 +29,10 @@ def products_of_channels() -> onnx.ModelProto:
 
 
 def test_products_whose_batch_lies_in_rows_are_refused() -> None:
-    """Each would begin inside of a row."""
+    """Each would begin inside of a row: the lanes are those of the batch."""
     module = byocir.import_onnx(products_of_channels())
     package = byocir.compile(module, targets=[GEMMINI], levels=("tensor",))
-    told = "expected calls that begin with rows of gemmini.sp, each of 16 lanes, found one every "
+    told = "found [k, b1], [k, n, b1] for [n, b1]; w differs; see gemmini.py:"
     refused = [each for each in package.report.decisions if told in each.reason]
     assert {each.pattern for each in refused} == {"gemmini.matmul"}
     assert package.report.macs["gemmini"] == 5 * 6 * 2 * 4

@@ -58,7 +58,7 @@ def test_a_transposed_operand_declines():
     spec.reads = [Read(at("m", "k")), Read(at("k", "n"))]
     found = attempt(spec, gemm())
     assert found.reason == (
-        "expected indices [m k], [n k] for [m n], found [m, k], [k, n] for [m, n]"
+        "expected indices [m k], [n k] for [m n], found [m, k], [k, n] for [m, n]; b differs"
     )
     assert not found.matched
     a, b = wildcard(), wildcard()
@@ -213,7 +213,8 @@ K = AffineExpr.dimension(2)
     [
         (
             K // 2,
-            "expected indices [m k], [n k] for [m n], found [m, k floordiv 2], [n, k] for [m, n]",
+            "expected indices [m k], [n k] for [m n], found [m, k floordiv 2], [n, k] for [m, n]; "
+            "a differs",
         ),
         (K % 2, "expected affine indices, or such divided by a number"),
         (K // 2 + 1, "expected affine indices, or such divided by a number"),
@@ -232,7 +233,8 @@ def test_divided_indices_decline(index, reason):
 def test_other_numbers_of_inputs_and_iterators():
     x = wildcard()
     found = attempt(matmul(), block("m n | k", x["m k"], lambda acc, x: acc + x))
-    assert found.reason == "expected a block of 1 inputs, found 2"
+    told = "expected a block of 1 inputs, found 2 in acc + (x.to(i32) * y.to(i32))"
+    assert found.reason == told
     assert found.gap == Gap.KIND
     found = attempt(Conv(SIZES).spec(), gemm())
     assert found.reason == "expected at most 1 reduction iterators, found 3"

@@ -433,10 +433,9 @@ def reasons(made: Composite) -> set[str]:
 
 def test_blocks_of_more_inputs_and_guarded_ones_are_near_misses():
     doubled = Composite("npu.double", (block("*i", wildcard()["*i"], lambda acc, v: v * 2),))
-    assert reasons(doubled) >= {
-        "expected a block of 1 inputs, found 2",
-        "expected a whole block, found a part (where or bases)",
-    }
+    told = reasons(doubled)
+    assert any(each.startswith("expected a block of 1 inputs, found 2 in ") for each in told)
+    assert "expected a whole block, found a part (where or bases)" in told
 
 
 def test_programs_look_elements_up():

@@ -13,7 +13,6 @@ from math import gcd, inf
 import numpy as np
 from xdsl.ir import Attribute
 
-from byocir.dialects.decisions import Gap
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.tir.affine import iterators_in
 from byocir.dialects.tir.reductions import keeps_order
@@ -22,13 +21,17 @@ from byocir.errors import ByocirError, Lines
 from byocir.machine.block_keys import reaches_beyond
 from byocir.machine.call_cycles import count_calls, cycles_of_block, cycles_of_calls
 from byocir.machine.description import Machine
-from byocir.machine.find_instruction import Asked, Misfit, Refusal, body_differences, fits, nearness
+from byocir.machine.find_instruction import Asked, body_differences, fits
 from byocir.machine.instructions import Fit, Instruction
 from byocir.machine.lines import Chain, chains_of
+from byocir.machine.nearest_misses import Misfit, Reached, nearest_first
 from byocir.machine.parts import Limit
 from byocir.machine.row_starts import calls_inside_rows
 from byocir.machine.window_points import at_points, windows_of
 from byocir.patterns.index import Affine
+
+MOST_OTHERS = 3
+"""Instructions named as near to a block that compute something else."""
 
 
 @dataclass(frozen=True)
@@ -53,28 +56,35 @@ def plans_of(
     block: BlockOp,
     extents: Sequence[int],
     asked: Asked,
-    reasons: list[str] | None = None,
+    misfits: list[Misfit] | None = None,
     start: Attribute | None = None,
     only: Instruction | None = None,
 ) -> list[Plan]:
     """Gives the ways in which instructions, or only one of them, do a block over these extents, the
-    cheapest first. With `start` each call begins with that number, and sums are whole. `reasons`,
+    cheapest first. With `start` each call begins with that number, and sums are whole. `misfits`,
     if they are asked for, get why other instructions do not do it, which takes longer. Where
     patterns alone are asked for, tiles may overlap: the points left over by an extent need not be a
     legal call.
     """
-    search = _Search(machine, block, asked, start, only, explains=reasons is not None)
+    search = _Search(machine, block, asked, start, only, explains=misfits is not None)
     plans, told = search.plans(tuple(extents))
-    if reasons is not None:
-        reasons += told
+    if misfits is not None:
+        misfits += told
     return [*plans]
 
 
-def none_does(told: str, reasons: Iterable[str], where: str = "") -> ByocirError:
-    """Makes the error B271 that no instruction does a block, with what each of them says to it on a
-    line of its own.
+def none_does(
+    told: str, misfits: Iterable[Misfit], where: str = "", others: Iterable[str] = ()
+) -> ByocirError:
+    """Makes the error B271 that no instruction does a block, with what each of them says to it, the
+    nearest first, and why it cannot be done in several steps: `others`, which come before what
+    instructions say that compute something else.
     """
-    return ByocirError("B271", told, where=where, help=Lines.of(dict.fromkeys(reasons)))
+    found = nearest_first(misfits)
+    said = [each.with_place for each in found[:1]] + [str(each) for each in found[1:]]
+    near = sum(each.reached > Reached.BODY for each in found)
+    lines = [*said[:near], *others, *said[near : near + MOST_OTHERS]]
+    return ByocirError("B271", told, where=where, help=Lines.of(dict.fromkeys(lines)))
 
 
 @dataclass(frozen=True)
@@ -102,24 +112,21 @@ class _Search:
     def _instructions(self) -> list[Instruction]:
         return self.machine.instructions if self.only is None else [self.only]
 
-    def plans(self, extents: Shape) -> tuple[list[Plan], list[str]]:
-        """Gives the plans over these extents, the cheapest first, and why there are no others, the
-        nearest first.
-        """
+    def plans(self, extents: Shape) -> tuple[list[Plan], list[Misfit]]:
+        """Gives the plans over these extents, the cheapest first, and why there are no others."""
         machine, asked = self.machine, self.asked
         chains = () if asked == "pattern" else chains_of(machine, self.block, extents)
         own = self.start, self.only, self.explains
         question = "plans", self._key, extents, chains, asked, *own
         return machine.answer(question, lambda: self._plans(extents, chains))
 
-    def _plans(self, extents: Shape, chains: Sequence[Chain]) -> tuple[list[Plan], list[str]]:
-        refusals, choices = list[Refusal](), [*self.choices(extents)]
-        found = [*self._planned(((kept, ()) for kept in choices), extents, refusals)]
+    def _plans(self, extents: Shape, chains: Sequence[Chain]) -> tuple[list[Plan], list[Misfit]]:
+        misfits, choices = list[Misfit](), [*self.choices(extents)]
+        found = [*self._planned(((kept, ()) for kept in choices), extents, misfits)]
         if chains and not any(plan.sizes == extents for plan in found):
-            found += self._planned(_chained(choices, chains), extents, refusals)
-        told = [reason for reason, _ in sorted(refusals, key=nearness)]
+            found += self._planned(_chained(choices, chains), extents, misfits)
         found = found or self._at_points(extents)
-        return sorted(found, key=lambda plan: plan.cycles), told
+        return sorted(found, key=lambda plan: plan.cycles), misfits
 
     def _at_points(self, extents: Shape) -> list[Plan]:
         """Gives the plans that do tiles with one point of each window alone."""
@@ -134,7 +141,7 @@ class _Search:
         self,
         choices: Iterable[tuple[frozenset[int], Sequence[Chain]]],
         extents: Shape,
-        refusals: list[Refusal],
+        misfits: list[Misfit],
     ) -> Iterator[Plan]:
         """Yields plans whose calls run over chosen iterators; adds why there are no others."""
         overlapping = frozenset(self.block.parallels if self.asked == "pattern" else ())
@@ -144,11 +151,13 @@ class _Search:
                 continue
             for fit in self.tried(sizes, chains):
                 if isinstance(fit, Misfit):
-                    told = f"{fit.instruction.name}: {fit.reason}"
-                    refusals += [(told, fit.gap)] if fit.reason else []
+                    misfits.append(fit)
                     continue
-                plan = _planned(fit, sizes, extents, refusals, overlapping)
-                if plan is None or not self._sums_alike(plan.sizes, extents):
+                plan = _planned(fit, sizes, extents, misfits, overlapping)
+                if plan is None:
+                    continue
+                if told := self._sums_otherwise(plan.sizes, extents):
+                    misfits.append(Misfit(fit.instruction, told, Reached.SIZES, len(kept)))
                     continue
                 if any(plan.sizes[i] == 1 < extents[i] for i in self._beyond):
                     continue  # each call reads other pads, of which its pattern has none
@@ -158,15 +167,19 @@ class _Search:
                 if not inside:
                     yield plan
                 else:
-                    refusals.append((f"{fit.instruction.name}: {inside}", Gap.NONE))
+                    misfits.append(Misfit(fit.instruction, inside, Reached.ROWS, len(kept)))
 
-    def _sums_alike(self, sizes: Shape, extents: Shape) -> bool | Bools:
-        """Tells if calls of these sizes sum up as the block does: whole sums where each call begins
-        with a number.
+    def _sums_otherwise(self, sizes: Shape, extents: Shape) -> str:
+        """Says why calls of these sizes do not sum up as the block does: where each call begins
+        with a number, sums are whole; empty if they do.
         """
         sums = () if self.start is None else self.block.reductions
-        whole = all(sizes[i] == extents[i] for i in sums)
-        return whole and keeps_order(self.block, sizes, extents)
+        cut = next((i for i in sums if sizes[i] < extents[i]), None)
+        if cut is not None:
+            whole = f"calls over all {extents[cut]} of {self.block.names[cut]}, found {sizes[cut]}"
+            return f"expected a form that adds to what is there, by init, or {whole}"
+        alike = keeps_order(self.block, sizes, extents)
+        return "" if alike else "expected calls that sum up in the block's order, found another"
 
     def _has_lanes(self, sizes: Shape, overlapping: frozenset[int]) -> bool:
         """Tells if one of the instructions may have as many lanes as a block of these sizes."""
@@ -279,7 +292,7 @@ def _planned(
     fit: Fit,
     sizes: Sequence[int],
     extents: Sequence[int],
-    refusals: list[Refusal],
+    misfits: list[Misfit],
     overlapping: frozenset[int],
 ) -> Plan | None:
     """Finds the plan with the largest sizes, at most these, that limits allow; None if there is
@@ -303,8 +316,8 @@ def _planned(
         if wrong:
             # If a size is not whole, a larger one may do.
             if all(sizes[i] == extents[i] for i in positions):
-                told = f"{fit.instruction.name}: expected {name} {limit}, found {wrong[0]}"
-                refusals.append((told, Gap.NONE))
+                told, kept = f"expected {name} {limit}, found {wrong[0]}", sum(n > 1 for n in sizes)
+                misfits.append(Misfit(fit.instruction, told, Reached.SIZES, kept))
             return None
         for i, size in found.items():
             cut[i], done[i] = size, -(-extents[i] // limit.step) * limit.step

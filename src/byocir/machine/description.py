@@ -40,7 +40,7 @@ from byocir.machine.two_blocks import FIRST, first_of, names_in, second_of
 from byocir.patterns import Composite, Pattern, block
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.composite import composite
-from byocir.vendor.places import place_of
+from byocir.vendor.places import caller, place_of
 
 Answer = TypeVar("Answer")
 
@@ -243,7 +243,7 @@ class Machine:
         memory = into or next(iter(inits), MAIN)
         unit, limits, cycles = time
         told = pattern.name, unit, pattern, memory, limits, cycles
-        made = Instruction(*told, *hooks, first=first)
+        made = Instruction(*told, *hooks, first=first, where=caller())
         self.instructions.append(made)
         return made
 

@@ -28,37 +28,20 @@ from byocir.machine.block_keys import pads_in_memory
 from byocir.machine.description import Machine
 from byocir.machine.instructions import WORK, Fit, Instruction, Kind, memory_of
 from byocir.machine.lines import Chain, chains_of
+from byocir.machine.nearest_misses import Misfit, Reached
 from byocir.machine.operand_places import Place
 from byocir.machine.parts import MAIN, Memory, Operand
 from byocir.machine.row_starts import calls_inside_rows
 from byocir.patterns import Match
 from byocir.patterns.blocks import BlockPattern
-from byocir.patterns.differences import body_differs, body_gap
+from byocir.patterns.differences import body_differs, body_gap, words_apart
 from byocir.patterns.index import Affine, coefficients
 from byocir.patterns.match import Bound, BoundBlock, Progress
 from byocir.patterns.same_blocks import Alike, Rewalked
 from byocir.patterns.scalars import match_body
 
-
-@dataclass(frozen=True)
-class Misfit:
-    """Says why an instruction does not do a block, and what keeps its pattern from matching it; an
-    empty reason means that it takes other operands.
-    """
-
-    instruction: Instruction
-    reason: str
-    gap: Gap
-
-
-Refusal = tuple[str, Gap]
-"""The reason why something does not do a block, and what keeps its pattern from matching it."""
-
-
-def nearness(refusal: Refusal) -> int:
-    """Gives a key by which refusals sort from the nearest to the farthest."""
-    return list(Gap).index(refusal[1])
-
+Refusal = tuple[str, Reached, int]
+"""The reason why a form does not do a block, how far it came, and how much of the rest is alike."""
 
 Asked = Literal["pattern", "memories", "all"]
 """The things that must fit: the pattern alone; its operands' memories, too; or sizes and rules as
@@ -85,7 +68,7 @@ def fits(
     differences = body_differences(machine, block, seen.body)
     for instruction in machine.instructions if only is None else [only]:
         if every or _is_near(instruction, seen, asked, differences):
-            yield _fit(instruction, seen, asked, differences)
+            yield _fit(instruction, seen, asked, differences, every)
 
 
 def _is_near(
@@ -117,11 +100,17 @@ def _body_differences(machine: Machine, block: BlockOp) -> Mapping[BlockPattern,
     orders = list(permutations(range(len(block.ins))))
     forms = [form for each in machine.instructions for form in each.forms]
     return {
-        form: (body_differs(block, form.body), body_gap(block, form.body))
+        form: _other_body(block, form)
         for form in forms
         if len(form.reads) == len(block.ins)
         and not any(True for order in orders for _ in match_body(block, order, form.body))
     }
+
+
+def _other_body(block: BlockOp, form: BlockPattern) -> Refusal:
+    is_like = body_gap(block, form.body) != Gap.KIND
+    reached = Reached.BODY if is_like else Reached.KIND
+    return body_differs(block, form.body), reached, -words_apart(block, form.body)
 
 
 def _fit(
@@ -129,31 +118,48 @@ def _fit(
     seen: _Seen,
     asked: Asked,
     body_differences: Mapping[BlockPattern, Refusal],
+    explains: bool,
 ) -> Fit | Misfit:
-    refusals = list[Refusal]()
+    misfits = list[Misfit]()
     for form in instruction.forms:
         if isinstance(form.init, Operand) and seen.start is not None:
             continue
         if form in body_differences:
-            refusals.append(body_differences[form])
+            reason, reached, alike = body_differences[form]
+            misfits.append(Misfit(instruction, reason, reached, alike=alike))
             continue
-        for ranks in _ranks(instruction, form, len(seen.block.ins)):
-            tried = seen.tried(instruction, ranks)
-            for match in tried.matches if tried else ():
-                if match.state.nodes.get(id(form)) is not match.root:
-                    continue
-                fit = _bound(instruction, form, match, seen)
-                told = "" if asked == "pattern" else _misplaced(fit, seen.block)
-                if not told and asked == "all":
-                    told = _illegal(fit, match, seen.extents)
-                elif not told:
-                    told = _refused_numbers(fit, match, seen.block)
-                if not told:
-                    return fit
-                refusals.append((told, Gap.NONE))
-            refusals += [(tried.progress.reason, tried.progress.gap)] if tried else []
-    told = [refusal for refusal in refusals if refusal[0]]
-    return Misfit(instruction, *min(told, key=nearness, default=("", Gap.KIND)))
+        for found in _tries(instruction, form, seen, asked, explains=explains):
+            if isinstance(found, Fit):
+                return found
+            misfits.append(found)
+    told = [misfit for misfit in misfits if misfit.reason]
+    return max(told, key=lambda each: each.nearness, default=Misfit(instruction, ""))
+
+
+def _tries(
+    instruction: Instruction, form: BlockPattern, seen: _Seen, asked: Asked, *, explains: bool
+) -> Iterator[Fit | Misfit]:
+    """Tries a form whose body is that of a block, in each order of its operands and each way in
+    which its iterators fit.
+    """
+    kept = seen.count_kept(form)
+    for ranks in _ranks(instruction, form, len(seen.block.ins)):
+        tried = seen.tried(instruction, ranks)
+        if tried is None:
+            yield from seen.misread(instruction, form, ranks) if explains else ()
+            continue
+        for match in tried.matches:
+            if match.state.nodes.get(id(form)) is not match.root:
+                continue
+            fit = _bound(instruction, form, match, seen)
+            told = "" if asked == "pattern" else _misplaced(fit, seen.block)
+            reached = Reached.MEMORIES if told else Reached.SIZES
+            if not told and asked == "all":
+                told = _illegal(fit, match, seen.extents)
+            elif not told:
+                told = _refused_numbers(fit, match, seen.block)
+            yield Misfit(instruction, told, reached, kept) if told else fit
+        yield tried.misfit(instruction, form, kept, explains=explains)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +168,7 @@ class _Tried:
     Each way to fit is looked for when it is asked for.
     """
 
+    root: BlockOp
     matches: Rewalked[Match]
     progress: Progress
 
@@ -169,7 +176,25 @@ class _Tried:
     def of(instruction: Instruction, root: BlockOp, alike: Alike) -> _Tried:
         progress = Progress(alike=alike)
         states = instruction.pattern.states(root, progress)
-        return _Tried(Rewalked(Match(state, root) for state in states), progress)
+        return _Tried(root, Rewalked(Match(state, root) for state in states), progress)
+
+    def misfit(
+        self, instruction: Instruction, form: BlockPattern, kept: int, *, explains: bool
+    ) -> Misfit:
+        """Says how far the pattern came, for a call over so many iterators; with `explains` also
+        how many operands it reads elsewhere.
+        """
+        reached, alike = _reached(self.progress), 0
+        if explains and reached == Reached.INDICES:
+            alike = -len(form.misread(self.root))
+        return Misfit(instruction, self.progress.reason, reached, kept, alike)
+
+
+def _reached(progress: Progress) -> Reached:
+    """Tells how far the pattern of an instruction came whose body is that of a block."""
+    if progress.gap == Gap.KIND:
+        return Reached.KIND
+    return Reached.OPERANDS if progress.matched and not progress.near else Reached.INDICES
 
 
 class _Seen:
@@ -194,6 +219,26 @@ class _Seen:
         iterator if none has several.
         """
         return _kept(self.extents, self.chains)
+
+    def count_kept(self, form: BlockPattern) -> int:
+        """Counts the iterators with several points; 0 where a form names fewer."""
+        several = {i for i, extent in enumerate(self.extents) if extent > 1}
+        live = [chain[0] for chain in self.kept if chain[0] in several]
+        sums, names = len({*live} & {*self.block.reductions}), form.iterators
+        has_rows = names.parallel_groups or len(live) - sums <= len(names.parallel)
+        has_sums = names.reduction_groups or sums <= len(names.reduction)
+        return len(live) if has_rows and has_sums else 0
+
+    def misread(
+        self, instruction: Instruction, form: BlockPattern, ranks: tuple[Rank, ...]
+    ) -> Iterator[Misfit]:
+        """Yields what a form says whose operands have fewer dimensions than those of the block."""
+        boxes = self._boxes[self.extents if instruction.pattern.rules else self._least]
+        root = None if boxes is None else boxes.with_ranks(boxes.at_least(ranks))
+        if root is not None:
+            block, kept = root.program(self.block, self.start), self.count_kept(form)
+            told, alike = form.indices_differ(block), -len(form.misread(block))
+            yield Misfit(instruction, told, Reached.DIMENSIONS, kept, alike)
 
     @cached_property
     def scopes(self) -> tuple[str, ...]:
@@ -298,6 +343,15 @@ class _Boxes:
     iterators: tuple[tuple[str, IteratorKind, int], ...]
     operands: list[tuple[Attribute, str, list[_Side]]]
     pads: tuple[Attribute | None, ...]
+
+    def at_least(self, ranks: Sequence[Rank]) -> list[Rank]:
+        """Gives these ranks with as many dimensions as the operands cannot do without."""
+        found = list[Rank]()
+        for (*_, sides), rank in zip(self.operands, ranks, strict=True):
+            lanes = len(sides) - rank.lanes
+            fixed = [d for d, (size, at) in enumerate(sides) if size > 1 or at.terms or d >= lanes]
+            found.append(rank._replace(dims=max(rank.dims, len(fixed))))
+        return found
 
     def with_ranks(self, ranks: Sequence[Rank]) -> _Local | None:
         """Brings the operands to these ranks. None where one has more dimensions of several
@@ -446,7 +500,7 @@ def _nearer(one: Misfit, other: Fit | Misfit) -> Fit | Misfit:
     """Gives the fit, if it is one, or the nearer misfit; the first of equals."""
     if isinstance(other, Fit):
         return other
-    return min((one, other), key=lambda each: nearness((each.reason, each.gap)))
+    return max((one, other), key=lambda each: each.nearness)
 
 
 def _side(

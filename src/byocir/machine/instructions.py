@@ -68,6 +68,8 @@ class Instruction:
     on the unit finds them there, if nothing wrote them since."""
     kept_cycles: Cycles | None = None
     """The cycles of a call that finds it there."""
+    where: str = ""
+    """The line of the description that declares it."""
 
     first: Instruction | None = None
     """Does the first block of an instruction of two, into a hidden memory; calls of this one do the

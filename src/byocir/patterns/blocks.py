@@ -19,7 +19,13 @@ from byocir.dialects.decisions import Gap
 from byocir.dialects.types import shape_of
 from byocir.errors import ByocirError
 from byocir.patterns.dataflow import Producer, producer
-from byocir.patterns.differences import body_differs, body_gap, dimensions_beside, indices_differ
+from byocir.patterns.differences import (
+    body_differs,
+    body_gap,
+    computed,
+    dimensions_beside,
+    indices_differ,
+)
 from byocir.patterns.index import (
     Affine,
     FloorIndex,
@@ -189,7 +195,7 @@ class BlockPattern(Pattern):
     def misfit(self, op: tir.BlockOp, alike: Alike) -> OutlineMisfit | None:
         """Says why a block cannot match, whatever its operands are, as far as that is known yet."""
         key = self._told_apart(op, alike)
-        refusal = "" if key in alike.misfits else self.refusal(alike.facts(op))
+        refusal = "" if key in alike.misfits else self.refusal(op, alike.facts(op))
         if refusal:
             gap = self._refused_gap(alike.facts(op))
             alike.misfits[key] = OutlineMisfit(refusal, 0, shaped=False, gap=gap)
@@ -229,7 +235,7 @@ class BlockPattern(Pattern):
         pads = (read.pad for read in self.reads if isinstance(read.pad, str))
         return self.coefficients.union(offsets, pads, unknowns_of(self.body, len(self.reads)))
 
-    def refusal(self, facts: Facts) -> str:
+    def refusal(self, op: tir.BlockOp, facts: Facts) -> str:
         """Says why a block cannot match, whatever its iterators stand for; empty when it may."""
         named = self.iterators.parallel or self.iterators.parallel_groups
         if named and facts.iterators > MOST_ITERATORS:
@@ -242,7 +248,8 @@ class BlockPattern(Pattern):
         if found != whole:
             return f"expected a block that looks up in {whole} arrays, found {found}"
         if facts.outputs != 1 or facts.inputs != len(self.reads):
-            return f"expected a block of {len(self.reads)} inputs, found {facts.inputs}"
+            found = f"{facts.inputs} in {computed(op)}"
+            return f"expected a block of {len(self.reads)} inputs, found {found}"
         most = len(self.iterators.reduction)
         if facts.live > most and not self.iterators.reduction_groups:
             return f"expected at most {most} reduction iterators, found {facts.live}"
@@ -279,7 +286,7 @@ class BlockPattern(Pattern):
         if fits:
             return
         shaped, near = self._is_shaped_like(op, forms), 2 if ordered else 1
-        differs = self._indices_differ if ordered else body_differs(op, self.body)
+        differs = self.indices_differ if ordered else body_differs(op, self.body)
         gap = self._indices_gap(op) if ordered else body_gap(op, self.body)
         misfit = OutlineMisfit(pads or differs, near, shaped, Gap.PART if pads else gap)
         if not placed:
@@ -313,8 +320,39 @@ class BlockPattern(Pattern):
         for space, unknowns in self._match_maps(op, order, forms):
             yield space, {**numbers, **unknowns, **pads}
 
-    def _indices_differ(self, op: tir.BlockOp) -> str:
-        return indices_differ(op, [read.index for read in self.reads], self.result)
+    def misread(self, op: tir.BlockOp) -> Sequence[int]:
+        """Lists the reads whose indices do not fit a block with such a body."""
+        return self._nearest_order(op)[1]
+
+    def indices_differ(self, op: tir.BlockOp) -> str:
+        """Words the reason that a block with such a body reads or writes elsewhere."""
+        order, misread = self._nearest_order(op)
+        named = [self.reads[n].pattern.label or "" for n in misread]
+        told = named if len(named) < len(self.reads) and all(named) else ()
+        return indices_differ(op, [read.index for read in self.reads], self.result, order, told)
+
+    def _nearest_order(self, op: tir.BlockOp) -> tuple[Sequence[int], Sequence[int]]:
+        """Finds the order of a block's operands in which its body fits and the most indices do, and
+        lists the reads whose indices do not. Iterators stand for those that suit the most.
+        """
+        every, forms = [*range(len(self.reads))], Facts.of(op).forms or ()
+        found = [(order, self._misread_in(op, order, forms)) for order, _ in self._orders(op)]
+        return min(found, key=lambda each: len(each[1]), default=(every, every))
+
+    def _misread_in(
+        self, op: tir.BlockOp, order: Sequence[int], forms: Sequence[Any]
+    ) -> Sequence[int]:
+        indices, reads = self.indices, [forms[operand] for operand in order]
+        pairs, grouped = [*zip(indices, reads, strict=True)], bool(self.iterators.groups)
+        ranks = [n for n, pair in enumerate(pairs) if not rank_fits(*pair, grouped=grouped)]
+        if ranks:
+            return ranks
+        best, reduced = [*range(len(reads))], self.iterators.reduction_groups
+        for assigned, found in spaces(op, self.iterators, self.out, forms[-1]):
+            space = in_reading_order(assigned, reduced, indices, reads)
+            own = [n for n, pair in enumerate(pairs) if match_index(*pair, space, found) is None]
+            best = min(best, own, key=len)
+        return best
 
     def _indices_gap(self, op: tir.BlockOp) -> Gap:
         beside = dimensions_beside(op, [read.index for read in self.reads], self.result)

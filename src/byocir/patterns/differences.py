@@ -4,6 +4,7 @@ indices are written."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,6 +42,14 @@ def body_differs(op: tir.BlockOp, body: Callable[..., Any]) -> str:
     found = _value(op.yielded[0], [*_as_used(op, inputs, expected), acc], {})
     wanted, given = _where_they_differ(*map(without_outer_parentheses, (expected, found)))
     return f"expected body {wanted}, found {given}"
+
+
+def words_apart(op: tir.BlockOp, body: Callable[..., Any]) -> int:
+    """Counts the words that only one of two bodies has: a block's or a pattern's."""
+    (acc, *inputs), expected = body_text(body, len(op.ins))
+    found = _value(op.yielded[0], [*_as_used(op, inputs, expected), acc], {})
+    one, other = (Counter(re.findall(r"\w+", text)) for text in (expected, found))
+    return (one - other).total() + (other - one).total()
 
 
 def _as_used(op: tir.BlockOp, names: Sequence[str], expected: str) -> list[str]:
@@ -87,26 +96,44 @@ def computed(op: tir.BlockOp) -> str:
     return "copy" if found in names else found
 
 
-def indices_differ(op: tir.BlockOp, reads: Sequence[str], result: str) -> str:
-    """Words the reason that a block reads or writes elsewhere, and says where. Of a result with too
-    few dimensions it says how many more, of size 1, may make it fit; of one with too many that a
-    group in the pattern would stand for the others; of single numbers how a pattern takes them.
+def indices_differ(
+    op: tir.BlockOp,
+    reads: Sequence[str],
+    result: str,
+    order: Sequence[int],
+    misread: Sequence[str] = (),
+) -> str:
+    """Words the reason that a block reads or writes elsewhere, and says where, for its operands in
+    the order of the pattern's; `misread` names those that alone differ. Of a result with too few
+    dimensions it says how many more, of size 1, may make it fit; of one with too many that a group
+    in the pattern would stand for the others; of single numbers how a pattern takes them.
     """
     expected = ", ".join(f"[{read}]" for read in reads)
-    found = ", ".join(_index(map_, op.names) for map_ in op.in_maps)
+    maps = [op.in_maps[operand] for operand in order]
+    found = ", ".join(_index(map_, op.names) for map_ in maps)
     written = _index(op.out_maps[0], op.names)
     help, extra = "", dimensions_beside(op, reads, result)
     if extra < 0:
         help = f"; it may fit with {-extra} more dimension{'s' if extra < -1 else ''} of size 1"
     if extra > 0:
         help = f"; it may fit with a group in front, as in [*b {result}]"
-    for read, map_ in zip(reads, op.in_maps, strict=True):
+    for read, map_ in zip(reads, maps, strict=True):
         if read and not map_.results and not re.search(r"[*~]", read):
             named = read.split()[-1]
             help = f"; a single number fits [~{named}], for a group *{named} of the result"
         if not read and map_.results:
             help = "; the pattern takes a single number there"
-    return f"expected indices {expected} for [{result}], found {found} for {written}{help}"
+    differs = f"; {' and '.join(misread)} differ{'s'[: len(misread) < 2]}" if misread else ""
+    told = f"expected indices {expected} for [{result}], found {found} for {written}"
+    return f"{told}{differs}{help}"
+
+
+def step_text(op: Operation) -> str:
+    """Writes one op of a body as bodies are written, of operands x and y, with its type."""
+    numbers, names = map(constant_number, op.operands), iter("xyz")
+    operands = [next(names) if number is None else str(number) for number in numbers]
+    text = without_outer_parentheses(_op(op, operands))
+    return f"{text} of {op.operands[0].type}"
 
 
 def dimensions_beside(op: tir.BlockOp, reads: Sequence[str], result: str) -> int:

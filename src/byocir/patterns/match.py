@@ -240,24 +240,32 @@ class Progress:
     told: Reason = ""
     """The reason as blocks of the same outline share it."""
 
-    def miss(self, state: State, reason: str, near: int = 0) -> None:
+    _further: tuple[int, int] = (0, 0)
+    """How far that was, as a key."""
+
+    def miss(self, state: State, reason: str) -> None:
         """Keeps the reason of a miss if the attempt came further there than before."""
-        if self._is_further(state, near):
+        if self._is_further(state, 0, len(state.ops)):
             self.reason, self.told, self.gap = reason, reason, Gap.PART
 
     def miss_block(self, op: BlockOp, state: State, misfit: OutlineMisfit) -> None:
         """Keeps the reason of a miss at a block if the attempt came further there than before; only
         then it is put in words.
         """
-        if self._is_further(state, misfit.near):
+        fitted = len(state.ops) - (op in state.ops)
+        if self._is_further(state, misfit.near, fitted):
             self.reason, self.told = misfit.text_for(op), misfit.reason
             self.gap = misfit.gap
 
-    def _is_further(self, state: State, near: int) -> bool:
-        further = (len(state.ops), near) > (len(self.matched), self.near)
-        if further or not self.reason:
-            self.matched, self.near = state.ops, near
-        return further or not self.reason
+    def _is_further(self, state: State, near: int, fitted: int) -> bool:
+        """Tells whether an attempt of which so many ops fitted came further than those before, and
+        keeps how far it came. A block whose indices alone fit is reached, but does not count: one
+        whose body fits is nearer.
+        """
+        further = (fitted, near) > self._further or not self.reason
+        if further:
+            self.matched, self.near, self._further = state.ops, near, (fitted, near)
+        return further
 
     def misfit(self) -> OutlineMisfit:
         """Gives the reason in the form that blocks of the same outline can share."""

@@ -30,6 +30,7 @@ from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible
 
 from byocir.dialects.byoc import CompositeOp, TargetAttr, stored
 from byocir.dialects.graph import GraphOp
+from byocir.dialects.traits import is_constant_value
 from byocir.errors import ByocirError
 from byocir.patterns import Composite
 from byocir.patterns.knobs import knobs_of
@@ -64,6 +65,14 @@ def _described(target: Target) -> Machine | None:
     machine = _expected(type(target), found)
     machine.answer(("checked",), lambda: check_machine(machine))
     return machine
+
+
+def _reads_others(ops: Sequence[Operation], inside: Sequence[Operation] | None) -> bool:
+    """Tells whether ops read constants that are not `inside` of their composite: with None all
+    are.
+    """
+    values = (value for op in ops for value in op.operands if is_constant_value(value))
+    return inside is not None and any(value.owner not in inside for value in values)
 
 
 def _is_property(kind: type[Target]) -> bool:
@@ -271,13 +280,14 @@ class Target(Loader, ArgSpecConvertible):
         machine = _described(self)
         if machine is None or not self.is_searched:
             return ""
+        from byocir.rewrites.machine.search_schedule import with_hint
+
         inside = ops.constants if isinstance(ops, MatchedOps) else None
         inside = {"match": inside, "argument": ()}.get(self.constants)
         reason = self._refusal(machine, ops, inside)
-        if reason and inside is not None and not self._refusal(machine, ops, None):
-            first, *others = reason.splitlines()
+        if reason and _reads_others(ops, inside) and not self._refusal(machine, ops, None):
             hint = 'constants = "bind" in the target\'s class makes constants part of composites'
-            return "\n".join([first, hint, *others])
+            return with_hint(reason, hint)
         return reason
 
     def _refusal(

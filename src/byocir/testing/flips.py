@@ -19,7 +19,7 @@ from xdsl.ir import Operation, SSAValue
 from byocir.dialects import tir
 from byocir.patterns import Composite, Pattern
 from byocir.patterns.blocks import BlockPattern
-from byocir.patterns.differences import body_differs, indices_differ
+from byocir.patterns.differences import body_differs
 from byocir.patterns.index import Group
 from byocir.patterns.legality import describe
 from byocir.patterns.match import python_value
@@ -391,21 +391,26 @@ def _one_input_more(part: BlockPattern) -> Change:
         reads = (*part.reads, replace(first, pattern=WildcardPattern(None, None, ())))
         indices = (*part.indices, part.indices[0])
         more = changed(part, reads=reads, indices=indices, body=body)
-        return more, lambda value: part.refusal(Facts.of(_block_of(value)))
+        return more, lambda value: _refusal(part, value)
 
     return change
 
 
 def _guarded(part: BlockPattern) -> Change:
     """Makes a block with a guard."""
-    return lambda choose: (Guarded(part), lambda value: part.refusal(Facts.of(_block_of(value))))
+    return lambda choose: (Guarded(part), lambda value: _refusal(part, value))
+
+
+def _refusal(part: BlockPattern, value: SSAValue) -> str:
+    block = _block_of(value)
+    return part.refusal(block, Facts.of(block))
 
 
 def _other_index(part: BlockPattern) -> Change:
     """Makes a block that reads elsewhere: with two dimensions swapped, or broadcast."""
 
     def refusal(value: SSAValue) -> str:
-        return indices_differ(_block_of(value), [read.index for read in part.reads], part.result)
+        return part.indices_differ(_block_of(value))
 
     def change(choose: Choose) -> tuple[Pattern, Refusal]:
         i = choose(0, len(part.indices) - 1)

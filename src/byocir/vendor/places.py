@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from inspect import unwrap
 from typing import Any
@@ -24,6 +25,14 @@ def place_of(function: Callable[..., Any], error: BaseException | None = None) -
             lines.append(trace.tb_lineno)
         trace = trace.tb_next
     return f"{code.co_filename}:{lines[-1]}"
+
+
+def caller() -> str:
+    """Gives the line of a user's code that has called byocir; empty if none has."""
+    frame = sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "byocir":
+        frame = frame.f_back
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def failed(

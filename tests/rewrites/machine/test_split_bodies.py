@@ -261,16 +261,16 @@ def test_what_a_guard_leaves_out_has_no_known_ends() -> None:
     [
         (
             "%r = arith.xori %a, %a : i8\ntir.yield %r : i8",
-            'none does arith.xori of i8, of the body x.binary("xor", x)',
+            'none does x.binary("xor", y) of i8',
         ),
         (
             "%f = arith.sitofp %a : i8 to f32\n%r = arith.fptosi %f : f32 to i8\ntir.yield %r : i8",
-            "none does arith.sitofp of i8 to f32",
+            "none does x.to(f32) of i8",
         ),
         (
             "%w = arith.extsi %a : i8 to i64\n%n = arith.constant 40 : i64\n"
             "%v = arith.shli %w, %n : i64\n%r = arith.trunci %v : i64 to i8\ntir.yield %r : i8",
-            "expected arithmetic that fits i32, found arith.trunci of i8",
+            "none does x.to(i64) of i8",
         ),
     ],
 )

@@ -18,6 +18,7 @@ from byocir.machine import Machine, Memory
 from byocir.machine.call_cycles import asked
 from byocir.machine.cut_plans import least_cycles, none_does, plans_of
 from byocir.machine.instructions import Fit
+from byocir.machine.nearest_misses import Misfit
 from byocir.machine.row_starts import steps_along_rows
 
 
@@ -178,16 +179,18 @@ class Copies:
 
         return asked(parts_none, self.shape, is_block) > 0
 
-    def refused(self, machine: Machine, where: str = "", others: Sequence[str] = ()) -> ByocirError:
+    def refused(
+        self, machine: Machine, where: str = "", others: Sequence[Misfit] = ()
+    ) -> ByocirError:
         """Makes the error that no instruction does the first of the copies, with what instructions
         say to it, and `others` of the same. `where` is told behind what is copied.
         """
-        shape, reasons = [size.flat[0].item() for size in self.shape], list[str]()
+        shape, misfits = [size.flat[0].item() for size in self.shape], [*others]
         block = self.block(shape)
-        plans_of(machine, block, block.extents, "memories", reasons)
+        plans_of(machine, block, block.extents, "memories", misfits)
         box = "x".join(map(str, shape)) or "one number"
         told = f"expected an instruction of {machine.name} that copies {box} "
         told += (
             f"of {self.element} from {self.source.called} to {self.into.called}{where}, found none"
         )
-        return none_does(told, [*others, *reasons])
+        return none_does(told, misfits)

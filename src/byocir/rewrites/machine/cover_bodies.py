@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import permutations, product
+from itertools import permutations, product, takewhile
 
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
@@ -26,7 +26,7 @@ from byocir.machine import MAIN, Machine, Memory
 from byocir.machine.instructions import Instruction, init_of, memory_of
 from byocir.machine.parts import Operand
 from byocir.patterns.blocks import BlockPattern
-from byocir.patterns.differences import computed
+from byocir.patterns.differences import computed, step_text
 from byocir.patterns.scalars import Part, constant_number, emit_pattern, match_part
 from byocir.rewrites.machine.known_numbers import KnownNumbers
 from byocir.rewrites.machine.number_products import factors_of
@@ -51,7 +51,7 @@ class Cover:
         op: BlockOp,
         *,
         products: bool = True,
-        reasons: list[str] | None = None,
+        reasons: list[tuple[int, str]] | None = None,
     ) -> None:
         self.machine, self.op, self.products = machine, op, products
         self._reasons, self._told = reasons, list[str]()
@@ -67,13 +67,21 @@ class Cover:
         (root,) = self.op.yielded
         found = [piece for memory in memories if (piece := self._best(root, memory)) is not None]
         if not found and self._reasons is not None:
-            lost = next((v for v in self._values.computed if self._is_lost(v)), root)
-            told = self._told[:1]
-            if isinstance(lost.owner, Operation):
-                told = [f"none does {_described(lost.owner)}, of the body {computed(self.op)}"]
-            self._reasons += told
+            self._reasons += self._first_lost(root)
         self._values.forget()
         return min(found, key=lambda piece: piece.cycles, default=None)
+
+    def _first_lost(self, root: SSAValue) -> Iterator[tuple[int, str]]:
+        """Yields what no instruction does of the body, with how many values are computed before
+        that.
+        """
+        done = takewhile(lambda value: not self._is_lost(value), self._values.computed)
+        count = sum(1 for _ in done)
+        lost = next(iter(self._values.computed[count:]), root)
+        if isinstance(lost.owner, Operation):
+            yield count, f"none does {step_text(lost.owner)}, of the body {computed(self.op)}"
+        else:
+            yield from ((count, told) for told in self._told[:1])
 
     def _is_lost(self, value: SSAValue) -> bool:
         if isinstance(value.owner, arith.ConstantOp):
@@ -283,12 +291,3 @@ def _body_of(value: SSAValue, form: BlockPattern, part: Part, *arguments: Emitte
     if known is not None:
         return arguments[-1].constant(known)
     return emit_pattern(form.body, arguments, part.numbers.__getitem__)
-
-
-def _described(op: Operation) -> str:
-    numbers = [constant_number(value) for value in op.operands]
-    text = "".join(f" with {number}" for number in numbers if number is not None)
-    types = [value.type for value in (*op.operands, *op.results)]
-    if len(types) == 2 and types[0] != types[1]:
-        return f"{op.name} of {types[0]} to {types[1]}"
-    return f"{op.name} of {types[-1]}{text}"

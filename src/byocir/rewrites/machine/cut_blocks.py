@@ -24,6 +24,7 @@ from byocir.machine.block_keys import reaches_beyond
 from byocir.machine.cut_plans import Plan, none_does, plans_of
 from byocir.machine.find_instruction import kind_of
 from byocir.machine.instructions import Kind
+from byocir.machine.nearest_misses import Misfit, Reached
 from byocir.machine.row_starts import begins_inside_row
 from byocir.rewrites.schedule.write_out import PaddedBox
 
@@ -62,10 +63,9 @@ def expect_parts(machine: Machine, block: BlockOp, number: Attribute | None) -> 
 
 def undone(machine: Machine, block: BlockOp, number: Attribute | None, told: str) -> ByocirError:
     """Makes the error B271 for a block without parts, with what each instruction says to it."""
-    inside = begins_inside_row(machine, block)
-    reasons = [inside] if inside else list[str]()
-    _Cuts(machine, reasons).of(PaddedBox.of(block), number)
-    return none_does(told, reasons, place(block.location))
+    inside, misfits = begins_inside_row(machine, block), list[Misfit]()
+    _Cuts(machine, misfits).of(PaddedBox.of(block), number)
+    return none_does(told, misfits, place(block.location), [inside] if inside else ())
 
 
 def parts_of(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequence[Part] | None:
@@ -83,11 +83,11 @@ def parts_of(machine: Machine, block: BlockOp, number: Attribute | None) -> Sequ
 
 class _Cuts:
     """Cuts boxes of one block into parts. Many ways to cut it lead to the same boxes, each of which
-    is cut once. `reasons` gets why instructions do not do what was tried; None where nobody
+    is cut once. `misfits` gets why instructions do not do what was tried; None where nobody
     asks."""
 
-    def __init__(self, machine: Machine, reasons: list[str] | None) -> None:
-        self.machine, self.reasons = machine, reasons
+    def __init__(self, machine: Machine, misfits: list[Misfit] | None) -> None:
+        self.machine, self.misfits = machine, misfits
         self._known: dict[tuple[_Sides, bool], list[Part] | None] = {}
 
     def of(self, box: PaddedBox, number: Attribute | None) -> list[Part] | None:
@@ -102,17 +102,17 @@ class _Cuts:
         if begins_inside_row(self.machine, block):
             return None
         key, asked = self.machine.keys.block(block), (self.machine, block, block.extents)
-        plans = plans_of(*asked, "memories", self.reasons)
+        plans = plans_of(*asked, "memories", self.misfits)
         if number is not None:
-            plans += plans_of(*asked, "memories", self.reasons, number)
+            plans += plans_of(*asked, "memories", self.misfits, number)
         best, least = None, inf
         for plan in plans:
             if plan.cycles >= least:
                 continue
             kinds = list(_kinds(self.machine, plan, block, key, number))
-            told = [f"{plan.instruction.name}: {each}" for each in kinds if isinstance(each, str)]
-            if self.reasons is not None:
-                self.reasons += told
+            told = [each for each in kinds if isinstance(each, str)]
+            if self.misfits is not None:
+                self.misfits += [Misfit(plan.instruction, why, Reached.ROWS) for why in told]
             whole = [_part_of(plan, box, block, number)]
             found = self._in_two(plan, box, block, number) if told else whole
             if found and cycles_of(found) < least:

@@ -90,11 +90,23 @@ def refusal_of(
             return "expected blocks that each make all of an array, found one that makes a part"
         _Search(chain).expect_room()
     except ByocirError as error:
-        wanted, hint = channels_wanted(machine, ops), list[str]()
-        if channel_multiple % wanted:
-            hint = [f"channel_multiple = {wanted} in the target's class pads its channels"]
-        return "\n".join([error.message, *hint, *map(str.strip, error.help.splitlines())])
+        reason = "\n".join([error.message, *map(str.strip, error.help.splitlines())])
+        wanted = channels_wanted(machine, ops)
+        if channel_multiple % wanted == 0:
+            return reason
+        hint = f"channel_multiple = {wanted} in the target's class pads its channels"
+        return with_hint(reason, hint)
     return ""
+
+
+def with_hint(reason: str, hint: str) -> str:
+    """Adds what helps to the line of a refusal that tells its cause: the second, if there is
+    one.
+    """
+    lines = reason.split("\n")
+    at = min(1, len(lines) - 1)
+    lines[at] += f"; {hint}"
+    return "\n".join(lines)
 
 
 def _makes_a_part(block: BlockOp) -> bool:

@@ -200,13 +200,16 @@ def _is_overwritten(op: BlockOp) -> bool:
 
 
 def why_whole(machine: Machine, op: BlockOp) -> list[str]:
-    """Says why a block that no instruction does is not split; empty if it is none that might be."""
+    """Says why a block that no instruction does is not split, first of the form of which the most
+    is done, and of these the last, restated in a type of the machine; empty if it is none that
+    might be.
+    """
     if not _may_be_split(machine, op):
         return []
-    ways, reasons = _Ways(machine, op), list[str]()
+    ways, reasons = _Ways(machine, op), list[tuple[int, str]]()
     ways.best(reasons)
     ways.forget()
-    return reasons
+    return [told for _, told in sorted(reasons[::-1], key=lambda each: -each[0])]
 
 
 def _may_be_split(machine: Machine, op: BlockOp) -> bool:
@@ -242,9 +245,9 @@ class _Ways:
             drop_idle_clamps(eased, given)
             self._bodies.append((eased, scalar_ends(eased, given)))
 
-    def best(self, reasons: list[str] | None = None) -> tuple[Cover, Piece] | None:
+    def best(self, reasons: list[tuple[int, str]] | None = None) -> tuple[Cover, Piece] | None:
         """Finds the cheapest chain of pieces. `reasons`, where they are asked for, get why forms
-        have none.
+        have none, each with how much of it is done.
         """
         found: list[tuple[Cover, Piece]] = []
         for form in self._each(reasons):
@@ -254,7 +257,7 @@ class _Ways:
                 found.append((cover, piece))
         return min(found, key=lambda pair: pair[1].cycles, default=None)
 
-    def _each(self, reasons: list[str] | None) -> Iterator[BlockOp]:
+    def _each(self, reasons: list[tuple[int, str]] | None) -> Iterator[BlockOp]:
         yield self._first
         if any(isinstance(inner, arith.NegfOp) for inner in self._first.body.block.ops):
             yield self._put([_with_negations_multiplied(self._first)])
@@ -266,7 +269,7 @@ class _Ways:
                 if not isinstance(found, str):
                     yield from map(self._put, found)
                 elif reasons is not None:
-                    reasons.append(found)
+                    reasons.append((-1, found))
 
     def _put(self, made: Sequence[Operation]) -> BlockOp:
         self._forms.add_ops(made)

@@ -22,7 +22,9 @@ from byocir.errors import ByocirError
 from byocir.evaluate.scalar import number
 from byocir.machine import MAIN, Limit, Machine, Memory
 from byocir.machine.cut_plans import Plan, none_does, plans_of
+from byocir.machine.nearest_misses import Misfit, Reached
 from byocir.machine.window_points import at_points
+from byocir.patterns.differences import computed
 from byocir.rewrites.machine.copies import identity, padded
 from byocir.rewrites.machine.cut_blocks import parts_of
 from byocir.rewrites.machine.split_bodies import why_whole
@@ -112,17 +114,17 @@ def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
     for block in blocks:
         made = tuple(places.get(value) for value in [*block.ins, *block.outs])
         plans, begun = plans_for(machine, block, block.extents), homes_in_place(machine, block)
-        found = [
-            plan
+        makers = [MAIN if at is None else stages[at].into for at in made]
+        unfit = [
+            _unfed(machine, plan, made, makers)
+            or _stays(machine, plan, block is blocks[-1], begun)
+            or (why_not_begun(machine, block, plan) if made[-1] is None else "")
             for plan in plans
-            if _is_fed(machine, plan, made, stages)
-            and _leaves(machine, plan, block is blocks[-1])
-            and (begun is None or plan.instruction.into in begun)
-            and (made[-1] is not None or not why_not_begun(machine, block, plan))
         ]
+        found = [plan for plan, why in zip(plans, unfit, strict=True) if not why]
         if not found:
-            lacking = _lacking(machine, block)
-            raise _undone(machine, lacking, _reasons(machine, lacking))
+            pairs = zip(plans, unfit, strict=True)
+            raise _undone(machine, block, [_misfit(plan, why) for plan, why in pairs])
         wanted = homes.get(block.results[0], ())
         first = min(found, key=lambda plan: _preference(plan.instruction.into, wanted))
         name = _named(first.instruction.name, [stage.name for stage in stages])
@@ -163,22 +165,43 @@ def _preference(into: Memory, wanted: Collection[Memory]) -> int:
     return 2 if into not in wanted else int(into.is_main)
 
 
-def _is_fed(
-    machine: Machine, plan: Plan, made: Sequence[int | None], stages: Sequence[Stage]
-) -> bool:
+def _unfed(
+    machine: Machine, plan: Plan, made: Sequence[int | None], makers: Sequence[Memory]
+) -> str:
+    """Says what a plan does not find where its instruction reads it, for operands that stages make
+    in the memories of `makers`; empty if it finds all.
+    """
     if plan.at_points and any(at is not None for at in made[:-1]):
-        return False  # what another block makes has all points of windows
-    *sources, start = [MAIN if at is None else stages[at].into for at in made]
-    pairs = zip(sources, plan.fit.memories, strict=False)
-    return start in (MAIN, plan.instruction.into) and all(
-        source == memory if not source.is_main else machine.path(source, memory) is not None
-        for source, memory in pairs
-    )
-
-
-def _leaves(machine: Machine, plan: Plan, is_last: bool) -> bool:
+        return "expected one point of each window, found all of what another block makes"
+    names = {position: name for name, position in plan.fit.operands.items()}
+    *sources, start = makers
+    for n, (source, memory) in enumerate(zip(sources, plan.fit.memories, strict=False)):
+        is_found = source == memory if made[n] is not None else machine.path(source, memory)
+        if not is_found:
+            told = f"expected {names[n]} in {memory.called}, found it in {source.called}"
+            return told + ("" if made[n] is not None else " and no copies of it from there")
     into = plan.instruction.into
-    return not is_last or machine.path(into, MAIN) is not None
+    begins = start in (MAIN, into)
+    return "" if begins else f"expected a start in {into.called}, found {start.called}"
+
+
+def _stays(machine: Machine, plan: Plan, is_last: bool, begun: Collection[Memory] | None) -> str:
+    """Says why what a plan makes does not get where it is wanted: a last result in main memory,
+    others where another block begins with them (`begun`), if one does; empty if it does.
+    """
+    into = plan.instruction.into
+    if is_last and machine.path(into, MAIN) is None:
+        return (
+            f"expected copies that bring its result from {into.called} to main memory, found none"
+        )
+    if begun is not None and into not in begun:
+        wanted = " or ".join(sorted(each.called for each in begun))
+        return f"expected its result in {wanted or 'no memory'}, found {into.called}"
+    return ""
+
+
+def _misfit(plan: Plan, why: str) -> Misfit:
+    return Misfit(plan.instruction, why, Reached.FEEDING)
 
 
 def _expect_elements(machine: Machine, block: BlockOp) -> None:
@@ -199,18 +222,18 @@ def _lacking(machine: Machine, block: BlockOp) -> BlockOp:
     return block if use is None or plans_for(machine, use, use.extents) else use
 
 
-def _reasons(machine: Machine, block: BlockOp) -> list[str]:
-    """Lists what each instruction says to a block that none does."""
-    reasons: list[str] = []
-    plans = plans_for(machine, block, block.extents, reasons)
-    reasons += [told for plan in plans if (told := why_not_begun(machine, block, plan))]
-    return [*reasons, *why_whole(machine, block)]
-
-
-def _undone(machine: Machine, block: BlockOp, reasons: Sequence[str]) -> ByocirError:
-    told = f"expected a block that an instruction of {machine.name} does, found none that does it"
-    why = reasons or ["no copies lead to or from its memories"]
-    return none_does(told, why, place(block.location))
+def _undone(machine: Machine, block: BlockOp, unfit: Sequence[Misfit]) -> ByocirError:
+    """Makes the error for a block that no instruction does, though it may fit some (`unfit`)."""
+    lacking, misfits = _lacking(machine, block), list[Misfit]()
+    plans = plans_for(machine, lacking, lacking.extents, misfits)
+    if lacking is not block:
+        begun = [(plan, why_not_begun(machine, lacking, plan)) for plan in plans]
+        unfit = [_misfit(plan, why) for plan, why in begun if why]
+    body = computed(lacking)
+    does = "copies" if body == "copy" else f"does {body}"
+    told = f"expected an instruction of {machine.name} that {does}, found none"
+    others = [why.removesuffix(f", of the body {body}") for why in why_whole(machine, lacking)[:1]]
+    return none_does(told, [*misfits, *unfit], place(lacking.location), others)
 
 
 def _named(instruction: str, taken: Sequence[str]) -> str:
@@ -230,9 +253,10 @@ def _storing(machine: Machine, last: Stage, at: int) -> Stage:
     block = identity(element_type_of(out.type), shape_of(out.type), path[0], path[1])
     plans = plans_of(machine, block, block.extents, "memories")
     if not plans:
-        reasons: list[str] = []
-        plans_of(machine, block, block.extents, "memories", reasons)
-        raise _undone(machine, last.block, reasons)
+        misfits = list[Misfit]()
+        plans_of(machine, block, block.extents, "memories", misfits)
+        told = f"expected an instruction that copies to {path[1].called}, found none"
+        raise none_does(told, misfits, place(last.block.location))
     name = "stored" if last.name != "stored" else "stored0"
     return Stage(block, plans[0], name, (at, None), is_new=True)
 
@@ -372,12 +396,12 @@ class Chain:
         is_own = pad is not None and self.machine.sets_pad(number(pad).item())
         return is_own and not self.steps(each)
 
-    def why_apart(self, each: Staged) -> list[str]:
+    def why_apart(self, each: Staged) -> list[Misfit]:
         """Lists what instructions say to the corners of what is staged, with the pads there."""
-        reasons = list[str]()
+        misfits = list[Misfit]()
         for block in self._corners(each):
-            plans_of(self.machine, block, block.extents, "all", reasons)
-        return reasons
+            plans_of(self.machine, block, block.extents, "all", misfits)
+        return misfits
 
     def _corners(self, each: Staged) -> Iterator[BlockOp]:
         """Yields blocks that copy the first and the last box of what is staged, with at most two

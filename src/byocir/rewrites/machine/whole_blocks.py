@@ -17,8 +17,9 @@ from byocir.dialects.types import element_type_of, shape_of
 from byocir.evaluate.scalar import number
 from byocir.machine import MAIN, Machine, Memory
 from byocir.machine.cut_plans import Plan, plans_of
-from byocir.machine.find_instruction import Misfit, fits, on_its_own
+from byocir.machine.find_instruction import fits, on_its_own
 from byocir.machine.instructions import Fit, Instruction
+from byocir.machine.nearest_misses import Misfit, nearest_first
 from byocir.rewrites.machine.copies import Copies
 from byocir.rewrites.machine.pieces import each_element
 from byocir.rewrites.schedule.blocks import reads_old
@@ -34,11 +35,11 @@ def done_by(machine: Machine, block: BlockOp, instruction: Instruction) -> Plan 
 
 def why_not_done_by(machine: Machine, block: BlockOp, instruction: Instruction) -> str:
     """Says why an instruction does not do a block on tensors."""
-    reasons: list[str] = []
-    plans = plans_of(machine, block, block.extents, "pattern", reasons, only=instruction)
+    misfits = list[Misfit]()
+    plans = plans_of(machine, block, block.extents, "pattern", misfits, only=instruction)
     if plans:
         return _broken(machine, block, plans[0].fit)
-    return "; ".join(reasons[:1]).removeprefix(f"{instruction.name}: ")
+    return next((each.reason for each in nearest_first(misfits)), "")
 
 
 def _broken(machine: Machine, block: BlockOp, fit: Fit) -> str:
@@ -91,16 +92,16 @@ def _can_be_fed(block: BlockOp, plan: Plan) -> bool:
 
 
 def plans_for(
-    machine: Machine, block: BlockOp, extents: Sequence[int], reasons: list[str] | None = None
+    machine: Machine, block: BlockOp, extents: Sequence[int], misfits: list[Misfit] | None = None
 ) -> list[Plan]:
     """Gives the ways in which instructions do a block of a composite, over these extents, from what
-    it begins with or, if none adds to that, from a number; `reasons`, if they are asked for, get
+    it begins with or, if none adds to that, from a number; `misfits`, if they are asked for, get
     why others do not.
     """
-    found = plans_of(machine, block, extents, "pattern", reasons)
+    found = plans_of(machine, block, extents, "pattern", misfits)
     if found or not reads_old(block) or isinstance(block.outs[0].owner, BlockOp):
         return found
-    return plans_of(machine, block, extents, "pattern", reasons, _start_of(block))
+    return plans_of(machine, block, extents, "pattern", misfits, _start_of(block))
 
 
 def _start_of(block: BlockOp) -> Attribute:

@@ -30,6 +30,7 @@ from byocir.errors import ByocirError
 from byocir.machine import Machine
 from byocir.machine.cut_plans import plans_of
 from byocir.machine.find_instruction import kind_of
+from byocir.machine.nearest_misses import Misfit, nearest_first
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.cut_blocks import parts_of
 from byocir.rewrites.schedule.write_out import write_out
@@ -102,13 +103,13 @@ def _refusals(machine: Machine, block: BlockOp) -> Iterator[tuple[bool, str]]:
     for each in machine.instructions:
         if each.pad is None or each.into.scope != into:
             continue
-        reasons = list[str]()
-        plans = plans_of(machine, block, block.extents, "memories", reasons, only=each)
+        misfits = list[Misfit]()
+        plans = plans_of(machine, block, block.extents, "memories", misfits, only=each)
         for plan in plans:
             kind = kind_of(machine, each.name, block, key, plan.sizes, None)
             if isinstance(kind, str):
                 yield False, f"{each.name}: {kind}"
-        yield from ((True, reason) for reason in reasons)
+        yield from ((True, str(misfit)) for misfit in nearest_first(misfits))
 
 
 def _expect_blocks(function: FuncOp) -> None:
