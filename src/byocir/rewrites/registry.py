@@ -47,6 +47,7 @@ PASSES: dict[str, str] = {
     "apply-schedules": "byocir.rewrites.schedule.composites:ApplySchedulesPass",
     "schedule": "byocir.rewrites.schedule.schedule_pass:SchedulePass",
     # tensor level, for described machines, in this order
+    "copy-pads": "byocir.rewrites.machine.copy_pads:CopyPadsPass",
     "gather-windows": "byocir.rewrites.machine.gather_windows:GatherWindowsPass",
     "fuse-epilogues": "byocir.rewrites.machine.fuse_epilogues:FuseEpiloguesPass",
     "split-bodies": "byocir.rewrites.machine.split_bodies:SplitBodiesPass",

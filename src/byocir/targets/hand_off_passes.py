@@ -132,7 +132,7 @@ def rest_pipeline(module: ModuleOp) -> list[ModulePass]:
     tensor = "tensor" in left if left is not None else any(map(is_defined, kinds))
     passes: list[ModulePass] = []
     if CompositeOp in kinds:
-        passes += passes_at(instances, "after-match")
+        passes += _after_match(instances)
     if kinds & {CompositeOp, RegionOp}:
         passes += parse_pipeline(HAND_OFF)
         passes += passes_at(instances, "after-outline") if tensor else ()
@@ -227,8 +227,15 @@ def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) 
     relaxed = "relax-contractions," if any(ask(t, "reassociates") for t in targets) else ""
     lowered = f"{LOWERING}{{bodies=true}},{relaxed}{_layouts(targets)}"
     before = f"{lowered}{place}match-composites{{level=tensor}}"
-    after = [*passes_at(targets, "after-match"), *parse_pipeline(HAND_OFF)]
+    after = [*_after_match(targets), *parse_pipeline(HAND_OFF)]
     return [*parse_pipeline(before), *after, *check]
+
+
+def _after_match(targets: Sequence[Target]) -> list[ModulePass]:
+    """Lists the passes between the match at the tensor level and the hand-off."""
+    machines = (target.machine for target in targets)
+    may_set = any(isinstance(each, Machine) and each.pads for each in machines)
+    return [*passes_at(targets, "after-match"), *parse_pipeline("copy-pads" if may_set else "")]
 
 
 def _layouts(targets: Sequence[Target]) -> str:

@@ -1,6 +1,7 @@
 """Holds the passes that bring functions in memory down to the instructions of a described machine.
 
 ```
+copy-pads              images with their pads, which the host sets
 gather-windows         windows of few channels as channels, which the host gathers
 fuse-epilogues         what follows sums in composites as one block, biases as what sums begin with
 split-bodies           chains of blocks that instructions do one by one
@@ -16,8 +17,8 @@ allocate-memories      a row of its memory for each buffer
 synchronise            what each instruction waits for
 ```
 
-They work on functions of targets whose `machine` is a `byocir.machine.Machine`, and name none. Each
-keeps what is computed, bit for bit.
+All but the first work on functions of targets whose `machine` is a `byocir.machine.Machine`, and
+name none. Each keeps what is computed, bit for bit.
 """
 
 from __future__ import annotations

@@ -115,6 +115,18 @@ def _makes_a_part(block: BlockOp) -> bool:
     return whole_axes(block.out_maps[0], shape, block.extents) is None
 
 
+def reads_pads_apart(machine: Machine, ops: Iterable[Operation]) -> bool:
+    """Tells whether tiles of the blocks among ops have lines that lie apart in an array with pads,
+    where loads of the machine set such pads around neighbours.
+    """
+    blocks = fused(machine, makers_first([op for op in ops if isinstance(op, BlockOp)]))
+    try:
+        chain = Chain(machine, blocks)
+        return any(chain.around(each) and chain.steps(each) for each in chain.staged)
+    except ByocirError:
+        return False
+
+
 def scheduled_cycles(machine: Machine, ops: Iterable[Operation]) -> float:
     """Computes the cycles of the schedule that the closed form puts first for the blocks among ops
     on tensors; infinity for blocks that a machine cannot run.
