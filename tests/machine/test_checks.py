@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,7 @@ from byocir.machine import (
     up_to,
 )
 from byocir.machine.checks import check_machine
+from byocir.machine.checks.parts import check_views
 from byocir.patterns import Pattern, block, constant, number, wildcard
 
 OPTIONAL = ("keeps", "kept_cycles", "strided", "encode", "into")
@@ -354,6 +356,21 @@ def test_a_mistake_is_told_when_the_target_is_loaded(changes: dict[str, Any], to
         type("Npu", (byocir.Target,), {"name": "npu", "machine": machine})
     assert caught.value.code == "B270"
     assert told in caught.value.message
+    names_a_part = re.search(r"npu\.[a-z]|unit core|channel port", caught.value.message)
+    assert (f"{__file__}:" in caught.value.where) == (names_a_part is not None)
+
+
+def test_a_view_with_other_rows_is_told_how_many_lanes_would_do() -> None:
+    machine = Machine("npu")
+    near = machine.memory("near", i8, row=(64,), rows=8)
+    machine.view("sums", near, i32, row=(8,))
+    with pytest.raises(ByocirError) as caught:
+        check_views(machine)
+    assert (
+        caught.value.message == "expected rows of npu.sums of 64 bytes, as npu.near has, found 32"
+    )
+    assert caught.value.where.startswith(f"{__file__}:")
+    assert caught.value.help == "row=(16,) has as many"
 
 
 def test_a_hook_of_costs_that_fails_is_told_with_its_line_and_the_sizes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx.parser
@@ -12,6 +13,8 @@ import byocir
 from byocir.dialects.types import f32
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.patterns import Composite, op, wildcard
+from byocir.rewrites.machine import search_schedule
+from byocir.rewrites.machine.search_schedule import refusal_of
 from byocir.vendor.user_code import import_file
 
 EXAMPLE = import_file(Path(__file__).parents[2] / "examples" / "float_npu.py", "B217")
@@ -103,6 +106,22 @@ def test_what_no_instruction_does_stays_on_the_host_with_the_reason() -> None:
     assert refused.pattern == "ops.tan"
     assert refused.reason.splitlines()[1] == 'none does x.unary("tan") of f32'
     assert len(package.report.regions) == 2
+
+
+def test_operators_that_read_no_constants_are_asked_about_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They could have no more constants with `constants = "bind"`."""
+    asked = list[object]()
+
+    def counted(*arguments: Any) -> str:
+        asked.append(arguments)
+        return refusal_of(*arguments)
+
+    monkeypatch.setattr(search_schedule, "refusal_of", counted)
+    (refused,) = run("y = Tan (x)", Operators()).report.decisions
+    assert not refused.taken
+    assert len(asked) == 1
 
 
 def test_numbers_that_are_arguments_are_refused_with_what_helps() -> None:

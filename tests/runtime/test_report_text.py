@@ -534,3 +534,13 @@ def test_a_rule_of_a_rewrite_is_no_reason_where_a_target_took_other_nodes_all_th
         told = explain(Report(nodes, ["npu"], regions, host, [], decisions))
         assert ("The scale is known" in told) == (not regions)
         assert why in told
+
+
+def test_a_node_of_symbolic_size_is_told_with_what_pins_it() -> None:
+    node = helper.make_node("Relu", ["x"], ["y"], "Relu_1")
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", 4]) for n in "xy"]
+    graph = helper.make_graph([node], "net", ports[:1], ports[1:])
+    opset = helper.make_opsetid("", 21)
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=10)
+    report = byocir.partition(byocir.import_onnx(model), ["vta"])
+    assert "--shape" in explain(report, "Relu_1").splitlines()[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
@@ -56,7 +57,7 @@ def _expect(wanted: bool, told: str, found: object) -> None:
     """Raises ByocirError B270 for what is not as wanted."""
     if not wanted:
         shown = str(found) if isinstance(found, Attribute) else repr(found)
-        raise ByocirError("B270", f"expected {told}, found {shown}")
+        raise ByocirError("B270", f"expected {told}, found {shown}", where=caller())
 
 
 def _expect_rows(scope: str, element: object, row: object) -> None:
@@ -94,14 +95,18 @@ class Machine:
         default_factory=lambda: Memo[Any, Any](MOST_ANSWERS), repr=False
     )
     _keys: BlockKeys = field(default_factory=BlockKeys, repr=False)
+    _lines: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    """The lines of the description that declare units, channels and memories, by their names."""
 
     def unit(self, name: str, *, queue: int = 1) -> Unit:
         """Declares a unit, in front of which up to `queue` instructions may wait."""
+        self._lines[f"unit {name}"] = caller()
         self.units.append(Unit(name, queue))
         return self.units[-1]
 
     def channel(self, name: str) -> Channel:
         """Declares a channel, which instructions of several units share: see `Transfer`."""
+        self._lines[f"channel {name}"] = caller()
         self.channels.append(Channel(name))
         return self.channels[-1]
 
@@ -123,7 +128,7 @@ class Machine:
         `interleaved`.
         """
         scope = f"{self.name}.{name}"
-        own = banks, granule, fifo, inside_rows, interleaved
+        own, self._lines[scope] = (banks, granule, fifo, inside_rows, interleaved), caller()
         _expect_rows(scope, element, row)
         self.memories.append(Memory(scope, element, tuple(row), rows, *own))
         return self.memories[-1]
@@ -133,7 +138,7 @@ class Machine:
         with elements of another type or in another shape. All else is as for the memory.
         """
         scope = f"{self.name}.{name}"
-        is_memory = isinstance(cast("object", memory), Memory)
+        is_memory, self._lines[scope] = isinstance(cast("object", memory), Memory), caller()
         _expect(is_memory, f"the memory of {scope} to be a memory of the machine", memory)
         _expect_rows(scope, element, row)
         told = {"scope": scope, "element": element, "row": tuple(row), "viewed": memory}
@@ -178,7 +183,7 @@ class Machine:
         def build(function: Callable[[], Any]) -> Instruction:
             if not callable(function):
                 told = f"expected a function that gives the pattern, found {function!r}"
-                raise ByocirError("B270", told)
+                raise ByocirError("B270", told, where=caller())
             pattern = composite(f"{self.name}.{function.__name__}")(function)
             hooks = (transfer, opcode, encode, registers, strided, keeps, kept_cycles)
             given = into, (unit, limits, cycles), hooks
@@ -210,10 +215,10 @@ class Machine:
         for each in cast("Sequence[object]", (source, into)):
             if not isinstance(each, Memory):
                 told = f"expected {name} to copy from a memory into one, found {each!r}"
-                raise ByocirError("B270", told, help="main memory is MAIN")
+                raise ByocirError("B270", told, where=caller(), help="main memory is MAIN")
         if source == into:
             told = f"expected {name} to copy into another memory, found {into.called} twice"
-            raise ByocirError("B270", told)
+            raise ByocirError("B270", told, where=caller())
 
         def moved() -> Pattern:
             return block("rows lanes", source("x")["rows lanes"], lambda _, x: x)
@@ -312,6 +317,15 @@ class Machine:
     def memory_of(self, scope: str) -> Memory | None:
         """Gives the memory that buffers of a scope lie in; None for another machine's."""
         return MAIN if not scope else next((m for m in self.memories if m.scope == scope), None)
+
+    def declared_at(self, text: str) -> str:
+        """Gives the line of the description that declares the first of its instructions, memories,
+        units and channels that a text names; empty if it names none.
+        """
+        lines = {**self._lines, **{each.name: each.where for each in self.instructions}}
+        tried = ((re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text), name) for name in lines)
+        named = {match.start(): name for match, name in tried if match is not None}
+        return lines[named[min(named)]] if named else ""
 
     def called(self, name: str) -> Instruction:
         """Finds the instruction of this name."""

@@ -13,6 +13,7 @@ from xdsl.ir import Attribute
 from byocir.dialects.types import Bools, Ints, Shape, nbytes, tensor
 from byocir.errors import ByocirError
 from byocir.patterns.nodes import WildcardPattern
+from byocir.vendor.places import caller
 
 Sizes = Mapping[str, int]
 """The extents of an instruction's iterators, by name."""
@@ -94,7 +95,7 @@ class Memory:
     def __getitem__(self, index: object) -> NoReturn:
         told = f"expected a name for what lies in {self.called}, found an index alone"
         help = f'operands have names: near("x")[{index!r}], for near = npu.memory("near", …)'
-        raise ByocirError("B270", told, help=help)
+        raise ByocirError("B270", told, where=caller(), help=help)
 
     def __repr__(self) -> str:
         return f"<memory {self.scope}>" if self.scope else "<main memory>"

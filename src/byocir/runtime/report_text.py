@@ -118,7 +118,9 @@ def explain(report: Report, node: str | None = None) -> str:
     model does not have.
     """
     if node is not None:
-        return "\n".join(_lines(report, [_known(report, node)], verbose=True)[node])
+        found = _lines(report, [_known(report, node)], verbose=True)[node]
+        notes = report.notes if node in report.foreign else ()  # such as sizes that can be pinned
+        return "\n".join([*(escaped(f"note: {note}") for note in notes), *found])
     found = _Found(report)
     companions = _companions(found)
     shared = shared_reasons(report, found.placement, partial(_deciding, report), companions)

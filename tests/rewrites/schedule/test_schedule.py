@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from scheduled import ADD, DOUBLE, block, chain, function, matmul, refuses, run
@@ -284,3 +286,34 @@ def test_a_block_that_is_an_instruction_stays_one() -> None:
     np.testing.assert_array_equal(run(s), expected)
     refuses(s, "B251", lambda: s.tile(s.block("double"), i=2))
     assert isinstance(s.block("double"), BlockOp)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (
+            lambda s, b: s.stage(b, 0, "npu.in", strided="yes"),
+            "expected True or False as argument 'strided', found 'yes'",
+        ),
+        (
+            lambda s, b: s.stage(b, "x", "npu.in"),
+            "expected a number as argument 'operand', found 'x'",
+        ),
+        (lambda s, b: s.stage(b, 0, 3), "expected a name as argument 'scope', found 3"),
+        (lambda s, b: s.tile(b, m="4"), "expected a number as argument 'm', found '4'"),
+        (lambda s, b: s.pack(b, 0, [4]), "expected a table of sizes as argument 'tiles', found"),
+        (lambda s, b: s.tensorise(b, "mma"), "expected a pattern as argument 'pattern', found"),
+        (
+            lambda s, b: s.split(s.tile(b, m=2)[0], "two"),
+            "expected a number as argument 'factor', found 'two'",
+        ),
+    ],
+)
+def test_arguments_of_another_kind_are_told_by_name(
+    call: Callable[[Schedule, BlockOp], object], told: str
+) -> None:
+    s = matmul()
+    with pytest.raises(ByocirError) as caught:
+        call(s, s.block("gemm"))
+    assert caught.value.code == "B142"
+    assert caught.value.message.startswith(told)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from math import prod
 from typing import Any
 
 from byocir.machine.checks.told import wrong
@@ -143,7 +144,9 @@ def check_views(machine: Machine) -> None:
             raise wrong(machine, f"{told} whose rows stay in it", f"one of the FIFO {shown.scope}")
         if view.row_bytes != shown.row_bytes:
             expected = f"rows of {view.scope} of {shown.row_bytes} bytes, as {shown.scope} has"
-            raise wrong(machine, expected, f"{view.row_bytes}")
+            lanes, left = divmod(shown.row_bytes * prod(view.row), view.row_bytes)
+            help = "" if left else f"row=({lanes},) has as many"
+            raise wrong(machine, expected, f"{view.row_bytes}", help)
 
 
 def check_memories(machine: Machine) -> None:

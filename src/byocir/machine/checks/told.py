@@ -5,6 +5,10 @@ from byocir.machine.description import Machine
 
 
 def wrong(machine: Machine, expected: str, found: str, help: str = "") -> ByocirError:
-    """Makes the error that says what a description of a machine has in place of what it must."""
+    """Makes the error that says what a description of a machine has in place of what it must, with
+    the line that declares what it names.
+    """
     told = f"expected {expected}, found {found}"
-    return ByocirError("B270", told, where=f"machine {machine.name}", help=help)
+    line = machine.declared_at(told)
+    where = f"{line}, machine {machine.name}" if line else f"machine {machine.name}"
+    return ByocirError("B270", told, where=where, help=help)

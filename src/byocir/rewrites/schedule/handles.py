@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import wraps
+from inspect import signature
+from typing import ParamSpec, TypeVar
 
+import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from byocir.arguments import check, instance_of
 from byocir.dialects.locations import names
 from byocir.dialects.tir import BlockOp, ForOp
 from byocir.errors import did_you_mean
@@ -23,6 +28,72 @@ from byocir.rewrites.schedule.split import split
 from byocir.rewrites.schedule.stage import stage
 from byocir.rewrites.schedule.tensorise import Emit, tensorise
 from byocir.rewrites.schedule.tile import Remainder, tile
+
+PRIMITIVES: dict[str, tuple[type, ...]] = {
+    "block": (str,),
+    "blocks": (str,),
+    "loops": (BlockOp,),
+    "tile": (BlockOp,),
+    "stage": (BlockOp, int, str),
+    "compute_at": (BlockOp, ForOp),
+    "cache_write": (BlockOp,),
+    "pack": (BlockOp, int, dict),
+    "tensorise": (BlockOp, Composite),
+    "split": (ForOp, int),
+    "reorder": (),
+    "fuse": (ForOp, ForOp),
+    "iterations": (ForOp,),
+    "unroll": (ForOp,),
+    "vectorise": (ForOp,),
+    "parallel": (ForOp,),
+    "vthread": (ForOp,),
+}
+"""The methods of `Schedule`, which scripts can call, and what they take; `reorder` takes loops."""
+
+OPTIONS: dict[str, type] = {"at": ForOp, "guard": bool, "remainder": str, "strided": bool}
+"""The types of options by name; other names are iterators, with sizes."""
+
+WORDS: dict[type, str] = {
+    str: "a name",
+    int: "a number",
+    bool: "True or False",
+    dict: "a table of sizes",
+    BlockOp: "a block",
+    ForOp: "a loop",
+    Composite: "a pattern",
+}
+"""The words for kinds of arguments in messages."""
+
+_CHECKED: dict[type, tuple[type, ...]] = {
+    str: (str,),
+    int: (int, np.integer),
+    bool: (bool,),
+    dict: (Mapping,),
+    Composite: (Composite,),
+}
+"""The kinds that are checked for all primitives alike, with their types in Python."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _checked(primitive: Callable[P, R]) -> Callable[P, R]:
+    """Checks the numbers, words and options that a primitive is given before it begins: raises
+    ByocirError B142. Blocks and loops it checks itself, as they may be there no more.
+    """
+    _, *names = signature(primitive).parameters
+    kinds = {**OPTIONS, **dict(zip(names, PRIMITIVES[primitive.__name__], strict=False))}
+
+    @wraps(primitive)
+    def call(*arguments: P.args, **options: P.kwargs) -> R:
+        given = {**dict(zip(names, arguments[1:], strict=False)), **options}
+        for name, value in given.items():
+            kind = kinds.get(name, int)  # sizes have the names of iterators
+            if kind in _CHECKED and (name in kinds or name not in names):
+                check(**{name: (value, instance_of(WORDS[kind], *_CHECKED[kind]))})
+        return primitive(*arguments, **options)
+
+    return call
 
 
 class Schedule:
@@ -58,11 +129,13 @@ class Schedule:
         """Lists the loops around a block, outermost first."""
         return loops_of(block)
 
+    @_checked
     def tile(self, block: BlockOp, *, remainder: Remainder = "refuse", **sizes: int) -> list[ForOp]:
         """Puts loops over tiles of these iterators around a block, the first one outermost; gives
         the loops. See `byocir.rewrites.schedule.tile`."""
         return tile(block, sizes, remainder=remainder)
 
+    @_checked
     def stage(
         self,
         block: BlockOp,
@@ -88,16 +161,19 @@ class Schedule:
         """
         return cache_write(block)
 
+    @_checked
     def pack(self, block: BlockOp, operand: int, tiles: Mapping[int, int]) -> SSAValue:
         """Packs an operand into tiles. See `byocir.rewrites.schedule.pack`."""
         return pack(block, operand, tiles)
 
+    @_checked
     def tensorise(
         self, block: BlockOp, pattern: Composite, emit: Emit | None = None
     ) -> Sequence[Operation]:
         """Replaces a block by an instruction. See `byocir.rewrites.schedule.tensorise`."""
         return tensorise(block, pattern, emit)
 
+    @_checked
     def split(self, loop: ForOp, factor: int, *, guard: bool = False) -> tuple[ForOp, ForOp]:
         """Makes two loops of one, the inner one over `factor` iterations. See
         `byocir.rewrites.schedule.split`."""

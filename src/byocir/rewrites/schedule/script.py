@@ -25,41 +25,7 @@ from xdsl.utils.arg_spec import ArgSpec
 from byocir.dialects.tir import BlockOp, ForOp
 from byocir.errors import ByocirError, did_you_mean
 from byocir.patterns import Composite, targets
-from byocir.rewrites.schedule.handles import Schedule
-
-PRIMITIVES: dict[str, tuple[type, ...]] = {
-    "block": (str,),
-    "blocks": (str,),
-    "loops": (BlockOp,),
-    "tile": (BlockOp,),
-    "stage": (BlockOp, int, str),
-    "compute_at": (BlockOp, ForOp),
-    "cache_write": (BlockOp,),
-    "pack": (BlockOp, int, dict),
-    "tensorise": (BlockOp, Composite),
-    "split": (ForOp, int),
-    "reorder": (),
-    "fuse": (ForOp, ForOp),
-    "iterations": (ForOp,),
-    "unroll": (ForOp,),
-    "vectorise": (ForOp,),
-    "parallel": (ForOp,),
-    "vthread": (ForOp,),
-}
-"""The methods of `Schedule` that a script can call, and what they take; `reorder` takes loops."""
-
-_OPTIONS: dict[str, type] = {"at": ForOp, "guard": bool, "remainder": str, "strided": bool}
-"""The types of options by name; other names are iterators, with sizes."""
-
-_WORDS: dict[type, str] = {
-    str: "a name",
-    int: "a number",
-    bool: "True or False",
-    dict: "a table of sizes",
-    BlockOp: "a block",
-    ForOp: "a loop",
-    Composite: "a pattern",
-}
+from byocir.rewrites.schedule.handles import OPTIONS, PRIMITIVES, WORDS, Schedule
 
 
 def run_script(schedule: Schedule, text: str) -> None:
@@ -103,7 +69,7 @@ def _other_count(node: ast.Call, kinds: Sequence[type]) -> str:
     """Says how the arguments of a call differ from those that its primitive takes, by name."""
     method = getattr(Schedule, ast.unparse(node.func))
     names = list(signature(method).parameters)[1 : len(kinds) + 1]
-    wanted = [f"{name}, {_WORDS[kind]}" for name, kind in zip(names, kinds, strict=True)]
+    wanted = [f"{name}, {WORDS[kind]}" for name, kind in zip(names, kinds, strict=True)]
     missing = wanted[len(node.args) :]
     return f" without {' and '.join(missing)}" if missing else f", which takes {', '.join(names)}"
 
@@ -175,7 +141,7 @@ class _Statement:
         if isinstance(value, str) and kind is Composite:
             return self.patterns.get(value) or _pattern(value)
         if not isinstance(value, kind):
-            found = f"'{ast.unparse(node)}' where {_WORDS[kind]} belongs"
+            found = f"'{ast.unparse(node)}' where {WORDS[kind]} belongs"
             raise _unread(self.text, found, self._known_loops() if kind is ForOp else "")
         return value
 
@@ -213,7 +179,7 @@ class _Statement:
         for keyword in node.keywords:
             if keyword.arg is None:
                 raise self._unread(node)
-            kind = _OPTIONS.get(keyword.arg, int)
+            kind = OPTIONS.get(keyword.arg, int)
             options[keyword.arg] = self._argument(keyword.value, kind)
         method: Callable[..., Any] = getattr(self.schedule, primitive)
         try:
