@@ -57,10 +57,20 @@ def same(model, feeds, **options):
 
 def outputs_of(project, folder, package, feeds):
     """What the program of an exported project makes."""
+    build(project, folder)
+    return run(folder, package, feeds)
+
+
+def build(project, folder):
+    """Builds the program of an exported project."""
     for name, data in project.items():
         (folder / name).write_bytes(data)
     command = ["make", "-s", f"CFLAGS={SANITIZE}"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+
+def run(folder, package, feeds):
+    """What the program makes that was built in a folder."""
     for name, array in feeds.items():
         np.save(folder / f"{name}.npy", array)
     inputs = [f"{name}.npy" for name in package.inputs]
