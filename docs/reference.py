@@ -50,6 +50,7 @@ DECLARED = (
     "unsigned_bytes",
     "channels_last",
     "reassociates",
+    "rounds_operands",
     "channel_multiple",
     "split_groups",
     "gathers_windows",

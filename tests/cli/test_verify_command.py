@@ -292,3 +292,25 @@ def test_without_onnx_runtime_the_evaluator_verifies_alone(
     )
     moved(0.1)
     assert main(["run", path, "--verify"]) == 3
+
+
+ROUNDS = """
+import byocir
+
+class Unit(byocir.Target):
+    name = "unit"
+    rounds_operands = "bf16"
+"""
+
+
+def test_a_target_that_rounds_what_it_multiplies(tmp_path: Path, capsys) -> None:
+    """Differences of large numbers, which bf16 does not tell apart, are noted as such."""
+    (tmp_path / "unit.py").write_text(ROUNDS)
+    x = np.array([[1000, 1001], [1002, 1000]], np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    weights = {"w": np.array([[1, -1], [-1, 1]], np.float32)}
+    arguments = save(tmp_path, nodes, {"x": x}, weights)
+    assert main([*arguments, "--target", f"{tmp_path}/unit.py"]) == 0
+    told = capsys.readouterr().out
+    assert "ok   y: equal to the evaluator" in told
+    assert "without rounding what is multiplied to bf16 it is near" in told

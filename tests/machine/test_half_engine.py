@@ -9,11 +9,14 @@ import pytest
 from onnx import numpy_helper
 
 import byocir
+from byocir.dialects.context import load_context
 from byocir.dialects.types import f16, f32
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.machine import MAIN, Interlocked, Machine, up_to
 from byocir.patterns import Pattern, block, composite, number, optional, wildcard
 from byocir.patterns import ScalarPattern as Scalar
+from byocir.rewrites.pipeline import run_passes
+from byocir.targets.hand_off_passes import meaning_pipeline
 
 half = Machine("half")
 dma, products, vectors = (half.unit(name, queue=4) for name in ("dma", "products", "vectors"))
@@ -120,3 +123,85 @@ def test_nets_of_halves_are_taken_whole(shape: tuple[int, ...], nodes: str) -> N
     assert len(package.report.regions) == 1
     (taken,) = [each for each in package.report.decisions if each.taken]
     assert len(taken.nodes) == len(model.graph.node)
+
+
+# Nets of f32, whose operands are rounded as they come in.
+
+mixed = Machine("mixed")
+port, array = mixed.unit("port", queue=4), mixed.unit("array", queue=4)
+operands = mixed.memory("operands", f16, row=(16,), rows=1024)
+results = mixed.memory("results", f32, row=(16,), rows=1024)
+mixed.order(Interlocked((operands, results)))
+mixed.copy("store", results, MAIN, unit=port, **runs)
+
+
+@mixed.instruction(port, into=operands, **runs)
+def load_rounded() -> Pattern:
+    narrowed = block("rows lanes", wildcard("x", dtype=f32)["rows lanes"], lambda _, x: x.to(f16))
+    return narrowed | block("rows lanes", wildcard("x", dtype=f16)["rows lanes"], lambda _, x: x)
+
+
+@mixed.instruction(
+    array, into=results, m=up_to(16), n=up_to(16), k=up_to(16), strided=("a", "out"),
+    cycles=lambda s: s["m"],
+)  # fmt: skip
+def mixed_product() -> Pattern:
+    a, w = operands("a")["m k"], operands("w")["k n"]
+    begun = block("m n | k", a, w, multiply_add)
+    return begun | block("m n | k", a, w, multiply_add, init=results("c"))
+
+
+@mixed.instruction(port, into=operands, y=up_to(16), x=up_to(16), cycles=lambda s: 20 + s["y"])
+def load_image() -> Pattern:
+    image = wildcard("x", dtype=f16)["(y - top) (x - left) c"].padded(0)
+    return block("y x c", image, lambda _, x: x)
+
+
+@composite("mixed.matmul")
+def mixed_matmul() -> Pattern:
+    given = block("*i", wildcard("x", dtype=f32)["*i"], lambda _, x: x.to(f16))
+    weights = wildcard("w", dtype=f16)
+    return block("*b m n | k", given["*b m k"], weights["~b k n"], multiply_add)
+
+
+@composite("mixed.conv")
+def mixed_conv() -> Pattern:
+    """A convolution that rounds its image, where it has no pads."""
+    given = block("*i", wildcard("x", dtype=f32)["*i"], lambda _, x: x.to(f16))
+    window = given["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded(0)
+    return block("n h w o | r s c", window, wildcard("w", dtype=f16)["r s c o"], multiply_add)
+
+
+class Mixed(byocir.Target):
+    name, machine, patterns = "mixed", mixed, (mixed_matmul, mixed_conv)
+    channels_last = reassociates = True
+    rounds_operands = "f16"
+
+
+def test_products_of_f32_are_taken_by_units_that_multiply_halves() -> None:
+    text = "net (float[20,30] x) => (float[20,24] y) { c = MatMul (x, w) y = Relu (c) }"
+    assert reason_to_refuse(text, (30, 24)) == ""
+
+
+def test_no_block_reads_pads_around_what_another_makes() -> None:
+    """Nothing would set them: such a match is refused, not made and then not scheduled."""
+    nodes = "c = Conv <pads = [0, 0, 0, 0]> (x, w) y = Conv <pads = [1, 1, 1, 1]> (c, w)"
+    text = f"net (float[1,8,6,6] x) => (float[1,8,4,4] y) {{ {nodes} }}"
+    assert "pads around arrays from main memory" in reason_to_refuse(text, (8, 8, 3, 3))
+
+
+def reason_to_refuse(text: str, shape: tuple[int, ...]) -> str:
+    """Compiles a net of f32 with weights `w`, expects its numbers, and tells why the target does
+    not take its contraction; empty if it does."""
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}')
+    weights = np.random.default_rng(0).normal(0, 0.2, shape).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    module = byocir.import_onnx(model)
+    feeds = random_feeds(module)
+    package = byocir.compile(module.clone(), targets=[Mixed()], levels=("tensor",))
+    found = package.run(feeds, check=True)["y"]
+    run_passes(module, load_context(), meaning_pipeline(module, [Mixed()]))
+    np.testing.assert_allclose(found, evaluate(module, feeds)["y"], rtol=1e-5, atol=1e-5)
+    refused = [each.reason for each in package.report.decisions if not each.taken]
+    assert bool(package.report.macs["host"]) == bool(refused)
+    return "\n".join(refused)

@@ -80,7 +80,12 @@ def reaches_beyond(block: BlockOp) -> frozenset[int]:
 def reads_pads(block: BlockOp) -> bool:
     """Tells whether a block in memory reads outside of arrays."""
     padded = [i for i, pad in enumerate(pads_in_memory(block)) if pad is not None]
-    return any(out is None or any(out) for i in padded for out in _beyond(block, i))
+    return any(leads_out(block, i) for i in padded)
+
+
+def leads_out(block: BlockOp, i: int) -> bool:
+    """Tells whether an index into an input leads out of the array, or may."""
+    return any(out is None or any(out) for out in _beyond(block, i))
 
 
 def _beyond(block: BlockOp, i: int) -> Iterator[tuple[int, int] | None]:

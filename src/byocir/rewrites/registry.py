@@ -28,6 +28,7 @@ PASSES: dict[str, str] = {
     "tabulate-bytes": "byocir.rewrites.tabulate_bytes:TabulateBytesPass",
     "fix-point": "byocir.rewrites.fix_point:FixPointPass",
     "split-groups": "byocir.rewrites.split_groups:SplitGroupsPass",
+    "round-operands": "byocir.rewrites.round_operands:RoundOperandsPass",
     "pad-channels": "byocir.rewrites.pad_channels:PadChannelsPass",
     # hand-off, at both levels
     "set-targets": "byocir.rewrites.byoc.set_targets:SetTargetsPass",
@@ -67,6 +68,7 @@ PASSES: dict[str, str] = {
     # tensor level, for the host's C code
     "outline-branches": "byocir.rewrites.host.outline_branches:OutlineBranchesPass",
     "group-foreign": "byocir.rewrites.host.group_foreign:GroupForeignPass",
+    "read-rounded": "byocir.rewrites.round_operands:ReadRoundedPass",
     "relax-contractions": "byocir.rewrites.host.relax_contractions:RelaxContractionsPass",
     "split-phases": "byocir.rewrites.host.split_phases:SplitPhasesPass",
     "fold-pads": "byocir.rewrites.host.fold_pads:FoldPadsPass",

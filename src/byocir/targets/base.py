@@ -170,6 +170,12 @@ class Target(Loader, ArgSpecConvertible):
     `channels_last` those of convolutions sum over channels inside of windows, and tiles of sums may
     have any size."""
 
+    rounds_operands: ClassVar[Literal["", "f16", "bf16"]] = ""
+    """Says that it multiplies f32 numbers as halves of this type, and sums up in f32, as most
+    matrix units do. What convolutions and matrix products of f32 multiply is then rounded
+    (`round-operands`), in the whole module before the first match, and patterns at the tensor level
+    are offered contractions of halves with sums of f32: `total + x.to(f32) * w.to(f32)`."""
+
     dialects: ClassVar[tuple[Dialect, ...]] = ()
     """The dialects of its own. Modules that have their ops are read, checked and run where the
     target is installed or given; `define` says what a graph op of a dialect computes, `@evaluates`

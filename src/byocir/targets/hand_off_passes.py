@@ -6,6 +6,7 @@ unsigned-bytes                   when one is faster on bytes without a zero poin
 fold-constants, clean-up, normalize-qdq, fold-constants, qdq-to-integer, fold-constants, clean-up
 tabulate-bytes                                  when a target has tables
 fix-point                                       when a target computes in fixed point
+round-operands                                  when a target multiplies floats as halves
 split-groups                                    when a target wants convolutions without groups
 pad-channels                                    when a target wants a multiple of channels
 match-composites, assign-targets, merge-regions, place-constants, outline-regions,
@@ -43,6 +44,7 @@ from byocir.rewrites.fix_point import FixPointPass
 from byocir.rewrites.machine import PASSES
 from byocir.rewrites.pad_channels import PadChannelsPass
 from byocir.rewrites.pipeline import parse_pipeline
+from byocir.rewrites.round_operands import HALVES
 from byocir.rewrites.schedule.composites import is_scheduled
 from byocir.rewrites.signed_bytes import SignedBytesPass, UnsignedBytesPass
 from byocir.rewrites.split_groups import SplitGroupsPass
@@ -92,7 +94,8 @@ def meaning_pipeline(module: ModuleOp, targets: Targets) -> list[ModulePass]:
     set_targets(module, attributes)
     instances = [target_of(attribute) for attribute in attributes]
     integers = [*_sign_of_bytes(instances), *parse_pipeline(GRAPH_REWRITES)]
-    return [*integers, *_fix_point(instances), *_whole_channels(instances)]
+    rounded = [*_fix_point(instances), *_rounds_operands(instances, "round-operands")]
+    return [*integers, *rounded, *_whole_channels(instances)]
 
 
 def _sign_of_bytes(instances: Sequence[Target]) -> list[ModulePass]:
@@ -225,10 +228,11 @@ def _second_hand_off(module: ModuleOp, targets: Sequence[Target], tensor: bool) 
     if not tensor:
         return [*parse_pipeline(LOWERING), *check]
     relaxed = "relax-contractions," if any(ask(t, "reassociates") for t in targets) else ""
-    lowered = f"{LOWERING}{{bodies=true}},{relaxed}{_layouts(targets)}"
-    before = f"{lowered}{place}match-composites{{level=tensor}}"
+    lowered = [*parse_pipeline(f"{LOWERING}{{bodies=true}}")]
+    lowered += _rounds_operands(targets, "read-rounded")
+    before = f"{relaxed}{_layouts(targets)}{place}match-composites{{level=tensor}}"
     after = [*_after_match(targets), *parse_pipeline(HAND_OFF)]
-    return [*parse_pipeline(before), *after, *check]
+    return [*lowered, *parse_pipeline(before), *after, *check]
 
 
 def _after_match(targets: Sequence[Target]) -> list[ModulePass]:
@@ -294,6 +298,26 @@ def _fix_point(targets: Sequence[Target]) -> list[ModulePass]:
     passes = [*parse_pipeline("tabulate-bytes" if tables else "")]
     passes += [FixPointPass(rounding, tables, sums) for rounding in roundings]
     return [*passes, *parse_pipeline("fold-constants,clean-up")]
+
+
+def _rounds_operands(targets: Sequence[Target], name: str) -> list[ModulePass]:
+    """Gives the pass of this name, if a target multiplies floats as halves. Raises ByocirError B215
+    where two do not agree on the type.
+    """
+    types = {_half(target) for target in targets} - {""}
+    if len(types) > 1:
+        raise ByocirError(
+            "B215",
+            f"expected targets that agree on rounding, found {' and '.join(sorted(types))}",
+            help="the module's numbers have one meaning: give rounds_operands the same type",
+        )
+    return [each for type_ in types for each in parse_pipeline(f"{name}{{to={type_}}}")]
+
+
+def _half(target: Target) -> str:
+    half: Any = ask(target, "rounds_operands")
+    expect_given(target, "rounds_operands", half in ("", *HALVES), " or ".join(HALVES), half)
+    return half
 
 
 def _whole_channels(targets: Sequence[Target]) -> list[ModulePass]:

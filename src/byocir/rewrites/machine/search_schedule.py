@@ -28,9 +28,10 @@ from byocir.dialects.types import Floats, Ints, Shape, shape_of
 from byocir.dialects.walk import makers_first
 from byocir.errors import ByocirError, Lines
 from byocir.machine import InOrder, Machine, Memory
+from byocir.machine.block_keys import leads_out
 from byocir.rewrites.machine.fuse_epilogues import fused
 from byocir.rewrites.machine.schedule_script import Choice, Script
-from byocir.rewrites.machine.stages import Chain
+from byocir.rewrites.machine.stages import Chain, Stage
 from byocir.rewrites.machine.tile_costs import Buffer, TileCosts, Tiled, Whole
 from byocir.rewrites.machine.tile_programs import timed_cycles
 from byocir.rewrites.machine.tile_sizes import TileSizes
@@ -88,6 +89,8 @@ def refusal_of(
         chain = Chain(machine, blocks)
         if any(_makes_a_part(stage.block) for stage in chain.stages[:-1]):
             return "expected blocks that each make all of an array, found one that makes a part"
+        if any(map(_pads_what_is_made, chain.stages)):
+            return "expected pads around arrays from main memory, found some around what is made"
         _Search(chain).expect_room()
     except ByocirError as error:
         reason = "\n".join([error.message, *map(str.strip, error.help.splitlines())])
@@ -125,6 +128,13 @@ def reads_pads_apart(machine: Machine, ops: Iterable[Operation]) -> bool:
         return any(chain.around(each) and chain.steps(each) for each in chain.staged)
     except ByocirError:
         return False
+
+
+def _pads_what_is_made(stage: Stage) -> bool:
+    """Tells if a block reads pads around what another one makes: nothing sets these."""
+    padded = [pad is not None for pad in stage.block.pad_values]
+    pairs = enumerate(zip(stage.made[:-1], padded, strict=True))
+    return any(at is not None and pad and leads_out(stage.block, n) for n, (at, pad) in pairs)
 
 
 def scheduled_cycles(machine: Machine, ops: Iterable[Operation]) -> float:
