@@ -193,3 +193,21 @@ def test_a_start_that_nothing_sets_is_told_first() -> None:
     begins = '    return added | block("m n | k", a, w, multiply_add)', "    return added"
     loaded = NO_BIAS, NO_BIAS.replace('"bias", dtype=i32)["lanes"]', '"bias", dtype=i32)["rows"]')
     assert "npu.product: nothing sets elements of npu.sums to 0" in told(begins, loaded)
+
+
+def test_a_step_whose_operand_nothing_brings_is_told_so() -> None:
+    """An instruction rectifies, but in a memory that sums do not get to."""
+    elsewhere = """regs = npu.memory("regs", i32, row=(16,), rows=64)
+npu.copy("load_regs", MAIN, regs, **runs)
+npu.copy("back", regs, sums, **runs)
+
+
+@npu.instruction(**runs)
+def relu() -> Pattern:
+    return block("rows lanes", lambda x: x.max(0), init=regs("x"))
+
+
+@composite("npu.conv")"""
+    said = told((RELU, f"{STORED}scaled)"), ('@composite("npu.conv")', elsewhere))
+    reads = "npu.relu: expected what it reads in npu.regs, found nothing that brings it there"
+    assert f"found none; {reads}" in said

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import permutations, product, takewhile
+from itertools import chain, permutations, product, takewhile
 
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
@@ -79,9 +79,24 @@ class Cover:
         count = sum(1 for _ in done)
         lost = next(iter(self._values.computed[count:]), root)
         if isinstance(lost.owner, Operation):
-            yield count, f"none does {step_text(lost.owner)}, of the body {computed(self.op)}"
+            none = f"none does {step_text(lost.owner)}, of the body {computed(self.op)}"
+            yield count, next(self._refused(lost), none)
         else:
             yield from ((count, told) for told in self._told[:1])
+
+    def _refused(self, lost: SSAValue) -> Iterator[str]:
+        """Yields, of instructions that compute a value, what they refuse or do not find."""
+        forms = (self._forms(lost, memory) for memory in (MAIN, *self.machine.memories))
+        for instruction, form in chain.from_iterable(forms):
+            parts = match_part(lost, form.body, len(form.reads))
+            sums = form.iterators.reduction or form.iterators.reduction_groups
+            if sums or all(lost in (part.old, *part.inputs) for part in parts):
+                continue
+            own, start = f"{instruction.name}: ", init_of(form)
+            read = [memory_of(each) for each in form.reads] + ([start.memory] if start else [])
+            where = " and ".join(dict.fromkeys(memory.called for memory in read))
+            found = f"{own}expected what it reads in {where}, found nothing that brings it there"
+            yield next((told for told in self._told if told.startswith(own)), found)
 
     def _is_lost(self, value: SSAValue) -> bool:
         if isinstance(value.owner, arith.ConstantOp):
