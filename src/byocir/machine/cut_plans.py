@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from itertools import combinations, product
 from math import gcd, inf
 
@@ -21,7 +21,7 @@ from byocir.errors import ByocirError, Lines
 from byocir.machine.block_keys import reaches_beyond
 from byocir.machine.call_cycles import count_calls, cycles_of_block, cycles_of_calls
 from byocir.machine.description import Machine
-from byocir.machine.find_instruction import Asked, body_differences, fits
+from byocir.machine.find_instruction import Asked, body_differences, fitting, near
 from byocir.machine.instructions import Fit, Instruction
 from byocir.machine.lines import Chain, chains_of
 from byocir.machine.nearest_misses import Misfit, Reached, nearest_first
@@ -112,6 +112,12 @@ class _Search:
     def _instructions(self) -> list[Instruction]:
         return self.machine.instructions if self.only is None else [self.only]
 
+    @cached_property
+    def _tried(self) -> list[Instruction]:
+        """Lists the instructions that may do it; all where reasons are asked for."""
+        given = self._instructions
+        return given if self.explains else near(self.machine, self.block, given, self.asked)
+
     def plans(self, extents: Shape) -> tuple[list[Plan], list[Misfit]]:
         """Gives the plans over these extents, the cheapest first, and why there are no others."""
         machine, asked = self.machine, self.asked
@@ -197,10 +203,10 @@ class _Search:
         if self.explains:
             return {_ANY}
         found = set[Limit]()
-        differences = body_differences(self.machine, self.block)
-        for instruction in self._instructions:
+        differences, count = body_differences(self.machine, self.block), len(self.block.ins)
+        for instruction in self._tried:
             for form in instruction.forms:
-                if len(form.reads) == len(self.block.ins) and form not in differences:
+                if len(form.reads) == count and form not in differences:
                     last = form.out[-1] if form.out and not instruction.into.is_main else None
                     pairs = instruction.limits.items()
                     limits = [limit for name, limit in pairs if last == Affine(((name, 1),))]
@@ -213,45 +219,40 @@ class _Search:
         """
         least = sizes if self._beyond else tuple(min(n, 2) for n in sizes)
 
-        def found() -> list[Fit | Misfit]:
-            tried = fits(
+        @cache
+        def fit() -> Callable[[Instruction], Fit | Misfit]:
+            return fitting(
                 self.machine,
                 self.block,
                 least,
                 start=self.start,
                 asked=self.asked,
-                only=self.only,
-                every=self.explains,
                 chains=chains,
+                explains=self.explains,
             )
-            return list(tried)
 
-        question = (
-            "fits",
-            self._key,
-            least,
-            self.start,
-            self.asked,
-            self.only,
-            self.explains,
-            chains,
-        )
-        return self.machine.answer(question, found)
+        def tried(instruction: Instruction) -> Fit | Misfit:
+            own = self.start, self.asked, self.explains, chains
+            question = "fits", self._key, least, instruction, *own
+            return self.machine.answer(question, lambda: fit()(instruction))
+
+        return [tried(each) for each in self._tried]
 
     def choices(self, extents: Sequence[int]) -> Iterator[frozenset[int]]:
         """Yields the sets of iterators that one call may run over: as many iterators as patterns
         name, or fewer.
         """
         live = [i for i, extent in enumerate(extents) if extent > 1]
-        parallel = [i for i in live if i not in self.block.reductions]
-        reduced = [i for i in live if i in self.block.reductions]
+        sums, count = self.block.reductions, len(self.block.ins)
+        parallel = [i for i in live if i not in sums]
+        reduced = [i for i in live if i in sums]
         shapes: set[tuple[int, int]] = set()
         for form in (form for each in self._instructions for form in each.forms):
             names = form.iterators
             rows = len(parallel) if names.parallel_groups else len(names.parallel)
-            sums = len(reduced) if names.reduction_groups else len(names.reduction)
-            if len(form.reads) == len(self.block.ins):
-                most = range(min(rows, len(parallel)) + 1), range(min(sums, len(reduced)) + 1)
+            summed = len(reduced) if names.reduction_groups else len(names.reduction)
+            if len(form.reads) == count:
+                most = range(min(rows, len(parallel)) + 1), range(min(summed, len(reduced)) + 1)
                 shapes.update(product(*most))
         return _kept(parallel, reduced, sorted(shapes, reverse=True))
 

@@ -8,7 +8,7 @@ many as the pattern reads it with. So a product of 16 pixels of a row with 16 ch
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
@@ -56,34 +56,47 @@ def fits(
     start: Attribute | None = None,
     asked: Asked = "all",
     only: Instruction | None = None,
-    every: bool = True,
     chains: Sequence[Chain] = (),
 ) -> Iterator[Fit | Misfit]:
     """Tries each instruction, or `only` one, on a block over these extents; bases and guards do not
     count, nor do pads on tensors. With `start` the block's result begins with that number, not with
-    what was there. Each of the `chains` counts as one iterator. Without `every`, instructions that
-    compute something else, or on other memories, are left out.
+    what was there. Each of the `chains` counts as one iterator.
+    """
+    fit = fitting(machine, block, extents, start=start, asked=asked, chains=chains)
+    return map(fit, machine.instructions if only is None else [only])
+
+
+def fitting(
+    machine: Machine,
+    block: BlockOp,
+    extents: Shape,
+    *,
+    start: Attribute | None,
+    asked: Asked,
+    chains: Sequence[Chain],
+    explains: bool = True,
+) -> Callable[[Instruction], Fit | Misfit]:
+    """Makes the function that tries an instruction on a block, as `fits` does. Without `explains`,
+    misfits say less of why they do not fit.
     """
     seen = _Seen(machine, block, extents, start, chains)
     differences = body_differences(machine, block, seen.body)
-    for instruction in machine.instructions if only is None else [only]:
-        if every or _is_near(instruction, seen, asked, differences):
-            yield _fit(instruction, seen, asked, differences, every)
+    return lambda instruction: _fit(instruction, seen, asked, differences, explains)
 
 
-def _is_near(
-    instruction: Instruction,
-    seen: _Seen,
-    asked: Asked,
-    body_differences: Mapping[BlockPattern, Refusal],
-) -> bool:
-    """Tells whether an instruction computes what a block does, on its memories if these count."""
-    if asked != "pattern" and seen.scopes not in instruction.reached:
-        return False
-    count = len(seen.block.ins)
-    return any(
-        len(form.reads) == count and form not in body_differences for form in instruction.forms
-    )
+def near(
+    machine: Machine, block: BlockOp, instructions: Sequence[Instruction], asked: Asked
+) -> list[Instruction]:
+    """Lists the instructions that compute what a block does, on its memories if these count."""
+    differences, count = body_differences(machine, block), len(block.ins)
+    *read, written = [_scope(block, value.type) for value in (*block.ins, *block.outs)]
+    scopes = (*sorted(read), written)
+    return [
+        each
+        for each in instructions
+        if (asked == "pattern" or scopes in each.reached)
+        and any(len(form.reads) == count and form not in differences for form in each.forms)
+    ]
 
 
 def body_differences(
@@ -239,13 +252,6 @@ class _Seen:
             block, kept = root.program(self.block, self.start), self.count_kept(form)
             told, alike = form.indices_differ(block), -len(form.misread(block))
             yield Misfit(instruction, told, Reached.DIMENSIONS, kept, alike)
-
-    @cached_property
-    def scopes(self) -> tuple[str, ...]:
-        """Gives the scopes that the block reads, in their order, and then the one that it
-        writes."""
-        ins = (_scope(self.block, value.type) for value in self.block.ins)
-        return (*sorted(ins), _scope(self.block, self.block.outs[0].type))
 
     def tried(self, instruction: Instruction, ranks: tuple[Rank, ...]) -> _Tried | None:
         """Tries an instruction on the block, with its operands brought to these ranks. Blocks that

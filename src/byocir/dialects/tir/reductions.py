@@ -59,8 +59,9 @@ def keeps_order(
     does: in any order if that does not matter, else those of an iterator hold one point of all
     around it. Marks where, if sizes are arrays of choices.
     """
-    sums = [] if is_unordered(block) else block.reductions
-    kept: bool | Bools = True
+    sums, kept = block.reductions, True
+    if len(sums) < 2 or is_unordered(block):
+        return kept
     for outer, inner in combinations(sums, 2):
         kept = kept & ((sizes[outer] == 1) | (sizes[inner] == extents[inner]))
     return kept
