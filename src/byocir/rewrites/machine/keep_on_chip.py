@@ -13,7 +13,7 @@ requantise → tile → store → array → load → tile → product      requa
 Requires: functions without loops, as `write-out-loops` leaves them.
 
 Guarantees: the same results, bit for bit. What instructions cannot do on the buffer, what memories
-have no room for, and what would keep the busiest unit longer stays as it is.
+have no room for, and what would keep the busiest unit longer, or all units together, stays as it is.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def keep(machine: Machine, function: FuncOp) -> int:
                 continue
             change = _Change.of(kept)
             trial = TrialSelection(machine, change.applied(function.body.block.ops), now)
-            if trial.busiest is not None and (now.busiest is None or trial.busiest <= now.busiest):
+            if trial.busy is not None and (now.busy is None or trial.busy <= now.busy):
                 saved, at, now = saved + change.put(), at - 1, trial
                 break
             change.forget()

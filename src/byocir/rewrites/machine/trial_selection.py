@@ -1,4 +1,4 @@
-"""Tries what instructions a machine takes for a program, and how long its busiest unit is busy with
+"""Tries what instructions a machine takes for a program, and how long its units are busy with
 these. The program stays as it is: it can be asked about changes to it, one after the other, in a
 time that grows with what changes.
 """
@@ -39,9 +39,9 @@ class TrialSelection:
             self._calls |= self._selected(group)
 
     @cached_property
-    def busiest(self) -> float | None:
-        """Counts the cycles of the unit that is busy longest; None where instructions do not do all
-        blocks, or memories do not hold all buffers.
+    def busy(self) -> tuple[float, float] | None:
+        """Counts the cycles of the unit that is busy longest, and those of all units; None where
+        instructions do not do all blocks, or memories do not hold all buffers.
         """
         calls = list[Calls]()
         for op in self._ops:
@@ -54,7 +54,7 @@ class TrialSelection:
         busy = defaultdict[str, float](float)
         for each in calls:
             busy[each.unit.name] += each.cycles
-        return max(busy.values(), default=0)
+        return max(busy.values(), default=0), sum(busy.values())
 
     def _selected(self, group: Sequence[Operation]) -> Mapping[Operation, list[Calls] | None]:
         """Selects instructions for the copies of ops."""
