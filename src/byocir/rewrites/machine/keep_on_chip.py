@@ -13,7 +13,8 @@ requantise → tile → store → array → load → tile → product      requa
 Requires: functions without loops, as `write-out-loops` leaves them.
 
 Guarantees: the same results, bit for bit. What instructions cannot do on the buffer, what memories
-have no room for, and what would keep the busiest unit longer, or all units together, stays as it is.
+have no room for, and what would keep the busiest unit longer, or all units together, stays as it
+is.
 """
 
 from __future__ import annotations
