@@ -2,7 +2,7 @@
 of the evaluator after fix-point, and the hazard sanitizer finds nothing."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import onnx
@@ -19,14 +19,22 @@ from byocir.rewrites.softmax_tables import softmax_to_table
 from byocir.runtime.report import Report
 from byocir.runtime.report_text import explain
 
+LSTM_CELL = partial(lstm_cell, steps=1)
+ENCODER = partial(encoder, layers=1, tokens=5, width=16)
 NETS: list[tuple[Callable[[], onnx.ModelProto], tuple[int, ...]]] = [
     # What is on the host, in percent of the MACs: at graph level, at tensor level and, of nets that
     # compile quickly, at both.
     (partial(resnet18, size=8, blocks=1), (0, 0)),
     (partial(mobilenet, size=8, widths=(8, 12, 12)), (0, 0)),
-    (partial(lstm_cell, steps=1), (0, 0, 0)),
-    (partial(encoder, layers=1, tokens=5, width=16), (0, 0, 0)),
+    (LSTM_CELL, (0, 0, 0)),
+    (ENCODER, (0, 0, 0)),
 ]
+
+
+@cache
+def compiled(build: Callable[[], onnx.ModelProto], levels: tuple[str, ...]) -> byocir.Package:
+    """The package of a net, which no test changes."""
+    return byocir.compile(build(), targets=["vta"], levels=levels)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +50,7 @@ def test_levels_give_the_same_integers(
     image = np.random.default_rng(0).normal(0, 3, shape).astype(np.float32)
     expected = evaluate(fixed(model, "floor"), {port.name: image})
     for levels, host in zip(LEVELS, on_host, strict=False):
-        package = byocir.compile(model, targets=["vta"], levels=levels)
+        package = compiled(build, levels)
         assert_same(package.run({port.name: image}, check=True), expected)
         macs = package.report.macs
         assert 100 * macs["host"] == host * sum(macs.values())
@@ -53,8 +61,7 @@ def test_levels_give_the_same_integers(
 @pytest.mark.parametrize("level", ["graph", "tensor"])
 def test_products_of_attention_are_taken_at_either_level(level: str):
     """Projections, scores and contexts, the last two of computed arrays."""
-    model = encoder(layers=1, tokens=5, width=16)
-    report = byocir.compile(model, targets=["vta"], levels=(level,)).report
+    report = compiled(ENCODER, (level,)).report
     products = [node.name for node in report.nodes if node.op_type == "MatMul"]
     assert len(products) == 8
     for name in products:
@@ -63,7 +70,7 @@ def test_products_of_attention_are_taken_at_either_level(level: str):
 
 
 def test_what_is_taken_at_graph_level_is_not_seen_again():
-    report: Report = byocir.compile(lstm_cell(steps=1), targets=["vta"]).report
+    report: Report = compiled(LSTM_CELL, ("graph", "tensor")).report
     for decisions in report.reasons.values():
         if any(decision.taken and decision.level == "graph" for decision in decisions):
             assert all(decision.level == "graph" for decision in decisions)
