@@ -54,13 +54,16 @@ def described(
     keeps: bool = False,
     windows: bool = False,
     in_columns: bool = False,
+    fifo: bool = False,
+    wide: bool = False,
 ) -> Machine:
     """An engine whose core multiplies, sums up and narrows in one go, into the memory of images. It
-    takes rows of an image or, with `windows`, boxes of it and all of its window."""
+    takes rows of an image or, with `windows`, boxes of it and all of its window. Weights may come
+    in by a `fifo`, and sums of images may have a `wide` block of their own."""
     engine = Machine("narrowing", in_columns=in_columns)
     dma, core = engine.unit("dma", queue=8), engine.unit("core", queue=2)
     near = engine.memory("near", i8, row=(lanes,), rows=rows, interleaved=windows)
-    factors = engine.memory("factors", i8, row=(lanes,), rows=rows)
+    factors = engine.memory("factors", i8, row=(lanes,), rows=rows, fifo=fifo)
     pairs = ((dma, core), (core, dma))
     kinds = (InOrder(), Interlocked((near, factors)), Tokens(pairs), Counted())
     engine.order(dict(zip(ORDERS, kinds, strict=True))[order])
@@ -93,10 +96,17 @@ def described(
         **kept,
     )(convolution if windows else product)
 
-    @engine.instruction(core, into=near, r=up_to(16), c=up_to(16), cycles=lambda s: 4 + s["r"])
     def add() -> Pattern:
         return block("r c", near("x")["r c"], near("y")["r c"], clamped_sum)
 
+    def add_wide() -> Pattern:
+        x, y = near("x")["r c"], near("y")["r c"]
+        sums = block("r c", x, y, lambda _, x, y: x.to(i32) + y.to(i32))
+        return block("r c", sums["r c"], lambda _, x: x.clamp(-128, 127).to(i8))
+
+    box = {"r": up_to(16), "c": up_to(16), "cycles": lambda s: 4 + s["r"]}
+    inside = i32 if wide else None
+    engine.instruction(core, into=near, inside=inside, **box)(add_wide if wide else add)
     return engine
 
 
@@ -156,6 +166,15 @@ def test_layers_are_computed_or_refused_with_a_reason(
 def test_nets_run_whole_in_each_kind_of_order(order: str) -> None:
     module = net(6, 16, [(0, 3), (1, 1), (0, 1, 2)])
     assert computes(described(order=order, windows=True), module)
+
+
+def test_first_blocks_need_no_sums() -> None:
+    """Where an array stays on the chip, both blocks of an instruction are selected anew."""
+    assert computes(described(windows=True, wide=True), net(4, 8, [(0, 1), (0, 0, 1)]))
+
+
+def test_first_blocks_may_read_a_fifo() -> None:
+    assert computes(described(windows=True, fifo=True), strided_layer(4, 8, 1, 1))
 
 
 def test_a_call_is_told_what_both_blocks_do() -> None:

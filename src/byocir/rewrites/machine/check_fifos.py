@@ -36,13 +36,14 @@ def check_fifos(machine: Machine, body: Block) -> None:
 
 def _taken(call: Call) -> Iterator[Place]:
     """Lists the places in FIFOs from which a call takes rows, in its order."""
-    positions = call.kind.fit.operands
-    for name in sorted(positions, key=lambda name: positions[name]):
-        at = call.places[name]
-        is_read = call.kind.reads_old if at is call.result else True
-        is_kept = call.is_kept and name == call.instruction.keeps
-        if at.memory.fifo and is_read and not is_kept:
-            yield at
+    for part in call.parts:
+        positions = part.kind.fit.operands
+        for name in sorted(positions, key=lambda name: positions[name]):
+            at = part.own[name]
+            is_read = part.kind.reads_old if at is call.result else True
+            is_kept = part.is_kept and name == part.instruction.keeps
+            if at.memory.fifo and is_read and not is_kept:
+                yield at
 
 
 def _rows(at: Place) -> list[_Row]:

@@ -12,7 +12,7 @@ from functools import cached_property
 from xdsl.ir import Block, Operation, SSAValue
 
 from byocir.dialects.new_ops import clone_op
-from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp
+from byocir.dialects.tir import AllocOp, BlockOp, ConstantOp, scope_of
 from byocir.errors import ByocirError
 from byocir.machine import Calls, Machine
 from byocir.machine.calls import ops_in
@@ -35,7 +35,7 @@ class TrialSelection:
         """The calls of each op; None where no instruction does one of its group."""
         if before is not None:
             self._calls |= before._calls
-        for group in _groups(self._ops, before._calls if before is not None else {}):
+        for group in _groups(machine, self._ops, before._calls if before is not None else {}):
             self._calls |= self._selected(group)
 
     @cached_property
@@ -83,22 +83,28 @@ class TrialSelection:
 
 
 def _groups(
-    ops: Sequence[Operation], known: Mapping[Operation, object]
+    machine: Machine, ops: Sequence[Operation], known: Mapping[Operation, object]
 ) -> Iterator[list[Operation]]:
     """Yields ops that are not known, in order, with all others whose instructions depend on theirs:
-    which one sets elements to a number is decided among all that use a buffer.
+    which one sets elements to a number is decided among all that use a buffer, and both blocks of
+    an instruction become one op.
     """
-    filled = {op.outs[0] for op in ops if isinstance(op, BlockOp) and is_fill(op)}
+    hidden = {memory.scope for memory in machine.memories if memory.hidden}
+    shared = {
+        op.outs[0]
+        for op in ops
+        if isinstance(op, BlockOp) and (is_fill(op) or scope_of(op.outs[0].type) in hidden)
+    }
     users = defaultdict[SSAValue, list[Operation]](list)
     for op in ops:
-        for value in filled.intersection(op.operands):
+        for value in shared.intersection(op.operands):
             users[value].append(op)
     order, seen = {op: at for at, op in enumerate(ops)}, set[Operation]()
     for first in [op for op in ops if op not in known]:
         group = [] if first in seen else [first]
         seen.add(first)
         for op in group:
-            near = {each for value in filled.intersection(op.operands) for each in users[value]}
+            near = {each for value in shared.intersection(op.operands) for each in users[value]}
             group += near - seen
             seen |= near
         if group:
