@@ -32,7 +32,7 @@ from byocir.machine import (
     up_to,
 )
 from byocir.machine.checks import check_machine
-from byocir.patterns import Pattern, block
+from byocir.patterns import Pattern, ScalarPattern, block
 
 ORDERS = ("in order", "interlocked", "tokens", "counted")
 
@@ -240,6 +240,10 @@ def _declared(
     check_machine(machine)
 
 
+def rectified(_: ScalarPattern, x: ScalarPattern) -> ScalarPattern:
+    return x.max(0)
+
+
 def _sums(machine: Machine) -> Pattern:
     near = machine.memories[0]
     return block("m n | k", near("a")["m k"], near("w")["k n"], multiply_add)
@@ -261,8 +265,27 @@ def test_mistakes_are_told_when_the_target_is_loaded() -> None:
     )
     assert "found one block" in mistaken(lambda machine: lambda: _sums(machine), inside=i32)
     assert "inside=i32" in mistaken(moved("m n"))
+    assert "two at most" in mistaken(
+        lambda machine: (
+            lambda: block("m n", block("m n", _sums(machine)["m n"], rectified)["m n"], narrowed)
+        ),
+        inside=i32,
+    )
     assert "acc of i16 in wrong.work_first" in mistaken(moved("m n"), inside=i16)
     assert "element of wrong.work_first" in mistaken(moved("m n"), inside="i32")
+
+
+@pytest.mark.parametrize("name", ["a", "first"])
+def test_a_call_has_each_name_once(name: str) -> None:
+    """Places of operands are told by name: those of both blocks together."""
+
+    def added(machine: Machine) -> Callable[[], Pattern]:
+        image = machine.memories[0](name)["m n"]
+        return lambda: block(
+            "m n", _sums(machine)["m n"], image, lambda _, x, y: (x + y.to(i32)).to(i8)
+        )
+
+    assert f"found {name} in both" in mistaken(added, inside=i32)
 
 
 def test_the_memory_inside_is_none_of_the_machine() -> None:

@@ -37,7 +37,7 @@ from byocir.machine.parts import (
     Transfer,
     Unit,
 )
-from byocir.machine.two_blocks import FIRST, first_of, names_in, second_of
+from byocir.machine.two_blocks import FIRST, first_of, names_in, names_twice, second_of
 from byocir.patterns import Composite, Pattern, block
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.composite import composite
@@ -268,6 +268,10 @@ class Machine:
         if made is None:
             told = f"expected {pattern.name} to go on with what a block makes, at the same index"
             raise ByocirError("B270", f"{told}, found {wrong}", where=place_of(function))
+        if twice := names_twice(made, pattern):
+            told = f"expected each name of {pattern.name} in one of its blocks"
+            told += f", found {twice[0]} in both"
+            raise ByocirError("B270", told, where=place_of(function))
         name, (unit, limits, cycles) = f"{pattern.name}_{FIRST}", time
         transfer, opcode, encode, registers, strided, keeps, kept_cycles = hooks
         _expect_rows(name, inside, (1,))

@@ -67,6 +67,21 @@ def names_in(pattern: Composite) -> tuple[set[str], set[str]]:
     return {each.label or "" for each in parts if isinstance(each, Operand)}, looped
 
 
+def names_twice(first: Pattern, pattern: Composite) -> list[str]:
+    """Lists the names that operands, numbers or sums have in both blocks of a pattern: a call could
+    tell them of one block alone.
+    """
+    one = {FIRST}.union(*map(_names, _blocks(first)))
+    other = set[str]().union(*map(_names, _blocks(*pattern.patterns)))
+    return sorted(one & other)
+
+
+def _names(form: BlockPattern) -> set[str]:
+    reads = [read.pattern for read in form.reads if not _blocks(read.pattern)]
+    labels = {each.label or "wildcard()" for each in reads}
+    return labels.union(form.numbers, form.iterators.reduction, form.iterators.reduction_groups)
+
+
 def second_of(pattern: Composite, memory: Memory) -> Composite:
     """Makes the pattern of second blocks, which read in a memory what first blocks made."""
     value, found = memory(FIRST), list[Pattern]()

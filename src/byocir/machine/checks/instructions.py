@@ -136,6 +136,7 @@ def check_operands(machine: Machine) -> None:
                 help = "an array in main memory is wildcard(…), a number of a call number(…)"
                 if "tir.block" in pattern.root_names():
                     help = "with inside=i32, say, one call does both blocks"
+                    help = "an instruction has two at most" if each.into.hidden else help
                 raise wrong(machine, told, found, help)
 
 
