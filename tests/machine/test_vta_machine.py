@@ -408,8 +408,8 @@ def test_a_copy_costs_a_call_for_each_run_of_rows() -> None:
     assert cycles == {"load": [112 * (24 + 2 * 4), 24 + 2 * 112], **moved}
 
 
-def test_a_refusal_tells_what_each_instruction_says() -> None:
-    """They have a line each, none of which is cut."""
+def test_a_refusal_tells_what_each_instruction_of_the_kind_says() -> None:
+    """They have a line each, none of which is cut: what does it first, and no copies."""
 
     @composite("vta16.mul")
     def mul() -> Pattern:
@@ -424,9 +424,9 @@ def test_a_refusal_tells_what_each_instruction_says() -> None:
     report = byocir.partition(byocir.import_onnx(model), [target])
     (decision,) = report.reasons["mul"]
     said = dict(line.split(": ", 1) for line in decision.reason.splitlines()[1:])
-    assert said["vta16.load_acc8"] == "expected body x.to(i32), found _ * x"
+    assert next(iter(said)) == "vta16.mul_vectors"
     assert said["vta16.shr_vectors"] == "expected body x >> y, found x * y"
-    assert len(said) > 8
+    assert len(said) == 4
     assert "…" not in explain(report, "mul")
 
 
@@ -483,7 +483,7 @@ def test_a_layer_that_is_refused_for_its_channels_names_what_pads_them(multiple:
     wide, deep = [node.name for node in report.nodes if node.op_type == "Conv"]
     hint = "channel_multiple = 16 in the target's class pads its channels"
     refused = next(d for d in report.reasons[wide] if d.pattern == "vta16.conv" and not d.taken)
-    assert refused.reason.splitlines()[1] == hint
+    assert refused.reason.splitlines()[1].endswith(f"; {hint}")
     assert not any(hint in decision.reason for decision in report.reasons[deep])
 
 
