@@ -11,10 +11,20 @@ import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 from narrowing_engine import added as clamped_sum
-from narrowing_engine import layer, multiply_add, narrowed, net, strided_layer, total
+from narrowing_engine import (
+    layer,
+    layer_text,
+    multiply_add,
+    narrowed,
+    net,
+    strided_layer,
+    sum_text,
+    total,
+)
 from xdsl.dialects.builtin import ModuleOp
 
 import byocir
+from byocir.dialects.text import parse_module
 from byocir.dialects.types import i8, i16, i32
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
@@ -32,7 +42,7 @@ from byocir.machine import (
     up_to,
 )
 from byocir.machine.checks import check_machine
-from byocir.patterns import Pattern, ScalarPattern, block
+from byocir.patterns import Pattern, ScalarPattern, block, composite, wildcard
 
 ORDERS = ("in order", "interlocked", "tokens", "counted")
 
@@ -205,6 +215,46 @@ def test_multiplications_of_both_blocks_are_counted() -> None:
     package = compiled(described(windows=True), strided_layer(6, 16, 3, 1))
     (profile,) = package.profile()
     assert profile.details["padded_macs"] == 6 * 6 * 16 * 9 * 16
+
+
+def narrowed_less(_: ScalarPattern, x: ScalarPattern) -> ScalarPattern:
+    return (x >> 3).clamp(-128, 127).to(i8)
+
+
+@composite("narrowing.twice")
+def narrowed_twice() -> Pattern:
+    """A convolution whose sums are narrowed in two ways, which are added."""
+    x = wildcard("x", dtype=i8)["n (h*sh + r - ph) (w*sw + s - pw) c"].padded(0)
+    y = block("n h w o | r s c", x, wildcard("w", dtype=i8)["r s c o"], multiply_add)["n h w o"]
+    one, other = (block("n h w o", y, each)["n h w o"] for each in (narrowed, narrowed_less))
+    return block("n h w o", one, other, clamped_sum)
+
+
+def test_sums_that_two_blocks_read_are_refused() -> None:
+    """They are inside of a unit for as long as a call takes."""
+    machine = described()
+    core, near, factors = machine.units[1], *machine.memories[:2]
+
+    @machine.instruction(core, into=near, inside=i32, cycles=lambda s: 1, m=up_to(16), n=up_to(16))
+    def either() -> Pattern:
+        sums = block("m n | k", near("a")["m k"], factors("w")["k n"], multiply_add)["m n"]
+        return block("m n", sums, narrowed) | block("m n", sums, narrowed_less)
+
+    class Engine(byocir.Target):
+        name, patterns = "narrowing", (narrowed_twice,)
+
+    Engine.machine = machine
+    first = layer_text(0, "%x", 2, 8, 1)
+    other = first[first.index("%e0 =") :].replace("constant 4", "constant 3")
+    other = other.replace("%e0", "%e1").replace("%y0", "%y1")
+    image = "tensor<1x2x2x8xi8>"
+    module = parse_module(f"""func.func @main(%x: {image}, %w0: tensor<1x1x8x8xi8>) -> {image} {{
+      {first} {other} {sum_text(2, "%y0", "%y1", 2, 8)}
+      func.return %y2 : {image}
+    }}""")
+    package = byocir.compile(module, targets=[Engine()], levels=("tensor",))
+    told = "either_first: expected one block that goes on with its result, found 2"
+    assert [told in each.reason for each in package.report.decisions] == [True]
 
 
 def test_sums_that_one_call_does_not_make_are_refused() -> None:

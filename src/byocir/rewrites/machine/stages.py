@@ -118,6 +118,7 @@ def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
         unfit = [
             _unfed(machine, plan, made, makers)
             or _stays(machine, plan, block is blocks[-1], begun)
+            or _handed_to_several(plan, block)
             or (why_not_begun(machine, block, plan) if made[-1] is None else "")
             for plan in plans
         ]
@@ -198,6 +199,14 @@ def _stays(machine: Machine, plan: Plan, is_last: bool, begun: Collection[Memory
         wanted = " or ".join(sorted(each.called for each in begun))
         return f"expected its result in {wanted or 'no memory'}, found {into.called}"
     return ""
+
+
+def _handed_to_several(plan: Plan, block: BlockOp) -> str:
+    """Says that not one block alone goes on with what stays inside of a unit; empty if one does."""
+    users = {use.operation for use in block.results[0].uses}
+    if not plan.instruction.into.hidden or len(users) == 1:
+        return ""
+    return f"expected one block that goes on with its result, found {len(users)}"
 
 
 def _misfit(plan: Plan, why: str) -> Misfit:
