@@ -2,8 +2,8 @@
 the nearest one first.
 
 An instruction is tried on many choices of a block's iterators, and most of them fail for reasons
-that nobody cares about. What counts, where it does not do the block and
-computes such a thing at all, is first how many of the iterators it took, then what stopped it.
+that nobody cares about. If it computes what the block does, the try with the most iterators is the
+nearest, and among these the one that came furthest.
 """
 
 from __future__ import annotations
