@@ -33,6 +33,24 @@ from byocir.patterns import Pattern, block, constant, number, wildcard
 OPTIONAL = ("keeps", "kept_cycles", "strided", "encode", "into")
 
 
+def test_a_forgotten_bar_is_told() -> None:
+    """Without it each product would be added in place, point by point."""
+
+    def forgotten(machine: Machine) -> None:
+        near, core = machine.memories[0], machine.units[1]
+        parts = near("a")["m k"], near("w")["k n"], lambda acc, x, w: acc + x * w
+
+        @machine.instruction(core, into=near, cycles=lambda s: 1)
+        def product() -> Pattern:
+            return block("m n k", *parts, out="m n")
+
+    with pytest.raises(ByocirError, match="product to say what its result begins with") as told:
+        check_machine(described(more=forgotten))
+    assert told.value.code == "B270"
+    assert 'found block("m n k", …) without init' in told.value.message
+    assert "behind a bar" in str(told.value.help)
+
+
 def described(**changes: Any) -> Machine:
     """A machine without a mistake, but for what is changed."""
     machine = Machine("npu")

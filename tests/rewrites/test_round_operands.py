@@ -114,6 +114,6 @@ def test_targets_agree_on_the_type() -> None:
     with pytest.raises(ByocirError, match="found bf16 and f16") as error:
         byocir.compile(module.clone(), targets=targets("f16", "bf16"))
     assert error.value.code == "B215"
-    with pytest.raises(ByocirError, match="f16 or bf16, found str") as error:
+    with pytest.raises(ByocirError, match="f16 or bf16, found 'half'") as error:
         byocir.compile(module.clone(), targets=targets("half"))
     assert error.value.code == "B228"

@@ -68,6 +68,10 @@ def _expect_rows(scope: str, element: object, row: object) -> None:
     _expect(is_shape, f"row of {scope} to be a tuple, such as (16,)", row)
 
 
+def _among(number: float | None, pads: set[int | float | str]) -> bool:
+    return number in pads or any(isinstance(pad, str) for pad in pads)
+
+
 @dataclass(eq=False)
 class Machine:
     """Describes a machine: memories, units, the channels that these share, instructions and what
@@ -343,17 +347,25 @@ class Machine:
         return {each.pad for each in self.instructions if each.pad is not None}
 
     @property
-    def reads_pads(self) -> bool:
-        """Tells whether an instruction pads what it reads in one of the machine's memories."""
+    def pads_read(self) -> set[int | float | str]:
+        """Gives the numbers with which instructions pad what they read in one of the machine's
+        memories, and the names that they have for any number.
+        """
         forms = (form for each in self.instructions for form in each.forms)
-        reads = (read for form in forms for read in form.reads if read.pad is not None)
-        return any(not memory_of(read).is_main for read in reads)
+        reads = (read for form in forms for read in form.reads if not memory_of(read).is_main)
+        return {read.pad for read in reads if read.pad is not None}
 
     def sets_pad(self, number: float | None) -> bool:
         """Tells whether a copy of an array in main memory reads a number outside of it; None stands
         for any number.
         """
-        return number in self.pads or any(isinstance(pad, str) for pad in self.pads)
+        return _among(number, self.pads)
+
+    def pads_with(self, number: float | None) -> bool:
+        """Tells whether images of the machine have a number around them, None for any number: its
+        copies set it, or instructions read it.
+        """
+        return self.sets_pad(number) or _among(number, self.pads_read)
 
     def path(self, source: Memory, into: Memory) -> Sequence[Memory] | None:
         """Finds the shortest way from one memory to another along copies, as the memories on it;

@@ -157,7 +157,8 @@ def _no_device(target: Target) -> ByocirError:
     machine = target.machine
     wanted = "define `device` in its class: programs and C files, or C functions"
     if isinstance(machine, Machine) and machine.assemble is None:
-        silent = [each.name for each in machine.instructions if each.encode is None]
+        own = (each for each in machine.instructions if not each.into.hidden)
+        silent = [each.name for each in own if each.encode is None]
         wanted += f"; or declare `issue` of machine {machine.name}"
         wanted += f", and `encode` of {', '.join(silent)}" if silent else ""
     return ByocirError("B351", told, help=wanted)

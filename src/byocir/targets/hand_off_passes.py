@@ -245,7 +245,7 @@ def _after_match(targets: Sequence[Target]) -> list[ModulePass]:
 def _layouts(targets: Sequence[Target]) -> str:
     """Gives the passes that targets whose convolutions have channels last want before they match.
     Windows read zeros, or any number, outside of images if all these targets have machines that
-    load them so.
+    load or read them so.
     """
     asked = [target for target in targets if ask(target, "channels_last")]
     if not asked:
@@ -253,7 +253,7 @@ def _layouts(targets: Sequence[Target]) -> str:
     machines = [target.machine for target in asked]
 
     def load(pad: int | None) -> bool:
-        return all(isinstance(each, Machine) and each.sets_pad(pad) for each in machines)
+        return all(isinstance(each, Machine) and each.pads_with(pad) for each in machines)
 
     frames = "read" if load(None) else "zeros" if load(0) else "copied"
     return f"assign-layouts{{frames={frames} least=1 height=true pools=true}},order-weights,"
@@ -316,7 +316,9 @@ def _rounds_operands(targets: Sequence[Target], name: str) -> list[ModulePass]:
 
 def _half(target: Target) -> str:
     half: Any = ask(target, "rounds_operands")
-    expect_given(target, "rounds_operands", half in ("", *HALVES), " or ".join(HALVES), half)
+    if half not in ("", *HALVES):
+        given = f"expected rounds_operands of target '{target.name}' to be {' or '.join(HALVES)}"
+        raise ByocirError("B228", f"{given}, found {shown(half)}")
     return half
 
 

@@ -17,12 +17,14 @@ from byocir.machine import Machine
 from byocir.machine.calls import calls_in
 from byocir.machine.numeric_programs import hazards_of
 from byocir.patterns.target_classes import register
+from byocir.rewrites.host.assign_layouts import AssignLayoutsPass
 from byocir.rewrites.machine import keep_on_chip
 from byocir.rewrites.machine.trial_selection import TrialSelection
 from byocir.runtime.package import Package
 from byocir.runtime.page import page
 from byocir.runtime.report_text import summary
 from byocir.targets.described import functions_of
+from byocir.targets.hand_off_passes import partition_pipeline
 
 
 def compiled_right(
@@ -78,6 +80,22 @@ def test_windows_read_zeros_outside_of_what_stays() -> None:
     assert region.kept == 2 * side * side * channels
     text = package.blobs["narrowing"]["program.mlir"].decode()
     assert '- 1, c] pad 0 : i8 : memref<1x5x5x8xi8, "narrowing.near">' in text
+
+
+@pytest.mark.parametrize(
+    ("pads", "windows", "frames"),
+    [(False, False, "copied"), (True, False, "zeros"), (False, True, "zeros")],
+)
+def test_the_host_copies_images_where_nothing_pads_them(pads, windows, frames) -> None:
+    """A unit that pads what it reads is enough: images between layers can then stay on the chip."""
+
+    class Asking(Engine):
+        channels_last = True
+
+    module = net(3, 8, [(0, 1)])
+    passes = partition_pipeline(module, [Asking(pads, windows)], ["tensor"])
+    (layouts,) = [each for each in passes if isinstance(each, AssignLayoutsPass)]
+    assert layouts.frames == frames
 
 
 @pytest.mark.parametrize(("total", "stays"), [(9.0, True), (10.0, True), (11.0, False)])

@@ -189,6 +189,11 @@ def _check_body(
         if not is_known and block.args[-1].first_use is not None:
             return
         raise _mixed(machine, each, form, types) from error
+    sums = form.iterators.reduction or form.iterators.reduction_groups
+    if form.init is None and not sums and block.args[-1].first_use is not None:
+        told = f"{each.name} to say what its result begins with, which its body reads"
+        help = 'iterators that are summed over stand behind a bar, "m n | k"; else init=…'
+        raise wrong(machine, told, f'block("{form.iterators}", …) without init', help)
     if is_known and given.type != types[-1]:
         told = f"{each.name} to write {types[-1]}, which {each.into.scope} holds"
         help = f"convert what the body gives, (…).to({types[-1]}), or declare another memory"

@@ -87,7 +87,7 @@ def _ways(machine: Machine, array: AllocOp) -> Iterator[Callable[[Machine, Alloc
     ends = _Ends.of(machine, array)
     if ends is None:
         return
-    if machine.reads_pads and _Kept.with_pads(machine, array) is not None:
+    if machine.pads_read and _Kept.with_pads(machine, array) is not None:
         yield _Kept.with_pads
     if any(load.is_padded for load in ends.readers) or _Kept.of(ends) is not None:
         yield _Kept.with_borders
