@@ -244,7 +244,7 @@ class Call:
     is_kept: bool = False
     """Tells if its unit still holds the operand that stays there: `Instruction.keeps`."""
     first: Call | None = None
-    """What it does of the first block, if its instruction has two."""
+    """The part of the call that does the first block, if its instruction has two."""
 
     @cached_property
     def places(self) -> dict[str, Place]:

@@ -43,7 +43,7 @@ from byocir.patterns.index import (
 )
 from byocir.patterns.match import BoundBlock, Progress, State, python_value
 from byocir.patterns.nodes import Access, Pattern, match_operand
-from byocir.patterns.same_blocks import Alike, Facts, OutlineMisfit, Rewalked
+from byocir.patterns.same_blocks import Alike, Facts, OutlineMisfit, Reason, Rewalked
 from byocir.patterns.scalars import (
     Numbers,
     ScalarPattern,
@@ -195,7 +195,7 @@ class BlockPattern(Pattern):
     def misfit(self, op: tir.BlockOp, alike: Alike) -> OutlineMisfit | None:
         """Says why a block cannot match, whatever its operands are, as far as that is known yet."""
         key = self._told_apart(op, alike)
-        refusal = "" if key in alike.misfits else self.refusal(op, alike.facts(op))
+        refusal = "" if key in alike.misfits else self.refusal(alike.facts(op))
         if refusal:
             gap = self._refused_gap(alike.facts(op))
             alike.misfits[key] = OutlineMisfit(refusal, 0, shaped=False, gap=gap)
@@ -235,7 +235,7 @@ class BlockPattern(Pattern):
         pads = (read.pad for read in self.reads if isinstance(read.pad, str))
         return self.coefficients.union(offsets, pads, unknowns_of(self.body, len(self.reads)))
 
-    def refusal(self, op: tir.BlockOp, facts: Facts) -> str:
+    def refusal(self, facts: Facts) -> Reason:
         """Says why a block cannot match, whatever its iterators stand for; empty when it may."""
         named = self.iterators.parallel or self.iterators.parallel_groups
         if named and facts.iterators > MOST_ITERATORS:
@@ -248,14 +248,17 @@ class BlockPattern(Pattern):
         if found != whole:
             return f"expected a block that looks up in {whole} arrays, found {found}"
         if facts.outputs != 1 or facts.inputs != len(self.reads):
-            found = f"{facts.inputs} in {computed(op)}"
-            return f"expected a block of {len(self.reads)} inputs, found {found}"
+            return self._inputs_differ
         most = len(self.iterators.reduction)
         if facts.live > most and not self.iterators.reduction_groups:
             return f"expected at most {most} reduction iterators, found {facts.live}"
         if facts.forms is None:
             return "expected affine indices, or such divided by a number"
         return ""
+
+    def _inputs_differ(self, op: tir.BlockOp) -> str:
+        found = f"{len(op.ins)} in {computed(op)}"
+        return f"expected a block of {len(self.reads)} inputs, found {found}"
 
     def _refused_gap(self, facts: Facts) -> Gap:
         whole = sum(read.whole for read in self.reads)

@@ -241,7 +241,7 @@ class Progress:
     """The reason as blocks of the same outline share it."""
 
     _further: tuple[int, int] = (0, 0)
-    """How far that was, as a key."""
+    """Ranks that alternative: the one that came further has the greater key."""
 
     def miss(self, state: State, reason: str) -> None:
         """Keeps the reason of a miss if the attempt came further there than before."""

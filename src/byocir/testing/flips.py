@@ -32,7 +32,7 @@ from byocir.patterns.nodes import (
     WildcardPattern,
     attribute_fits,
 )
-from byocir.patterns.same_blocks import Facts
+from byocir.patterns.same_blocks import Facts, OutlineMisfit
 from byocir.patterns.scalars import ScalarPattern
 from byocir.patterns.structure import ParallelPattern, PathPattern, ResultPattern
 from byocir.patterns.value_tests import PRESENT
@@ -403,7 +403,7 @@ def _guarded(part: BlockPattern) -> Change:
 
 def _refusal(part: BlockPattern, value: SSAValue) -> str:
     block = _block_of(value)
-    return part.refusal(block, Facts.of(block))
+    return OutlineMisfit(part.refusal(Facts.of(block)), 0, shaped=False).text_for(block)
 
 
 def _other_index(part: BlockPattern) -> Change:
