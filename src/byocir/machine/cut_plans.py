@@ -21,7 +21,7 @@ from byocir.errors import ByocirError, Lines
 from byocir.machine.block_keys import reaches_beyond
 from byocir.machine.call_cycles import count_calls, cycles_of_block, cycles_of_calls
 from byocir.machine.description import Machine
-from byocir.machine.find_instruction import Asked, body_differences, fitting, near
+from byocir.machine.find_instruction import Asked, fitting, near, other_bodies
 from byocir.machine.instructions import Fit, Instruction
 from byocir.machine.lines import Chain, chains_of
 from byocir.machine.nearest_misses import Misfit, Reached, nearest_first
@@ -203,10 +203,10 @@ class _Search:
         if self.explains:
             return {_ANY}
         found = set[Limit]()
-        differences, count = body_differences(self.machine, self.block), len(self.block.ins)
+        others, count = other_bodies(self.machine, self.block), len(self.block.ins)
         for instruction in self._tried:
             for form in instruction.forms:
-                if len(form.reads) == count and form not in differences:
+                if len(form.reads) == count and form not in others:
                     last = form.out[-1] if form.out and not instruction.into.is_main else None
                     pairs = instruction.limits.items()
                     limits = [limit for name, limit in pairs if last == Affine(((name, 1),))]

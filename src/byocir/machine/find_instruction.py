@@ -40,9 +40,6 @@ from byocir.patterns.match import Bound, BoundBlock, Progress
 from byocir.patterns.same_blocks import Alike, Rewalked
 from byocir.patterns.scalars import match_body
 
-Refusal = tuple[str, Reached, int]
-"""The reason why a form does not do a block, how far it came, and how much of the rest is alike."""
-
 Asked = Literal["pattern", "memories", "all"]
 """The things that must fit: the pattern alone; its operands' memories, too; or sizes and rules as
 well."""
@@ -77,69 +74,70 @@ def fitting(
     explains: bool = True,
 ) -> Callable[[Instruction], Fit | Misfit]:
     """Makes the function that tries an instruction on a block, as `fits` does. Without `explains`,
-    misfits say less of why they do not fit.
+    misfits do not say why they do not fit, which takes long.
     """
     seen = _Seen(machine, block, extents, start, chains)
-    differences = body_differences(machine, block, seen.body)
-    return lambda instruction: _fit(instruction, seen, asked, differences, explains)
+    others = other_bodies(machine, block, seen.body)
+    return lambda instruction: _fit(instruction, seen, asked, others, explains)
 
 
 def near(
     machine: Machine, block: BlockOp, instructions: Sequence[Instruction], asked: Asked
 ) -> list[Instruction]:
     """Lists the instructions that compute what a block does, on its memories if these count."""
-    differences, count = body_differences(machine, block), len(block.ins)
+    others, count = other_bodies(machine, block), len(block.ins)
     *read, written = [_scope(block, value.type) for value in (*block.ins, *block.outs)]
     scopes = (*sorted(read), written)
     return [
         each
         for each in instructions
         if (asked == "pattern" or scopes in each.reached)
-        and any(len(form.reads) == count and form not in differences for form in each.forms)
+        and any(len(form.reads) == count and form not in others for form in each.forms)
     ]
 
 
-def body_differences(
+def other_bodies(
     machine: Machine, block: BlockOp, body: int | None = None
-) -> Mapping[BlockPattern, Refusal]:
-    """Tells which forms of instructions have as many inputs as a block but another body, each with
-    where the bodies differ. `body` is the number of the block's body, if it is known.
+) -> frozenset[BlockPattern]:
+    """Lists the forms of instructions that have as many inputs as a block but another body. `body`
+    is the number of the block's body, if it is known.
     """
     key = "bodies", machine.keys.body(block.body.block) if body is None else body
-    return machine.answer(key, lambda: _body_differences(machine, block))
+    return machine.answer(key, lambda: _other_bodies(machine, block))
 
 
-def _body_differences(machine: Machine, block: BlockOp) -> Mapping[BlockPattern, Refusal]:
+def _other_bodies(machine: Machine, block: BlockOp) -> frozenset[BlockPattern]:
     orders = list(permutations(range(len(block.ins))))
     forms = [form for each in machine.instructions for form in each.forms]
-    return {
-        form: _other_body(block, form)
+    return frozenset(
+        form
         for form in forms
         if len(form.reads) == len(block.ins)
         and not any(True for order in orders for _ in match_body(block, order, form.body))
-    }
+    )
 
 
-def _other_body(block: BlockOp, form: BlockPattern) -> Refusal:
+def _other_body(instruction: Instruction, form: BlockPattern, block: BlockOp) -> Misfit:
+    """Says where the body of a form differs from that of a block."""
     is_like = body_gap(block, form.body) != Gap.KIND
     reached = Reached.BODY if is_like else Reached.KIND
-    return body_differs(block, form.body), reached, -words_apart(block, form.body)
+    told, apart = body_differs(block, form.body), words_apart(block, form.body)
+    return Misfit(instruction, told, reached, alike=-apart)
 
 
 def _fit(
     instruction: Instruction,
     seen: _Seen,
     asked: Asked,
-    body_differences: Mapping[BlockPattern, Refusal],
+    others: frozenset[BlockPattern],
     explains: bool,
 ) -> Fit | Misfit:
     misfits = list[Misfit]()
     for form in instruction.forms:
         if isinstance(form.init, Operand) and seen.start is not None:
             continue
-        if form in body_differences:
-            reason, reached, alike = body_differences[form]
-            misfits.append(Misfit(instruction, reason, reached, alike=alike))
+        if form in others:
+            misfits += [_other_body(instruction, form, seen.block)] if explains else []
             continue
         for found in _tries(instruction, form, seen, asked, explains=explains):
             if isinstance(found, Fit):
@@ -172,7 +170,8 @@ def _tries(
             elif not told:
                 told = _refused_numbers(fit, match, seen.block)
             yield Misfit(instruction, told, reached, kept) if told else fit
-        yield tried.misfit(instruction, form, kept, explains=explains)
+        if explains:
+            yield tried.misfit(instruction, form, kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,15 +190,10 @@ class _Tried:
         states = instruction.pattern.states(root, progress)
         return _Tried(root, Rewalked(Match(state, root) for state in states), progress)
 
-    def misfit(
-        self, instruction: Instruction, form: BlockPattern, kept: int, *, explains: bool
-    ) -> Misfit:
-        """Says how far the pattern came, for a call over so many iterators; with `explains` also
-        how many operands it reads elsewhere.
-        """
-        reached, alike = _reached(self.progress), 0
-        if explains and reached == Reached.INDICES:
-            alike = -len(form.misread(self.root))
+    def misfit(self, instruction: Instruction, form: BlockPattern, kept: int) -> Misfit:
+        """Says how far the pattern came, for a call over so many iterators."""
+        reached = _reached(self.progress)
+        alike = -len(form.misread(self.root)) if reached == Reached.INDICES else 0
         return Misfit(instruction, self.progress.reason, reached, kept, alike)
 
 

@@ -289,7 +289,7 @@ class BlockPattern(Pattern):
         if fits:
             return
         shaped, near = self._is_shaped_like(op, forms), 2 if ordered else 1
-        differs = self.indices_differ if ordered else body_differs(op, self.body)
+        differs = self.indices_differ if ordered else self._body_differs
         gap = self._indices_gap(op) if ordered else body_gap(op, self.body)
         misfit = OutlineMisfit(pads or differs, near, shaped, Gap.PART if pads else gap)
         if not placed:
@@ -322,6 +322,9 @@ class BlockPattern(Pattern):
         pads = self._named_pads(op, order)
         for space, unknowns in self._match_maps(op, order, forms):
             yield space, {**numbers, **unknowns, **pads}
+
+    def _body_differs(self, op: tir.BlockOp) -> str:
+        return body_differs(op, self.body)
 
     def misread(self, op: tir.BlockOp) -> Sequence[int]:
         """Lists the reads whose indices do not fit a block with such a body."""

@@ -228,7 +228,6 @@ class Progress:
     """Keeps how far the best alternative of an attempt came, and why it stopped there."""
 
     matched: tuple[Operation, ...] = ()
-    reason: str = ""
     near: int = 0
     """A measure of what fitted of an op that did not match: 0 for nothing but its kind."""
     gap: Gap = Gap.PART
@@ -239,6 +238,8 @@ class Progress:
     """Tells if all that was found follows from the outline of the block where matching began."""
     told: Reason = ""
     """The reason as blocks of the same outline share it."""
+    op: BlockOp | None = None
+    """The block that did not match, if it was one."""
 
     _further: tuple[int, int] = (0, 0)
     """Ranks that alternative: the one that came further has the greater key."""
@@ -246,23 +247,28 @@ class Progress:
     def miss(self, state: State, reason: str) -> None:
         """Keeps the reason of a miss if the attempt came further there than before."""
         if self._is_further(state, 0, len(state.ops)):
-            self.reason, self.told, self.gap = reason, reason, Gap.PART
+            self.told, self.op, self.gap = reason, None, Gap.PART
 
     def miss_block(self, op: BlockOp, state: State, misfit: OutlineMisfit) -> None:
-        """Keeps the reason of a miss at a block if the attempt came further there than before; only
-        then it is put in words.
-        """
+        """Keeps the reason of a miss at a block if the attempt came further there than before."""
         fitted = len(state.ops) - (op in state.ops)
         if self._is_further(state, misfit.near, fitted):
-            self.reason, self.told = misfit.text_for(op), misfit.reason
-            self.gap = misfit.gap
+            self.told, self.op, self.gap = misfit.reason, op, misfit.gap
+
+    @property
+    def reason(self) -> str:
+        """Words the reason, which takes long: for most attempts nobody asks."""
+        if isinstance(self.told, str):
+            return self.told
+        assert self.op is not None
+        return self.told(self.op)
 
     def _is_further(self, state: State, near: int, fitted: int) -> bool:
         """Tells whether an attempt of which so many ops fitted came further than those before, and
         keeps how far it came. A block whose indices alone fit is reached, but does not count: one
         whose body fits is nearer.
         """
-        further = (fitted, near) > self._further or not self.reason
+        further = (fitted, near) > self._further or not self.told
         if further:
             self.matched, self.near, self._further = state.ops, near, (fitted, near)
         return further
