@@ -137,14 +137,19 @@ class Accesses:
     memories: Sequence[str]
 
     @staticmethod
-    def of(rows: Iterable[tuple[int, bool, str, int, int]]) -> Accesses:
+    def of(rows: Iterable[tuple[int, bool, str, Sequence[tuple[int, int]]]]) -> Accesses:
         """Makes the columns of accesses from rows, in order: the instruction, whether it writes,
-        the memory, the first element and the one past the last.
+        the memory, and of each access there the first element and the one past the last.
         """
         numbers: dict[str, int] = {}
-        told = [(n, w, numbers.setdefault(m, len(numbers)), a, b) for n, w, m, a, b in rows]
-        index, writes, memory, start, stop = np.array(told, np.int64).reshape(-1, 5).T
-        return Accesses(index, writes == 1, memory, start, stop, tuple(numbers))
+        told, spans = list[tuple[int, bool, int, int]](), list[tuple[int, int]]()
+        for number, writes, memory, own in rows:
+            told.append((number, writes, numbers.setdefault(memory, len(numbers)), len(own)))
+            spans += own
+        columns = np.array(told, np.int64).reshape(-1, 4)
+        index, written, memories = np.repeat(columns[:, :3], columns[:, 3], axis=0).T
+        start, stop = np.array(spans, np.int64).reshape(-1, 2).T
+        return Accesses(index, written == 1, memories, start, stop, tuple(numbers))
 
     def within(self, memories: Collection[str]) -> Accesses:
         """Keeps those to some memories that touch any element."""
@@ -185,7 +190,7 @@ class Program:
             np.array([each.unit for each in instructions], np.int64),
             np.array([each.cycles for each in instructions], np.int64),
             Accesses.of(
-                (index, writes, access.memory, access.start, access.stop)
+                (index, writes, access.memory, [(access.start, access.stop)])
                 for index, each in numbered
                 for writes, accesses in ((False, each.reads), (True, each.writes))
                 for access in accesses

@@ -37,31 +37,28 @@ def conflicts_of(
     units = route(decoded).astype(np.int64)
     reader, shared = StreamAccessReader(decoded.config, image, {}), DramMap(decoded, size)
 
-    def rows() -> Iterator[tuple[int, bool, str, int, int]]:
+    def rows() -> Iterator[tuple[int, bool, str, list[tuple[int, int]]]]:
         for insn, unit in zip(decoded.instructions(), units.tolist(), strict=True):
             touched, segments = reader.read(insn), shared.touched(insn.index)
             for memory, elements in touched.reads:
                 if unit in USERS[memory][1]:
-                    yield from _runs(insn.index, False, memory.name, elements)
+                    yield insn.index, False, memory.name, _runs(elements)
             for memory, elements in touched.writes:
                 if USERS[memory][1]:
-                    yield from _runs(insn.index, True, memory.name, elements)
+                    yield insn.index, True, memory.name, _runs(elements)
             if segments is not None:
-                yield from _runs(insn.index, insn.opcode == Opcode.STORE, "DRAM", segments)
+                yield insn.index, insn.opcode == Opcode.STORE, "DRAM", _runs(segments)
 
     return conflicts(Program(units, np.zeros_like(units), Accesses.of(rows())))
 
 
-def _runs(
-    index: int, writes: bool, memory: str, elements: Elements
-) -> Iterator[tuple[int, bool, str, int, int]]:
-    """Yields the runs of elements, which ascend."""
+def _runs(elements: Elements) -> list[tuple[int, int]]:
+    """Lists the runs of elements, which ascend: where each begins and ends."""
     if isinstance(elements, slice):
-        yield index, writes, memory, int(elements.start), int(elements.stop)
-    if isinstance(elements, slice) or not elements.size:
-        return
+        return [(int(elements.start), int(elements.stop))]
+    if not elements.size:
+        return []
     ends = np.flatnonzero(np.diff(elements) > 1)
     starts: list[int] = elements[np.concatenate([[0], ends + 1])].tolist()
     stops: list[int] = (elements[np.append(ends, -1)] + 1).tolist()
-    for start, stop in zip(starts, stops, strict=True):
-        yield index, writes, memory, start, stop
+    return [*zip(starts, stops, strict=True)]

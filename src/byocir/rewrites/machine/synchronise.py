@@ -29,6 +29,7 @@ from byocir.dialects.locations import place
 from byocir.errors import ByocirError
 from byocir.machine import Calls, InOrder, Machine, Tokens, Transfer, Unit
 from byocir.machine.calls import IssuedCalls, ops_in
+from byocir.machine.operand_places import Span
 from byocir.machine_sim import Accesses, Program, conflicts
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.relays import carrier, relay_of
@@ -67,13 +68,13 @@ def _needs(machine: Machine, calls: Sequence[Calls]) -> list[dict[int, int]]:
     """
     written, guarded = {call.into[0] for call in calls}, machine.guarded
 
-    def rows() -> Iterator[tuple[int, bool, str, int, int]]:
+    def rows() -> Iterator[tuple[int, bool, str, Sequence[Span]]]:
         for number, call in enumerate(calls):
             for writes, places in ((False, call.read), (True, [call.result])):
                 for at in places:
                     alone = at.memory.is_main and at.buffer not in written
                     if at.memory not in guarded and not alone:
-                        yield from ((number, writes, at.home, *span) for span in at.rows())
+                        yield number, writes, at.home, at.rows()
 
     units = [machine.units.index(call.unit) for call in calls]
     program = Program(
