@@ -22,8 +22,8 @@ from byocir.evaluate.tir_block import BlockPlan
 from byocir.machine.block_keys import pads_in_memory
 from byocir.machine.calls import Calls, Course, Index, IssuedCalls
 from byocir.machine.description import Machine
-from byocir.machine.find_instruction import Rank, local_form, on_its_own
 from byocir.machine.instructions import Call, Kind
+from byocir.machine.local_blocks import Rank, local_form, on_its_own
 from byocir.machine.operand_places import Place, Span
 
 _MOST = 2**18

@@ -14,7 +14,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.tir.affine import expression, iterators_in, linear
 from byocir.dialects.tir.linear import Linear
-from byocir.machine.find_instruction import on_its_own
+from byocir.machine.local_blocks import on_its_own
 
 
 def windows_of(block: BlockOp) -> set[int]:

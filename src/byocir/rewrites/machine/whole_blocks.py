@@ -17,8 +17,9 @@ from byocir.dialects.types import element_type_of, shape_of
 from byocir.evaluate.scalar import number
 from byocir.machine import MAIN, Machine, Memory
 from byocir.machine.cut_plans import Plan, plans_of
-from byocir.machine.find_instruction import fits, on_its_own
+from byocir.machine.find_instruction import fits
 from byocir.machine.instructions import Fit, Instruction
+from byocir.machine.local_blocks import on_its_own
 from byocir.machine.nearest_misses import Misfit, nearest_first
 from byocir.rewrites.machine.copies import Copies
 from byocir.rewrites.machine.pieces import each_element
