@@ -13,13 +13,13 @@ import numpy as np
 import onnx
 import pytest
 from gemmini_isa import Gemmini
+from host_arrays import arrays_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from quantised_nets import Net, UnsignedNet, encoder, resnet18
 from random_machines import product_module
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 import byocir
@@ -27,7 +27,6 @@ from byocir.compiler import partition
 from byocir.dialects.byoc import TARGET, CompositeOp
 from byocir.dialects.context import load_context
 from byocir.dialects.text import parse_module
-from byocir.dialects.tir import AllocOp, ConstantOp, scope_of
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
@@ -72,27 +71,13 @@ def one_by_one(calls: Sequence[Call]) -> list[Any]:
     return code
 
 
-def array_of(op: Operation) -> np.ndarray | None:
-    """A constant, or a buffer in main memory, in the order in which words number them."""
-    if isinstance(op, ConstantOp):
-        return op.value.data.values().copy()
-    if isinstance(op, AllocOp) and not scope_of(op.result.type):
-        return np.zeros(shape_of(op.result.type), dtype_of(element_type_of(op.result.type)))
-    return None
-
-
 def model_of_the_isa(blobs: Mapping[str, bytes]) -> Callable[..., list[np.ndarray]]:
     """Runs the words of a package's programs on the model of the instruction set."""
-    functions = functions_of(blobs)
 
     def run(symbol: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        _, types = ports_of(functions[symbol])
-        outputs = [np.zeros(shape_of(t), dtype_of(element_type_of(t))) for t in types]
-        ops = functions[symbol].body.block.ops
-        others = [array for op in ops if (array := array_of(op)) is not None]
-        given = [np.ascontiguousarray(array) for array in inputs]
+        outputs, arrays = arrays_of(blobs, symbol, inputs)
         words = [word for entry in json.loads(blobs[f"{symbol}.json"]) for word in entry]
-        Gemmini([*given, *outputs, *others]).run(words)
+        Gemmini(arrays).run(words)
         return outputs
 
     return run

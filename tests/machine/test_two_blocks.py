@@ -323,6 +323,9 @@ def test_mistakes_are_told_when_the_target_is_loaded() -> None:
     )
     assert "acc of i16 in wrong.work_first" in mistaken(moved("m n"), inside=i16)
     assert "element of wrong.work_first" in mistaken(moved("m n"), inside="i32")
+    assert "strided of wrong.work among a, w, out, found 'b'" in mistaken(
+        moved("m n"), inside=i32, strided=("a", "b", "out")
+    )
 
 
 @pytest.mark.parametrize("name", ["a", "first"])

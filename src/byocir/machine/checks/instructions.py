@@ -17,6 +17,7 @@ from byocir.machine.checks.told import wrong
 from byocir.machine.description import Machine
 from byocir.machine.instructions import Instruction, init_of, memory_of
 from byocir.machine.parts import MAIN, Limit
+from byocir.machine.two_blocks import FIRST
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.index import Affine, Index
 from byocir.patterns.nodes import Access, ValuePattern, WildcardPattern
@@ -44,9 +45,10 @@ def check_limits(machine: Machine) -> None:
 def check_strides(machine: Machine) -> None:
     """Checks that names of `strided` are operands of an alternative: another means nothing."""
     for each in machine.instructions:
-        known = [*each.operands, "out"]
+        parts = [each] if each.first is None else [each.first, each]
+        known = [*(name for part in parts for name in part.operands if name != FIRST), "out"]
         for name in each.strided:
-            if name not in known:
+            if name not in (*known, FIRST):
                 told = f"strided of {each.name} among {', '.join(known)}"
                 raise wrong(machine, told, repr(name))
 
