@@ -341,6 +341,44 @@ def test_a_call_has_each_name_once(name: str) -> None:
     assert f"found {name} in both" in mistaken(added, inside=i32)
 
 
+def ruled(rule: Callable[[Any], bool]) -> Machine:
+    """The engine with a rule for the instruction that convolves."""
+    engine = described(windows=True)
+
+    def small(m: Any) -> tuple[bool, str]:
+        """Steps are small."""
+        return rule(m), "others"
+
+    next(each for each in engine.instructions if each.first is not None).rule(small)
+    return engine
+
+
+def test_a_rule_is_asked_about_the_block_whose_names_it_looks_up() -> None:
+    narrow = strided_layer(6, 16, 3, 1)
+    assert computes(ruled(lambda m: m["sh"] == 1), narrow)
+    (refused,) = compiled(ruled(lambda m: m["sh"] > 1), narrow).report.decisions
+    assert "convolution_first: Steps are small, found others" in refused.reason
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [
+        (lambda m: m["stride"] == 1, "what its pattern has, found 'stride'"),
+        (
+            lambda m: m["sh"] + m["first"] == 1,
+            "what its pattern has of one block, found 'sh' and 'first', which are of both",
+        ),
+    ],
+    ids=["neither", "both"],
+)
+def test_a_rule_looks_up_names_of_one_block(rule: Callable[[Any], bool], found: str) -> None:
+    with pytest.raises(ByocirError) as caught:
+        check_machine(ruled(rule))
+    assert caught.value.message == (
+        f"expected rule small of narrowing.convolution to look up {found}"
+    )
+
+
 def test_the_memory_inside_is_none_of_the_machine() -> None:
     machine = described()
 

@@ -393,33 +393,47 @@ def _illegal(fit: Fit, match: Match, extents: Shape) -> str:
         limit = fit.instruction.limits.get(name)
         if limit is not None and not limit.allows(size):
             return f"expected {name} {limit}, found {size}"
-    return _broken(fit, match)
+    is_half = fit.instruction.first is not None or fit.instruction.into.hidden
+    return _broken(fit, _OfOneBlock(match.state, match.root) if is_half else match)
 
 
 def _broken(fit: Fit, match: Match) -> str:
-    rules = [rule.evaluate(match) for rule in fit.instruction.pattern.rules]
-    broken = [rule for rule in rules if not rule.holds]
-    return f"{broken[0].sentence}, found {broken[0].seen}" if broken else ""
+    for rule in fit.instruction.pattern.rules:
+        try:
+            result = rule.evaluate(match)
+        except _LooksFurther:
+            continue
+        if not result.holds:
+            return f"{result.sentence}, found {result.seen}"
+    return ""
 
 
 def _refused_numbers(fit: Fit, match: Match, block: BlockOp) -> str:
     """Names a rule of the instruction that the numbers in a block's body break, or those that
-    multiply its iterators, whatever the sizes and places of its calls; empty if there is none, or
-    if a rule looks at more than these numbers.
+    multiply its iterators, whatever the sizes and places of its calls; empty if there is none.
+    Rules that look at more than these numbers are not asked.
     """
     if not fit.instruction.pattern.rules:
         return ""
     work: BoundBlock = match[WORK]
     numbers = {name for each in match_body(block, work.operands, fit.form.body) for name in each}
     numbers.update(*map(coefficients, (*fit.form.indices, fit.form.out)))
-    try:
-        return _broken(fit, _NumbersAlone(match.state, match.root, frozenset(numbers)))
-    except _LooksFurther:
-        return ""
+    return _broken(fit, _NumbersAlone(match.state, match.root, frozenset(numbers)))
 
 
 class _LooksFurther(BaseException):
-    """Ends a rule that looks at more than numbers; no Exception, which would be its mistake."""
+    """Ends a rule that looks at more than it is shown; no Exception, which would be its mistake."""
+
+
+class _OfOneBlock(Match):
+    """Shows a rule one block of an instruction of two, and ends it where it looks up a name of the
+    other one: that a name is of neither is told when the machine is loaded.
+    """
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.state.names:
+            raise _LooksFurther(name)
+        return super().__getitem__(name)
 
 
 @dataclass(frozen=True, repr=False)

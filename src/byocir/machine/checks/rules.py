@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from itertools import chain
 from typing import Any, NoReturn
 
 from byocir.errors import did_you_mean
@@ -21,15 +22,22 @@ from byocir.patterns.rules import Rule
 
 def check_rules(machine: Machine) -> None:
     """Checks that rules look up names that the patterns of their instructions bind, and no
-    attributes that what they are bound to does not have.
+    attributes that what they are bound to does not have. A rule of an instruction of two blocks is
+    asked about the one whose names it looks up.
     """
     for each in machine.instructions:
-        known = _names(each)
+        if each.into.hidden:
+            continue
+        blocks = [_names(half) for half in (each, each.first) if half is not None]
         for rule in each.pattern.rules:
-            name, choices = _missing(rule, known)
+            name, choices = _missing(rule, sorted({*chain.from_iterable(blocks)}))
+            told = f"rule {rule.name} of {each.name} to look up what its pattern has"
             if name:
-                told = f"rule {rule.name} of {each.name} to look up what its pattern has"
                 raise wrong(machine, told, repr(name), did_you_mean(name, choices))
+            others = [name for known in blocks if (name := _missing(rule, known)[0])]
+            if len(others) == 2:
+                found = " and ".join(map(repr, others))
+                raise wrong(machine, f"{told} of one block", f"{found}, which are of both")
 
 
 def _names(each: Instruction) -> list[str]:
