@@ -22,12 +22,12 @@ SOURCE = Path(small_npu.__file__).read_text()
 
 
 @cache
-def layer() -> onnx.ModelProto:
-    """A convolution with padding, a scale for each channel, a bias and a ReLU."""
+def layer(*, per_channel: bool = True) -> onnx.ModelProto:
+    """A convolution with padding, a scale (for each channel), a bias and a ReLU."""
     model = Model((1, 16, 4, 4), 1)
     model.first = model.shape
-    weights, scale = model.weights((24, 16, 3, 3), per_channel=True, axis=0)
-    bias = model.bias(24, scale, per_channel=True)
+    weights, scale = model.weights((24, 16, 3, 3), per_channel=per_channel, axis=0)
+    bias = model.bias(24, scale, per_channel=per_channel)
     model.value = model.node("Conv", [model.value, weights, bias], pads=[1] * 4)
     model.value = model.node("Relu", [model.value])
     model.shape = (1, 24, 4, 4)
@@ -35,7 +35,7 @@ def layer() -> onnx.ModelProto:
     return model.build()
 
 
-def told(*changes: tuple[str, str]) -> str:
+def told(*changes: tuple[str, str], per_channel: bool = True) -> str:
     """The lines that `explain` has on the convolution, or the error."""
     text = SOURCE
     for old, new in changes:
@@ -44,7 +44,9 @@ def told(*changes: tuple[str, str]) -> str:
     module: Any = ModuleType("changed")
     try:
         exec(compile(text, "changed_npu.py", "exec"), vars(module))
-        report = byocir.partition(byocir.import_onnx(layer()), [module.Npu()])
+        report = byocir.partition(
+            byocir.import_onnx(layer(per_channel=per_channel)), [module.Npu()]
+        )
     except ByocirError as error:
         return str(error)
     (conv,) = [node.name for node in report.nodes if node.op_type == "Conv"]
@@ -211,3 +213,17 @@ def relu() -> Pattern:
     said = told((RELU, f"{STORED}scaled)"), ('@composite("npu.conv")', elsewhere))
     reads = "npu.relu: expected what it reads in npu.regs, found nothing that brings it there"
     assert f"found none; {reads}" in said
+
+
+def test_a_rule_is_told_of_what_reads_a_number_as_a_row() -> None:
+    """An instruction reads a row of one repeated number, but for its rule."""
+    rule = """@store_relu.rule
+def few_rows(m):
+    \"""At most 0 rows are stored.\"""
+    seen = m["work"].extents["rows"]
+    return seen <= 0, seen
+
+
+@composite("npu.conv")"""
+    said = told(('@composite("npu.conv")', rule), per_channel=False)
+    assert "found none; npu.store_relu: At most 0 rows are stored, found 1; see changed_npu" in said

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, permutations, product, takewhile
 
@@ -24,6 +24,7 @@ from byocir.dialects.types import shape_of
 from byocir.evaluate.scalar import sources
 from byocir.machine import MAIN, Machine, Memory
 from byocir.machine.instructions import Instruction, init_of, memory_of
+from byocir.machine.nearest_misses import Misfit, Reached
 from byocir.machine.parts import Operand
 from byocir.patterns.blocks import BlockPattern
 from byocir.patterns.differences import computed, step_text
@@ -40,6 +41,16 @@ from byocir.rewrites.machine.pieces import (
 from byocir.rewrites.machine.restate_bodies import is_signed
 
 
+@dataclass
+class Reasons:
+    """Collects why a block is done neither as a whole nor in parts."""
+
+    whole: list[Misfit] = field(default_factory=list[Misfit])
+    """What instructions refuse that do all of its body, and find all that they read."""
+    lost: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    """What is not done of each of its forms, with how much is done before that."""
+
+
 class Cover:
     """Finds the ways to do a block on tensors that computes element by element, with products of
     constants or without.
@@ -51,7 +62,7 @@ class Cover:
         op: BlockOp,
         *,
         products: bool = True,
-        reasons: list[tuple[int, str]] | None = None,
+        reasons: Reasons | None = None,
     ) -> None:
         self.machine, self.op, self.products = machine, op, products
         self._reasons, self._told = reasons, list[str]()
@@ -67,7 +78,7 @@ class Cover:
         (root,) = self.op.yielded
         found = [piece for memory in memories if (piece := self._best(root, memory)) is not None]
         if not found and self._reasons is not None:
-            self._reasons += self._first_lost(root)
+            self._reasons.lost += self._first_lost(root)
         self._values.forget()
         return min(found, key=lambda piece: piece.cycles, default=None)
 
@@ -147,8 +158,17 @@ class Cover:
                 if timed is not None:
                     yield timed
                 elif self._reasons is not None:
-                    why = self._cycles.why_not(instruction, piece)
-                    self._told += [f"{instruction.name}: {why}"] if why else []
+                    self._note_refusal(self._reasons, instruction, piece)
+
+    def _note_refusal(self, reasons: Reasons, instruction: Instruction, piece: Piece) -> None:
+        """Notes why an instruction does not do a piece."""
+        why = self._cycles.why_not(instruction, piece)
+        if why is None:
+            return
+        self._told.append(str(why))
+        is_all = not any(isinstance(source, Piece) for source in (piece.old, *piece.inputs))
+        if is_all and piece.value is self.op.yielded[0] and why.reached == Reached.SIZES:
+            reasons.whole.append(why)
 
     def _products(
         self, value: SSAValue, instruction: Instruction, form: BlockPattern

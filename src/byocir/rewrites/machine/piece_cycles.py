@@ -11,6 +11,7 @@ from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import element_type_of
 from byocir.machine import MAIN, Machine, Memory
 from byocir.machine.instructions import Instruction
+from byocir.machine.nearest_misses import Misfit
 from byocir.patterns.blocks import BlockPattern
 from byocir.rewrites.machine.pieces import (
     Given,
@@ -92,6 +93,6 @@ class PieceCycles:
         machine, key = self._machine, ("brought", type_, home, memory)
         return machine.answer(key, lambda: cycles_of_moving(machine, type_, home, memory))
 
-    def why_not(self, instruction: Instruction, piece: Piece) -> str:
-        """Says why an instruction does not do a piece."""
+    def why_not(self, instruction: Instruction, piece: Piece) -> Misfit | None:
+        """Says why an instruction does not do a piece; None where nothing is known."""
         return why_not_done_by(self._machine, self._alone(piece), instruction)

@@ -41,6 +41,7 @@ from byocir.dialects.tir.scalar import number_op
 from byocir.dialects.types import element_type_of, shape_of, tensor, width_of
 from byocir.dialects.uses import erase, put_before, replace_op
 from byocir.machine import MAIN, Machine
+from byocir.machine.nearest_misses import Misfit
 from byocir.rewrites.block_ends import NOTHING, Known, scalar_ends
 from byocir.rewrites.host.fuse_blocks import (
     computes_each,
@@ -51,7 +52,7 @@ from byocir.rewrites.host.fuse_blocks import (
 )
 from byocir.rewrites.machine import searched_composites
 from byocir.rewrites.machine.bridge_memories import bridge_memories
-from byocir.rewrites.machine.cover_bodies import Cover
+from byocir.rewrites.machine.cover_bodies import Cover, Reasons
 from byocir.rewrites.machine.gather_numbers import gather_numbers
 from byocir.rewrites.machine.idle_clamps import drop_idle_clamps, has_idle_clamps
 from byocir.rewrites.machine.outer_parts import outer_part, take_out
@@ -199,17 +200,18 @@ def _is_overwritten(op: BlockOp) -> bool:
     return any(isinstance(user, BlockOp) and op.results[0] in user.outs for user in users)
 
 
-def why_whole(machine: Machine, op: BlockOp) -> list[str]:
-    """Says why a block that no instruction does is not split, first of the form of which the most
-    is done, and of these the last, restated in a type of the machine; empty if it is none that
-    might be.
+def why_whole(machine: Machine, op: BlockOp) -> tuple[list[Misfit], list[str]]:
+    """Says what instructions refuse that do a block restated, and why it is not split, first of the
+    form of which the most is done, and of these the last, restated in a type of the machine; empty
+    if it is none that might be.
     """
     if not _may_be_split(machine, op):
-        return []
-    ways, reasons = _Ways(machine, op), list[tuple[int, str]]()
+        return [], []
+    ways, reasons = _Ways(machine, op), Reasons()
     ways.best(reasons)
     ways.forget()
-    return [told for _, told in sorted(reasons[::-1], key=lambda each: -each[0])]
+    lost = sorted(reasons.lost[::-1], key=lambda each: -each[0])
+    return reasons.whole, [told for _, told in lost]
 
 
 def _may_be_split(machine: Machine, op: BlockOp) -> bool:
@@ -245,7 +247,7 @@ class _Ways:
             drop_idle_clamps(eased, given)
             self._bodies.append((eased, scalar_ends(eased, given)))
 
-    def best(self, reasons: list[tuple[int, str]] | None = None) -> tuple[Cover, Piece] | None:
+    def best(self, reasons: Reasons | None = None) -> tuple[Cover, Piece] | None:
         """Finds the cheapest chain of pieces. `reasons`, where they are asked for, get why forms
         have none, each with how much of it is done.
         """
@@ -257,7 +259,7 @@ class _Ways:
                 found.append((cover, piece))
         return min(found, key=lambda pair: pair[1].cycles, default=None)
 
-    def _each(self, reasons: list[tuple[int, str]] | None) -> Iterator[BlockOp]:
+    def _each(self, reasons: Reasons | None) -> Iterator[BlockOp]:
         yield self._first
         if any(isinstance(inner, arith.NegfOp) for inner in self._first.body.block.ops):
             yield self._put([_with_negations_multiplied(self._first)])
@@ -269,7 +271,7 @@ class _Ways:
                 if not isinstance(found, str):
                     yield from map(self._put, found)
                 elif reasons is not None:
-                    reasons.append((-1, found))
+                    reasons.lost.append((-1, found))
 
     def _put(self, made: Sequence[Operation]) -> BlockOp:
         self._forms.add_ops(made)

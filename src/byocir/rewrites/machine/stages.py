@@ -241,8 +241,9 @@ def _undone(machine: Machine, block: BlockOp, unfit: Sequence[Misfit]) -> Byocir
     body = computed(lacking)
     does = "copies" if body == "copy" else f"does {body}"
     told = f"expected an instruction of {machine.name} that {does}, found none"
-    others = [why.removesuffix(f", of the body {body}") for why in why_whole(machine, lacking)[:1]]
-    return none_does(told, [*misfits, *unfit], place(lacking.location), others)
+    whole, lost = why_whole(machine, lacking)
+    others = [why.removesuffix(f", of the body {body}") for why in lost[:1]]
+    return none_does(told, [*misfits, *unfit, *whole], place(lacking.location), others)
 
 
 def _named(instruction: str, taken: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from byocir.machine.cut_plans import Plan, plans_of
 from byocir.machine.find_instruction import fits
 from byocir.machine.instructions import Fit, Instruction
 from byocir.machine.local_blocks import on_its_own
-from byocir.machine.nearest_misses import Misfit, nearest_first
+from byocir.machine.nearest_misses import Misfit, Reached, nearest_first
 from byocir.rewrites.machine.copies import Copies
 from byocir.rewrites.machine.pieces import each_element
 from byocir.rewrites.schedule.blocks import reads_old
@@ -34,13 +34,15 @@ def done_by(machine: Machine, block: BlockOp, instruction: Instruction) -> Plan 
     return plans[0] if plans and not _broken(machine, block, plans[0].fit) else None
 
 
-def why_not_done_by(machine: Machine, block: BlockOp, instruction: Instruction) -> str:
-    """Says why an instruction does not do a block on tensors."""
+def why_not_done_by(machine: Machine, block: BlockOp, instruction: Instruction) -> Misfit | None:
+    """Says why an instruction does not do a block on tensors; None where nothing is known."""
     misfits = list[Misfit]()
     plans = plans_of(machine, block, block.extents, "pattern", misfits, only=instruction)
-    if plans:
-        return _broken(machine, block, plans[0].fit)
-    return next((each.reason for each in nearest_first(misfits)), "")
+    if not plans:
+        return next(iter(nearest_first(misfits)), None)
+    broken = _broken(machine, block, plans[0].fit)
+    kept = sum(extent > 1 for extent in block.extents)
+    return Misfit(instruction, broken, Reached.SIZES, kept) if broken else None
 
 
 def _broken(machine: Machine, block: BlockOp, fit: Fit) -> str:
