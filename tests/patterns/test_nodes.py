@@ -85,6 +85,19 @@ def test_dtype_of_wildcard_and_constant():
     assert found.reason == "expected constant w of i8, found f32"
 
 
+def test_weights_less_their_zero_points_are_said_to_be_wide():
+    body = (
+        """%w = graph.constant #graph.array<[200, -128] : tensor<2xi16>>
+    %v = graph.constant #graph.array<[1, 2] : tensor<2xi16>>
+    %a = graph.add %w, %v : (tensor<2xi16>, tensor<2xi16>) -> tensor<2xi16>
+    func.return %x : """
+        + F
+    )
+    found = attempt(op("graph.add", wildcard("w", dtype=i8), wildcard()), body, "a")
+    hint = 'weights less their zero points are wider: … | constant("w", dtype=i16)'
+    assert found.reason == f"expected w of i8, found i16; {hint}"
+
+
 def test_every_operand_is_looked_at_not_only_the_first():
     """An element type that is not supported at the last operand only."""
     pattern = op("graph.conv", wildcard("x"), constant("w"), constant("b", dtype=i8))

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import permutations
 from typing import Any, Self, cast
 
-from xdsl.dialects.builtin import MemRefType, TensorType
+from xdsl.dialects.builtin import MemRefType, TensorType, i8, i16
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue, Use
 
 from byocir.dialects.array import constant_array
@@ -147,10 +147,17 @@ class ValuePattern(Pattern):
         elsewhere, and they held then.
         """
         if self.dtype is not None and _element(value) != self.dtype:
-            return f"of {self.dtype}, found {_element(value)}"
+            return f"of {self.dtype}, found {_element(value)}{self._hint(value)}"
         tests = self.tests if numbers else [test for test in self.tests if not test.numbers]
         refused = refusal(tests, value)
         return refused and f"of {refused}"
+
+    def _hint(self, value: SSAValue) -> str:
+        """Says how a pattern takes weights that a quantiser gave zero points; empty for others."""
+        if self.dtype != i8 or _element(value) != i16 or constant_array(value) is None:
+            return ""
+        name = f'"{self.label}", ' if self.label else ""
+        return f"; weights less their zero points are wider: … | constant({name}dtype=i16)"
 
     @property
     @abstractmethod
