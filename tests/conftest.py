@@ -52,11 +52,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Lets the collector look at what tests make, and seldom, as most of it goes without; modules
-    and collected tests stay until the end."""
+    """Lets the collector look at what tests make, seldom, as most of it goes without, and once:
+    what is there longer belongs to machines, for most, and stays until the end, as modules do."""
     gc.freeze()
     gc.enable()
-    gc.set_threshold(500_000, 10, 10)
+    gc.set_threshold(500_000, 100_000, 100_000)
+
+
+def pytest_sessionfinish() -> None:
+    """Spares the collections of all there is, which take seconds each, that pytest and Python end
+    with."""
+    gc.collect(0)
+    gc.freeze()
 
 
 def pytest_runtest_setup() -> None:

@@ -58,7 +58,7 @@ def written(net: str, folder: Path) -> str:
 
 
 def children() -> list[str]:
-    gc.collect()
+    gc.collect(0)  # what is new: all that tests made before takes a second
     return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
 
 
