@@ -52,6 +52,7 @@ from byocir.patterns.scalars import (
     match_body,
     unknowns_of,
 )
+from byocir.vendor.places import caller
 
 MOST_ITERATORS = 10
 """Iterators of a block for which names and groups are tried: the ways to choose them grow with a
@@ -113,7 +114,6 @@ def block(iterators: str, *parts: Any, init: Init = None, out: str | None = None
     belongs to the match), a pattern, or None: a fill with 0 for reductions, anything otherwise.
     A block with a name (`block(…) @ "gemm"`) tells what its iterators are: `match.BoundBlock`.
     """
-    where = f'block("{iterators}", …)'
     *inputs, body = parts
     reads = [Access(i, "", whole=True) if isinstance(i, Pattern) else i for i in inputs]
     if not callable(body) or not all(isinstance(read, Access) for read in reads):
@@ -121,7 +121,7 @@ def block(iterators: str, *parts: Any, init: Init = None, out: str | None = None
         raise ByocirError(
             "B206",
             f"expected accesses and then a body, found {kinds}",
-            where=where,
+            where=_where(iterators),
             help='an access is a value at an index, x["m k"]; a body is lambda acc, x: …',
         )
     if ismethod(body.__call__):  # memos tell objects apart by identity then, whatever they equal
@@ -130,9 +130,14 @@ def block(iterators: str, *parts: Any, init: Init = None, out: str | None = None
         _check_numbers({"pad": [read.pad for read in reads], "init": [init]})
         made = BlockPattern(Iterators.parse(iterators), reads, body, init, out)
     except ValueError as error:
-        raise ByocirError("B206", str(error), where=where) from error
+        raise ByocirError("B206", str(error), where=_where(iterators)) from error
     check_body(cast("Callable[..., Any]", body), [read.whole for read in reads])
     return made
+
+
+def _where(iterators: str) -> str:
+    """Gives the line that makes the pattern of a block, and the text of its iterators."""
+    return f'{caller()}, block("{iterators}", …)'
 
 
 def _check_numbers(given: Mapping[str, Sequence[Any]]) -> None:

@@ -98,6 +98,14 @@ _ROUNDINGS: dict[str, Rounding | FloatScale] = {
 }
 
 
+def check_rounding(rounding: str, where: str) -> None:
+    """Raises ByocirError B291, at the place that asks for it, for one that there is not."""
+    if rounding not in _ROUNDINGS:
+        told = f"expected rounding {', '.join(_ROUNDINGS)}, found {rounding}"
+        help = did_you_mean(rounding, list(_ROUNDINGS))
+        raise ByocirError("B291", told, where=where, help=help)
+
+
 @dataclass(frozen=True)
 class FixPointPass(ModulePass):
     """Turns requantize, sums and products of two arrays, average pools and transposed convolutions
@@ -116,14 +124,8 @@ class FixPointPass(ModulePass):
     """Tells whether a machine stores sums of 32 bits."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rounding = _ROUNDINGS.get(self.rounding)
-        if rounding is None:
-            raise ByocirError(
-                "B291",
-                f"expected rounding {', '.join(_ROUNDINGS)}, found {self.rounding}",
-                where="pass fix-point",
-                help=did_you_mean(self.rounding, list(_ROUNDINGS)),
-            )
+        check_rounding(self.rounding, "pass fix-point")
+        rounding = _ROUNDINGS[self.rounding]
         if self.tables:
             rewrite_module(op, [softmax_to_table])
         if rewrite_module(op, TO_GRID):

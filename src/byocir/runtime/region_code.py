@@ -11,6 +11,7 @@ from byocir.errors import ByocirError
 from byocir.runtime.report import Region
 from byocir.targets.loader import Runner
 from byocir.toolchain.calling import CEntry
+from byocir.vendor.blame import place_in_class
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class RegionCode:
             "B228",
             f"expected c_entry of target '{self.region.target}' to give a CEntry or None, found "
             f"{type(entry).__name__}",
+            where=place_in_class(type(self.runner), "c_entry"),
         )
 
     @contextmanager

@@ -38,6 +38,7 @@ from byocir.isolation import go_on
 from byocir.targets.base import Target
 from byocir.targets.c_loader import FLAGS, OUTPUTS, SOURCE, CLoader, data_of
 from byocir.targets.device import ARRAYS, c_name
+from byocir.vendor.blame import place_in_class
 from byocir.vendor.hooks import expect_given
 
 __all__ = ["ARRAYS", "FLAGS", "SOURCE", "CTarget"]
@@ -119,6 +120,7 @@ class CTarget(CLoader, Target):
                 "B228",
                 f"expected search of target '{self.name}' to give places of libraries, found "
                 f"'{place}'",
+                where=place_in_class(type(self), "search"),
                 help=f"write '{PKG_CONFIG}NAME', '{WHEELS}NAME NAME' or a folder",
             )
 

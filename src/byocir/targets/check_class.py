@@ -15,9 +15,17 @@ from byocir.patterns import Composite
 from byocir.patterns.mistakes import check_distinct
 from byocir.patterns.policy import CONSTANT_POLICIES
 from byocir.targets.base import Target
+from byocir.vendor.blame import place_in_class
 
 SPELT_ALIKE = 0.88
 """The least likeness, of 1, of names that are taken for one: machin and machine have 0.92."""
+
+
+def _wrong(target: type[Target], name: str, told: str, help: str) -> ByocirError:
+    """Makes the error B216 that says what a class has in place of what is expected, with the line
+    at which it gives this name its value.
+    """
+    return ByocirError("B216", f"expected {told}", where=place_in_class(target, name), help=help)
 
 
 def check_target(target: type[Target]) -> None:
@@ -26,28 +34,22 @@ def check_target(target: type[Target]) -> None:
     """
     name = getattr(target, "name", None)
     if name in (HOST, FOLDED):
-        raise ByocirError(
-            "B216",
-            f"expected class {target.__name__} to have a name of its own, found '{name}'",
-            help="in reports and placements this name stands for what no target takes"
+        raise _wrong(
+            target,
+            "name",
+            f"class {target.__name__} to have a name of its own, found '{name}'",
+            "in reports and placements this name stands for what no target takes"
             if name == HOST
             else "in reports this name stands for what is computed when a model is imported",
         )
     if not isinstance(name, str) or not name.isidentifier():
-        raise ByocirError(
-            "B216",
-            f"expected class {target.__name__} to have a name like 'npu', found {name!r}",
-            help='write name = "npu" in the class',
-        )
+        told = f"class {target.__name__} to have a name like 'npu', found {name!r}"
+        raise _wrong(target, "name", told, 'write name = "npu" in the class')
     for attribute, allowed in (("codegen_level", LEVELS), ("constants", CONSTANT_POLICIES)):
         value = getattr(target, attribute)
         if value not in allowed:
-            raise ByocirError(
-                "B216",
-                f"expected {attribute} of target '{name}' among {', '.join(allowed)}, "
-                f"found {value!r}",
-                help=did_you_mean(str(value), list(allowed)),
-            )
+            told = f"{attribute} of target '{name}' among {', '.join(allowed)}, found {value!r}"
+            raise _wrong(target, attribute, told, did_you_mean(str(value), list(allowed)))
     _check_options(target)
     _check_spelling(target)
     _check_words(target)
@@ -70,12 +72,9 @@ def _check_spelling(target: type[Target]) -> None:
                 continue
             meant = get_close_matches(name, known, n=1, cutoff=SPELT_ALIKE)
             if meant and meant[0] not in vars(kind):
-                raise ByocirError(
-                    "B216",
-                    f"expected attributes of target '{target.name}' that targets have, found "
-                    f"'{name}'",
-                    help=f"did you mean '{meant[0]}'? Write _{name} for one of your own",
-                )
+                told = f"attributes of target '{target.name}' that targets have, found '{name}'"
+                help = f"did you mean '{meant[0]}'? Write _{name} for one of your own"
+                raise _wrong(kind, name, told, help)
 
 
 def _check_words(target: type[Target]) -> None:
@@ -85,12 +84,9 @@ def _check_words(target: type[Target]) -> None:
     _check_listed(target, "dialects", target.dialects, Dialect, "xdsl.ir.Dialect")
     for dialect in target.dialects:
         if dialect.name in (*OWN_DIALECTS, *BASE_DIALECTS):
-            raise ByocirError(
-                "B216",
-                f"expected dialects of target '{target.name}' with names of their own, found "
-                f"'{dialect.name}'",
-                help=f"byocir has one of that name; call it '{target.name}'",
-            )
+            told = f"dialects of target '{target.name}' with names of their own, found "
+            help = f"byocir has one of that name; call it '{target.name}'"
+            raise _wrong(target, "dialects", f"{told}'{dialect.name}'", help)
     if not target.operators:
         return
     from byocir.frontend.onnx.entry import Entry
@@ -99,12 +95,8 @@ def _check_words(target: type[Target]) -> None:
     _check_listed(target, "operators", target.operators, Entry, made_by)
     for entry in target.operators:
         if "." not in entry.onnx or entry.onnx.startswith("ai.onnx"):
-            raise ByocirError(
-                "B216",
-                f"expected operators of target '{target.name}' with a domain of their own, found "
-                f"'{entry.onnx}'",
-                help=f"write {made_by}",
-            )
+            told = f"operators of target '{target.name}' with a domain of their own, found "
+            raise _wrong(target, "operators", f"{told}'{entry.onnx}'", f"write {made_by}")
 
 
 def _check_listed(
@@ -113,12 +105,9 @@ def _check_listed(
     listed = cast("Sequence[object]", found) if isinstance(found, (list, tuple)) else [found]
     others = [each for each in listed if not isinstance(each, kind)]
     if others or not isinstance(found, (list, tuple)):
-        raise ByocirError(
-            "B216",
-            f"expected {attribute} of target '{target.name}' to be a tuple of {kind.__name__}, "
-            f"found {type((others or [found])[0]).__name__}",
-            help=f"each is {made_by}",
-        )
+        seen = type((others or [found])[0]).__name__
+        told = f"{attribute} of target '{target.name}' to be a tuple of {kind.__name__}"
+        raise _wrong(target, attribute, f"{told}, found {seen}", f"each is {made_by}")
 
 
 def _composites(target: type[Target], attribute: str) -> Sequence[Composite]:
@@ -135,11 +124,8 @@ def _composites(target: type[Target], attribute: str) -> Sequence[Composite]:
         help_ = 'decorate the pattern\'s function with @composite("name")'
     elif isinstance(found, Composite):
         seen, help_ = "one alone", f"write a comma after it: {attribute} = (conv,)"
-    raise ByocirError(
-        "B216",
-        f"expected {attribute} of target '{target.name}' to be composites, found {seen}",
-        help=help_,
-    )
+    told = f"{attribute} of target '{target.name}' to be composites, found {seen}"
+    raise _wrong(target, attribute, told, help_)
 
 
 def _check_options(target: type[Target]) -> None:
@@ -152,9 +138,6 @@ def _check_options(target: type[Target]) -> None:
         annotations: Mapping[str, object] = vars(kind).get("__annotations__", {})
         for option, type_ in annotations.items():
             if "ClassVar" not in str(type_) and option != "name" and not hasattr(Target, option):
-                raise ByocirError(
-                    "B216",
-                    f"expected class {kind.__name__} to be a dataclass, as it has the option "
-                    f"{option}, found none",
-                    help="write @dataclass(frozen=True) above the class",
-                )
+                told = f"class {kind.__name__} to be a dataclass, as it has the option {option}"
+                help = "write @dataclass(frozen=True) above the class"
+                raise _wrong(kind, "", f"{told}, found none", help)

@@ -40,7 +40,7 @@ from byocir.rewrites.byoc.host_blocks import host_blocks
 from byocir.rewrites.byoc.levels import levels_left, set_levels
 from byocir.rewrites.byoc.place_by_hand import is_placed
 from byocir.rewrites.byoc.set_targets import set_objective, set_targets
-from byocir.rewrites.fix_point import FixPointPass
+from byocir.rewrites.fix_point import FixPointPass, check_rounding
 from byocir.rewrites.machine import PASSES
 from byocir.rewrites.pad_channels import PadChannelsPass
 from byocir.rewrites.pipeline import parse_pipeline
@@ -51,6 +51,7 @@ from byocir.rewrites.split_groups import SplitGroupsPass
 from byocir.targets.base import Target, target_of
 from byocir.targets.own_passes import passes_at, passes_of
 from byocir.targets.resolve_targets import Targets, attributes_of
+from byocir.vendor.blame import place_in_class
 from byocir.vendor.hooks import ask, expect_given
 
 LOWERING = "convert-graph-to-tir"
@@ -317,8 +318,9 @@ def _rounds_operands(targets: Sequence[Target], name: str) -> list[ModulePass]:
 def _half(target: Target) -> str:
     half: Any = ask(target, "rounds_operands")
     if half not in ("", *HALVES):
-        given = f"expected rounds_operands of target '{target.name}' to be {' or '.join(HALVES)}"
-        raise ByocirError("B228", f"{given}, found {shown(half)}")
+        told = f"expected rounds_operands of target '{target.name}' to be {' or '.join(HALVES)}"
+        where = _line(target, "rounds_operands")
+        raise ByocirError("B228", f"{told}, found {shown(half)}", where=where)
     return half
 
 
@@ -348,11 +350,17 @@ def channels_of(target: Target, name: str, least: int) -> int:
     channels: Any = ask(target, name)
     if type(channels) is not int or channels < least:
         given = f"expected {name} of target '{target.name}' to give a number of at least {least}"
-        raise ByocirError("B228", f"{given}, found {shown(channels)}")
+        raise ByocirError("B228", f"{given}, found {shown(channels)}", where=_line(target, name))
     return channels
 
 
 def _rounding(target: Target) -> str:
     rounding: Any = ask(target, "fixed_point")
     expect_given(target, "fixed_point", isinstance(rounding, str), "text", rounding)
+    if rounding:
+        check_rounding(rounding, _line(target, "fixed_point"))
     return rounding
+
+
+def _line(target: Target, name: str) -> str:
+    return place_in_class(type(target), name)

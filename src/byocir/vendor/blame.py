@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from inspect import getsourcefile, getsourcelines, unwrap
+from inspect import getsourcefile, getsourcelines, isfunction, unwrap
 from types import FrameType
 from typing import Any
 
@@ -91,7 +92,25 @@ def _begin_of(kind: type) -> str:
     """Gives the place where a class is defined: `file:line`, or its module where it is in no
     file.
     """
+    return place_in_class(kind) or kind.__module__
+
+
+def place_in_class(kind: type, name: str = "") -> str:
+    """Gives the line at which a class of a user, or one that it derives from, gives a `name` its
+    value, or that of the class where there is none; empty for what is byocir's own or in no file.
+    """
+    owner = next((each for each in kind.__mro__ if name in vars(each)), kind)
+    if is_ours(owner):
+        return "" if is_ours(kind) else place_in_class(kind)
+    found: Any = vars(owner).get(name)
+    found = getattr(found, "fget", None) or getattr(found, "func", None) or found
+    if isfunction(found):
+        return place_of(found)
     try:
-        return f"{getsourcefile(kind)}:{getsourcelines(kind)[1]}"
+        lines, first = getsourcelines(owner)
+        file = getsourcefile(owner)
     except (OSError, TypeError):  # the code was typed in, or is in no file
-        return kind.__module__
+        return ""
+    sets = rf"[\s\w,=:]*\b{name}\b[^=(]*="
+    at = next((n for n, line in enumerate(lines) if name and re.match(sets, line)), 0)
+    return f"{file}:{first + at}"

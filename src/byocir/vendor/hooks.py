@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from byocir.errors import FAILURES, ByocirError, OwnMistake
-from byocir.vendor.blame import Blame, blame
+from byocir.vendor.blame import Blame, blame, place_in_class
 
 DEBUG = "BYOCIR_DEBUG"
 """The environment variable with which the command line shows where user errors were raised."""
@@ -87,4 +87,5 @@ def expect_given(target: Any, hook: str, fits: bool, expected: str, found: objec
             "B228",
             f"expected {hook} of target '{target.name}' to give {expected}, found "
             f"{type(found).__name__}",
+            where=place_in_class(type(target), hook),
         )

@@ -22,6 +22,7 @@ from byocir.patterns.composite import Attempt, Composite
 from byocir.patterns.match import State
 from byocir.rewrites.byoc.costs import NONE, CostTable
 from byocir.rewrites.byoc.count_work import MatchedOps
+from byocir.vendor.blame import place_in_class
 from byocir.vendor.hooks import ask, expect_given
 
 Blocked = Callable[[str, State], str]
@@ -93,6 +94,7 @@ class Offer:
                     "B228",
                     f"expected cost of target '{self.target}' to give {each} as a finite number of "
                     f"at least 0, found {value} for {name}",
+                    where=place_in_class(type(self.bidder), "cost"),
                     help=f"leave {each} out where it is not known; a rule says what to refuse",
                 )
         return costs
