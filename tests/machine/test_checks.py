@@ -272,7 +272,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         {"cycles": lambda s: 10**30},
         "of at most 2**40 at {'m': 1, 'n': 1}, found 1000",
     ),
-    ({"more": without_tokens}, "a capacity of tokens of at least 1, found 0"),
+    ({"more": without_tokens}, "a capacity of Tokens of at least 1, found 0"),
     ({"keeps": "y"}, "npu.double to keep one of its operands: x, found y"),
     ({"keeps": "x"}, "kept_cycles of npu.double, which keeps x, found none"),
     ({"keeps": "x", "kept_cycles": lambda s: -1}, "kept_cycles of npu.double of at least 0"),
@@ -367,6 +367,22 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "help"),
+    [
+        (lambda a, b, m: Interlocked(m), "a comma makes a tuple of one thing: Interlocked((near"),
+        (lambda a, b, m: Tokens((a, b)), "a comma makes a tuple of one thing: "),
+        (lambda a, b, m: Counted, "write Counted()"),
+    ],
+    ids=["memory", "pair", "class"],
+)
+def test_what_was_forgotten_in_an_order_is_told(kind: Any, help: str) -> None:
+    with pytest.raises(ByocirError, match="machine npu") as caught:
+        check_machine(described(more=ordered(kind)))
+    assert caught.value.help.startswith(help)
+    assert caught.value.where.startswith(f"{__file__}:")
+
+
 @pytest.mark.parametrize(("changes", "told"), MISTAKES, ids=lambda each: "")
 def test_a_mistake_is_told_when_the_target_is_loaded(changes: dict[str, Any], told: str) -> None:
     machine = described(**changes)
@@ -374,7 +390,8 @@ def test_a_mistake_is_told_when_the_target_is_loaded(changes: dict[str, Any], to
         type("Npu", (byocir.Target,), {"name": "npu", "machine": machine})
     assert caught.value.code == "B270"
     assert told in caught.value.message
-    names_a_part = re.search(r"npu\.[a-z]|unit core|channel port", caught.value.message)
+    parts = r"npu\.[a-z]|unit core|channel port|\border\b|Tokens|Interlocked"
+    names_a_part = re.search(parts, caught.value.message)
     assert (f"{__file__}:" in caught.value.where) == (names_a_part is not None)
 
 

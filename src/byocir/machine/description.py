@@ -100,7 +100,8 @@ class Machine:
     )
     _keys: BlockKeys = field(default_factory=BlockKeys, repr=False)
     _lines: dict[str, str] = field(default_factory=dict[str, str], repr=False)
-    """The lines of the description that declare units, channels and memories, by their names."""
+    """The lines of the description that declare units, channels and memories, by their names, and
+    its order, by the words that stand for that."""
 
     def unit(self, name: str, *, queue: int = 1) -> Unit:
         """Declares a unit, in front of which up to `queue` instructions may wait."""
@@ -153,6 +154,7 @@ class Machine:
         """Declares what keeps instructions of several units in order: `InOrder()`, the default,
         `Interlocked(memories)`, `Tokens(pairs)` or `Counted()`."""
         self.ordered = kind
+        self._lines |= dict.fromkeys(("order", "Tokens", "Interlocked"), caller())
 
     def instruction(
         self,
@@ -328,7 +330,7 @@ class Machine:
 
     def declared_at(self, text: str) -> str:
         """Gives the line of the description that declares the first of its instructions, memories,
-        units and channels that a text names; empty if it names none.
+        units, channels and its order that a text names; empty if it names none.
         """
         lines = {**self._lines, **{each.name: each.where for each in self.instructions}}
         tried = ((re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text), name) for name in lines)

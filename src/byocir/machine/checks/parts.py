@@ -30,7 +30,18 @@ def check_kinds(machine: Machine) -> None:
     """
     for what, value, kind in _declared(machine):
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise wrong(machine, f"{what} to be {_CALLED[kind]}", repr(value))
+            raise wrong(machine, f"{what} to be {_CALLED[kind]}", repr(value), _help(value, kind))
+
+
+def _help(value: object, kind: Any) -> str:
+    """Tells what was forgotten: the comma of a tuple of one thing, or the call of a class."""
+    if kind is Order:
+        return f"write {value.__name__}()" if isinstance(value, type) else ""
+    wants_tuple = kind is tuple or (isinstance(kind, tuple) and tuple in kind)
+    if wants_tuple and isinstance(value, Memory | Unit | str):
+        told = 'Interlocked((near,)), Tokens(((load, core),)) or strided=("x",)'
+        return f"a comma makes a tuple of one thing: {told}"
+    return ""
 
 
 _CALLED: Mapping[Any, str] = {
@@ -179,7 +190,7 @@ def check_parts(machine: Machine) -> None:
     order = machine.ordered
     capacity = order.capacity if isinstance(order, Tokens) else None
     if capacity is not None and capacity < 1:
-        raise wrong(machine, "a capacity of tokens of at least 1", str(capacity))
+        raise wrong(machine, "a capacity of Tokens of at least 1", str(capacity))
     pairs = order.pairs if isinstance(order, Tokens) else ()
     for pair in (each for each in pairs if len(each) != 2):
         raise wrong(machine, "a pair of Tokens to be two units", str(len(pair)))
