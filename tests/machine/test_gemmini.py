@@ -33,7 +33,7 @@ from byocir.evaluate.module import evaluate, random_feeds
 from byocir.evaluate.ports import ports_of
 from byocir.machine import Call
 from byocir.machine.calls import calls_in
-from byocir.machine.encoding import Encoder
+from byocir.machine.encoding import Encoder, code_by_call
 from byocir.machine.numeric_programs import hazards_of, times_of
 from byocir.patterns.target_classes import register
 from byocir.rewrites.machine import PASSES
@@ -61,14 +61,7 @@ def function_of(m: int, n: int, k: int) -> FuncOp:
 
 def one_by_one(calls: Sequence[Call]) -> list[Any]:
     """The code of calls each of which is encoded by itself."""
-    code, held = list[Any](), dict[Any, Any]()
-    for call in calls:
-        for each, value in call.registers.items():
-            if each not in held or held[each] != value:
-                held[each] = value
-                code.append(each.encode(value))
-        code.append(call.instruction.encode(call))
-    return code
+    return [entry for _, code in code_by_call(calls) for entry in code]
 
 
 def model_of_the_isa(blobs: Mapping[str, bytes]) -> Callable[..., list[np.ndarray]]:

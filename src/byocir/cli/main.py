@@ -26,6 +26,7 @@ VERBS = {
     "export": "write a model as a C project without Python",
     "export-onnx": "write a model as ONNX, with what became of each node",
     "explain": "say for each node where it went, and why",
+    "dis": "list the programs of targets, with what each command is for",
     "diff": "say in what two packages or reports differ",
     "bisect": "find the step of a compilation that changes a result",
     "measure": "measure what composites of targets cost",

@@ -173,7 +173,8 @@ def _of_package(path: str) -> list[Stream]:
         for symbol, code in streams(blobs).items()
     ]
     if not found:
-        raise ByocirError("B116", "expected programs for VTA, found none", where=path)
+        help = "byocir dis lists those of other machines"
+        raise ByocirError("B116", "expected programs for VTA, found none", where=path, help=help)
     return found
 
 

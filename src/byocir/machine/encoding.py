@@ -8,7 +8,7 @@ same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, TypeVarTuple, cast
 
@@ -154,6 +154,26 @@ def _of_each(what: str, found: object, count: int) -> Sequence[Any]:
     parts = [_of_each(what, each, count) for each in cast("Sequence[object]", found)]
     rows: list[Any] = [*zip(*parts, strict=True)] or [()] * count
     return rows if isinstance(found, tuple) else [[*row] for row in rows]
+
+
+def code_by_call(calls: Iterable[Call]) -> Iterator[tuple[Call, list[Any]]]:
+    """Yields each call with its part of the code, for who reads a program command by command: it
+    asks the hooks about every call alone. Raises ByocirError B270 for a hook that fails.
+    """
+    held: dict[Register, Any] = {}
+    for call in calls:
+        instruction, code = call.instruction, list[Any]()
+        if instruction.encode is not None:
+            hook = instruction.registers
+            found = {} if hook is None else _ask(f"registers of {instruction.name}", hook, call)
+            for register, value in _checked(
+                f"registers of {instruction.name}", found, hook
+            ).items():
+                if register not in held or held[register] != value:
+                    held[register] = value
+                    code.append(_ask(f"encode of register {register.name}", register.encode, value))
+            code.append(_ask(f"encode of {instruction.name}", instruction.encode, call))
+        yield call, code
 
 
 def _told_apart(op: Calls) -> Hashable:

@@ -118,7 +118,7 @@ def explain(report: Report, node: str | None = None) -> str:
     model does not have.
     """
     if node is not None:
-        found = _lines(report, [_known(report, node)], verbose=True)[node]
+        found = _lines(report, [known_node(report, node)], verbose=True)[node]
         notes = report.notes if node in report.foreign else ()  # such as sizes that can be pinned
         return "\n".join([*(escaped(f"note: {note}") for note in notes), *found])
     found = _Found(report)
@@ -266,7 +266,7 @@ def node_data(report: Report, name: str) -> str:
     region = next((region for region in report.regions if name in region.nodes), None)
     about = {
         "schema_version": SCHEMA_VERSION,
-        "node": _known(report, name)._asdict(),
+        "node": known_node(report, name)._asdict(),
         "place": report.placement[name],
         "partly_on_host": name in report.split,
         "called_back": report.called_back.get(name, ""),
@@ -277,7 +277,8 @@ def node_data(report: Report, name: str) -> str:
     return json.dumps(about, indent=1, sort_keys=True) + "\n"
 
 
-def _known(report: Report, name: str) -> Node:
+def known_node(report: Report, name: str) -> Node:
+    """Finds a node of the model. Raises ByocirError B230 for a name that none has."""
     nodes = {entry.name: entry for entry in report.nodes}
     if name not in nodes:
         raise ByocirError("B230", f"unknown node '{name}'", help=did_you_mean(name, list(nodes)))
