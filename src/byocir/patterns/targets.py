@@ -70,7 +70,7 @@ def instantiate(spec: ArgSpec) -> TargetProtocol:
 
 def _with_floats(kind: type[Any], spec: ArgSpec) -> ArgSpec:
     """Converts whole numbers to floats in options whose type is float."""
-    types = get_type_hints(kind) if spec.parameters else {}
+    types = _types_of(kind) if spec.parameters else {}
 
     def read(option: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         wanted = types.get(option.replace("-", "_"))
@@ -82,9 +82,15 @@ def _with_floats(kind: type[Any], spec: ArgSpec) -> ArgSpec:
     return ArgSpec(spec.name, {name: read(name, v) for name, v in spec.parameters.items()})
 
 
+@lru_cache(maxsize=64)
+def _types_of(kind: type[Any]) -> dict[str, Any]:
+    """Reads the types of a target's options, which takes longer than to make one."""
+    return get_type_hints(kind)
+
+
 def _wrong_option(kind: type[TargetProtocol], spec: ArgSpec) -> str:
     """Words the message about an option whose value has another type; empty if none has."""
-    types = get_type_hints(kind)
+    types = _types_of(kind)
     for option, values in spec.parameters.items():
         expected = types.get(option.replace("-", "_"))
         if expected is None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from time import perf_counter
 from typing import TypeVar
 
@@ -50,7 +51,7 @@ def parse_pipeline(
     """Parses the passes of a pipeline text; raises ByocirError B220 to B222."""
     known = all_passes() if available is None else available
     try:
-        specs = tuple(parse_specs(text))
+        specs = _specs_of(text)
     except (ArgSpecParseError, ValueError) as error:  # ValueError: a number of many digits
         raise ByocirError(
             "B220",
@@ -60,6 +61,12 @@ def parse_pipeline(
     return tuple(_make_pass(spec, known) for spec in specs)
 
 
+@lru_cache(maxsize=256)
+def _specs_of(text: str) -> tuple[ArgSpec, ...]:
+    """Reads a pipeline text once: each compilation asks for the same dozens."""
+    return tuple(parse_specs(text))
+
+
 def _make_pass(spec: ArgSpec, available: Mapping[str, PassThunk]) -> ModulePass:
     if spec.name not in available:
         hint = did_you_mean(spec.name, list(available))
@@ -67,6 +74,8 @@ def _make_pass(spec: ArgSpec, available: Mapping[str, PassThunk]) -> ModulePass:
             hint = did_you_mean(spec.name, list(PASSES))
         raise ByocirError("B221", f"unknown pass '{spec.name}'", help=hint)
     kind = available[spec.name]()
+    if not spec.parameters and not kind.required_fields():
+        return kind()  # reading the types of its options takes longer than many passes
     options = {info.name.replace("_", "-"): info for info in get_pass_option_infos(kind)}
     for given in spec.parameters:
         if given.replace("_", "-") not in options:
@@ -75,8 +84,6 @@ def _make_pass(spec: ArgSpec, available: Mapping[str, PassThunk]) -> ModulePass:
                 f"pass {spec.name} has no option '{given}'",
                 help=did_you_mean(given, list(options)),
             )
-    if not spec.parameters and not kind.required_fields():
-        return kind()  # reading the types of its options takes longer than many passes
     try:
         return kind.from_pass_spec(spec)
     except ValueError as error:

@@ -7,6 +7,7 @@ The names are text, not imports, because passes of higher layers (lowering) belo
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 
 from xdsl.passes import ModulePass
@@ -100,6 +101,7 @@ def all_passes() -> dict[str, PassThunk]:
     return {name: _thunk(place) for name, place in PASSES.items()}
 
 
+@cache
 def _thunk(place: str) -> PassThunk:
     module, _, attribute = place.partition(":")
 
