@@ -1,4 +1,5 @@
-"""Rules on the numbers of a body: they refuse a match before it is compiled, whatever its tiles."""
+"""Numbers of a body: rules on them refuse a match before it is compiled, whatever its tiles, and
+instructions have fields for them."""
 
 from __future__ import annotations
 
@@ -108,3 +109,47 @@ def test_a_rule_that_fails_on_numbers_is_told_before_sizes_are_known() -> None:
     with pytest.raises(byocir.ByocirError, match=r"shifts_little.*ZeroDivisionError") as error:
         plans_of(machine, scaled, scaled.extents, "pattern")
     assert error.value.code == "B202"
+
+
+def test_a_factor_for_all_channels_is_a_field_of_the_instruction() -> None:
+    machine_ = Machine("scaler")
+    dma = machine_.unit("dma", queue=8)
+    sums = machine_.memory("sums", i32, row=(16,), rows=256)
+    machine_.order(Counted())
+    told: list[dict[str, int]] = []
+    tile = {"rows": up_to(16), "lanes": up_to(16), "cycles": lambda s: 20 + s["rows"]}
+    machine_.copy("load", MAIN, sums, unit=dma, **tile)
+
+    def encode(call):
+        told.append(dict(call.numbers))
+        return [4]
+
+    @machine_.instruction(dma, opcode=4, encode=encode, **tile)
+    def store_shifted():
+        def body(_, x):
+            wide = x.to(i64) * number("factor") + number("half")
+            return (wide >> number("shift")).clamp(-128, 127).to(i8)
+
+        return block("rows lanes", sums("x")["rows lanes"], body)
+
+    @composite("scaler.scaled")
+    def scaled():
+        return block("*i", wildcard("x", dtype=i32)["*i"], constant("factor")[""], shifted)
+
+    class Scaler(byocir.Target):
+        name, machine, patterns = "scaler", machine_, (scaled,)
+        fixed_point = "half_up"
+
+    module = parse_module("""
+func.func @main(%x: tensor<20x32xi32>) -> tensor<20x32xi8> {
+  %factor = graph.constant #graph.array<[37] : tensor<i32>>
+  %1 = graph.requantize %x, %factor {rounding = #graph.fixed<shift = 12, half_up>} :
+      (tensor<20x32xi32>, tensor<i32>) -> tensor<20x32xi8>
+  func.return %1 : tensor<20x32xi8>
+}
+""")
+    package = byocir.compile(module, targets=[Scaler()], levels=("tensor",))
+    x = np.random.default_rng(0).integers(-20000, 20000, (20, 32)).astype(np.int32)
+    (y,) = package.run({"arg0": x}, check=True).values()
+    assert (y == np.clip(x * 37 + (1 << 11) >> 12, -128, 127)).all()
+    assert told[0] == {"factor": 37, "half": 1 << 11, "shift": 12}

@@ -103,6 +103,16 @@ def test_an_unknown_number_has_one_value():
     assert not fits(types, lambda x, acc: x.max(3).min(4), both)
 
 
+def test_a_number_may_be_widened():
+    def written(x, acc):
+        return x.to(i64) * x.constant(5).to(i64)
+
+    found = matches([i32, i64], written, lambda acc, x: x.to(i64) * number("n"))
+    assert [each["n"] for each in found] == [5]
+    assert fits([i32, i64], written, lambda acc, x: x.to(i64) * 5)
+    assert fits([i32, i64], written, lambda acc, x: x.to(i64) * number("n").to(i64))
+
+
 def test_the_bodies_that_lowerings_write_match_themselves():
     types = [i32, i32, i8]
     for even in (False, True):

@@ -233,17 +233,26 @@ def check_body(body: Callable[..., Any], whole: Sequence[bool]) -> None:
 
 def unknowns_of(body: Callable[..., Any], inputs: int) -> frozenset[str]:
     """Gives the names of the numbers that a body leaves open."""
-    found, (_, value) = set[str](), _with_names(body, inputs)
-    pending: list[object] = [value]
+    _, value = _with_names(body, inputs)
+    return frozenset(part.name for part in _parts_of(value) if isinstance(part, _Unknown))
+
+
+def types_of(body: Callable[..., Any], inputs: int) -> list[Attribute]:
+    """Lists the types to which a body converts numbers."""
+    _, value = _with_names(body, inputs)
+    return [part.type for part in _parts_of(value) if isinstance(part, _Converted)]
+
+
+def _parts_of(value: object) -> Iterator[ScalarPattern]:
+    """Yields all scalars that a scalar is computed of, and itself."""
+    pending = [value]
     while pending:
         part = pending.pop()
-        if isinstance(part, _Unknown):
-            found.add(part.name)
-        elif isinstance(part, ScalarPattern):
+        if isinstance(part, ScalarPattern):
+            yield part
             pending += vars(part).values()
         elif isinstance(part, tuple):
             pending += cast("tuple[object, ...]", part)
-    return frozenset(found)
 
 
 def _elements(value: object) -> Iterator[int]:
@@ -290,6 +299,13 @@ def constant_number(value: SSAValue) -> int | float | None:
     return attribute.value.data if isinstance(attribute, IntegerAttr | FloatAttr) else None
 
 
+def _widened_number(value: SSAValue) -> int | float | None:
+    """Gives the number of a constant, or of one that was converted to a wider integer."""
+    while type(owner := value.owner) is arith.ExtSIOp:
+        value = owner.input
+    return constant_number(value)
+
+
 @dataclass(frozen=True)
 class _Argument(ScalarPattern):
     """Stands for an argument of a body that is written out."""
@@ -328,7 +344,7 @@ class _Number(ScalarPattern):
         return str(self.value)
 
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
-        if constant_number(value) == self.value:
+        if _widened_number(value) == self.value:
             yield numbers
 
     def emit(self, arguments: Sequence[Emitted], number: NumberOf) -> Emitted | Number:
@@ -343,7 +359,7 @@ class _Unknown(ScalarPattern):
         return self.name
 
     def match(self, value: SSAValue, numbers: Numbers) -> Iterator[Numbers]:
-        found = constant_number(value)
+        found = _widened_number(value)
         if found is not None and numbers.get(self.name, found) == found:
             yield {**numbers, self.name: found}
 

@@ -86,9 +86,9 @@ class Cover:
         """Yields what no instruction does of the body, with how many values are computed before
         that.
         """
-        done = takewhile(lambda value: not self._is_lost(value), self._values.computed)
-        count = sum(1 for _ in done)
-        lost = next(iter(self._values.computed[count:]), root)
+        values = [each for each in self._values.computed if constant_number(each) is None]
+        count = sum(1 for _ in takewhile(lambda value: not self._is_lost(value), values))
+        lost = next(iter(values[count:]), root)
         if isinstance(lost.owner, Operation):
             none = f"none does {step_text(lost.owner)}, of the body {computed(self.op)}"
             yield count, next(self._refused(lost), none)
@@ -110,8 +110,6 @@ class Cover:
             yield next((told for told in self._told if told.startswith(own)), found)
 
     def _is_lost(self, value: SSAValue) -> bool:
-        if isinstance(value.owner, arith.ConstantOp):
-            return False
         return all(self._best(value, memory) is None for memory in (MAIN, *self.machine.memories))
 
     def _best(self, value: SSAValue, into: Memory) -> Piece | None:

@@ -6,15 +6,16 @@ that take the fewest cycles together. Parts whose instruction overwrites what it
 the result of the part before, in the same buffer. Numbers that fit no instruction as they are
 become arrays, or products of constants where an instruction adds products. Where instructions
 compute in one type of integers, the body is restated in that, with one number behind a sum in place
-of numbers in its terms. Negations of floats may be products with -1, and arithmetic on halves may
-be in f32, rounded. Windows of which the greatest, the least or the sum is taken become windows of
-wider numbers, where an instruction does those, along one dimension after the other if that takes
-fewer cycles; the greatest and the least come in front of what is computed of each element, where
-that keeps order. What a block reduces is computed by one of its own, where an instruction reduces
-elements as they are. What a body computes of fewer dimensions than its block has, as the root of a
-norm's variance, is computed by a block of these dimensions where that takes fewer cycles, and what
-several blocks compute is computed once. Copies are put between blocks whose instructions use
-different memories. Weights of nine bits become sums of bytes.
+of numbers in its terms, and sums of bytes, scaled, with a factor for each of these. Negations of
+floats may be products with -1, and arithmetic on halves may be in f32, rounded. Windows of which
+the greatest, the least or the sum is taken become windows of wider numbers, where an instruction
+does those, along one dimension after the other if that takes fewer cycles; the greatest and the
+least come in front of what is computed of each element, where that keeps order. What a block
+reduces is computed by one of its own, where an instruction reduces elements as they are. What a
+body computes of fewer dimensions than its block has, as the root of a norm's variance, is computed
+by a block of these dimensions where that takes fewer cycles, and what several blocks compute is
+computed once. Copies are put between blocks whose instructions use different memories. Weights of
+nine bits become sums of bytes.
 
 Requires: composites on tensors in functions of described machines, after `fuse-epilogues`.
 
@@ -42,6 +43,7 @@ from byocir.dialects.types import element_type_of, shape_of, tensor, width_of
 from byocir.dialects.uses import erase, put_before, replace_op
 from byocir.machine import MAIN, Machine
 from byocir.machine.nearest_misses import Misfit
+from byocir.patterns.scalars import types_of
 from byocir.rewrites.block_ends import NOTHING, Known, scalar_ends
 from byocir.rewrites.host.fuse_blocks import (
     computes_each,
@@ -64,7 +66,8 @@ from byocir.rewrites.machine.pieces import (
     count_reads,
     result_type,
 )
-from byocir.rewrites.machine.restate_bodies import is_signed, restated
+from byocir.rewrites.machine.restate_bodies import Integer, is_signed, restated
+from byocir.rewrites.machine.saturating_sums import saturating_sum
 from byocir.rewrites.machine.split_reductions import split_reductions
 from byocir.rewrites.machine.whole_blocks import cycles_of_whole, is_done
 from byocir.rewrites.machine.wide_halves import compute_in_f32, computes_in_halves
@@ -263,13 +266,14 @@ class _Ways:
         yield self._first
         if any(isinstance(inner, arith.NegfOp) for inner in self._first.body.block.ops):
             yield self._put([_with_negations_multiplied(self._first)])
-        elements = dict.fromkeys(memory.element for memory in self._machine.memories)
-        types = [each for each in elements if is_signed(each)]
-        for type_ in sorted(types, key=width_of, reverse=True):
+        for type_ in self._machine.answer(("integers",), lambda: _integers_of(self._machine)):
             for body, ends in self._bodies:
                 found = restated(body, type_, ends)
                 if not isinstance(found, str):
-                    yield from map(self._put, found)
+                    forms = [self._put(made) for made in found]
+                    yield from forms
+                    sums = (saturating_sum(form) for form in forms)
+                    yield from (self._put([form]) for form in sums if form is not None)
                 elif reasons is not None:
                     reasons.lost.append((-1, found))
 
@@ -283,6 +287,17 @@ class _Ways:
         """Erases the forms, which still use what the block reads."""
         for op in reversed(list(self._forms.ops)):
             erase(op)
+
+
+def _integers_of(machine: Machine) -> list[Integer]:
+    """Lists the types of integers that memories hold, the widest first, and then those in which
+    instructions alone compute.
+    """
+    held = dict.fromkeys(memory.element for memory in machine.memories)
+    forms = [form for instruction in machine.instructions for form in instruction.forms]
+    used = dict.fromkeys(to for form in forms for to in types_of(form.body, len(form.reads)))
+    inside = [type_ for type_ in used if is_signed(type_) and type_ not in held]
+    return sorted((each for each in held if is_signed(each)), key=width_of, reverse=True) + inside
 
 
 def _without_start(op: BlockOp) -> list[Operation]:
