@@ -7,6 +7,7 @@ import onnx
 import onnx.parser
 import pytest
 from onnx import numpy_helper
+from xdsl.dialects.builtin import ModuleOp
 
 import byocir
 from byocir.dialects.context import load_context
@@ -190,13 +191,34 @@ def test_no_block_reads_pads_around_what_another_makes() -> None:
     assert "pads around arrays from main memory" in reason_to_refuse(text, (8, 8, 3, 3))
 
 
-def reason_to_refuse(text: str, shape: tuple[int, ...]) -> str:
-    """Compiles a net of f32 with weights `w`, expects its numbers, and tells why the target does
-    not take its contraction; empty if it does."""
+@pytest.mark.parametrize("left_out", ["rounds_operands", "reassociates", "channels_last"])
+def test_a_note_says_what_a_class_could_ask_for(left_out: str) -> None:
+    text = "net (float[1,8,6,6] x) => (float[1,8,4,4] y) { y = Conv (x, w) }"
+
+    def notes(**changed: object) -> list[str]:
+        target: type[byocir.Target] = type("Changed", (Mixed,), changed)
+        module = with_weights(text, (8, 8, 3, 3))
+        found = byocir.partition(module, [target()], levels=("tensor",)).notes
+        return [note.split("model: ")[1] for note in found if "its class can ask for" in note]
+
+    assert notes() == []
+    (told,) = notes(**{left_out: getattr(byocir.Target, left_out)})
+    assert told.split()[0] == left_out
+    assert "," not in told
+
+
+def with_weights(text: str, shape: tuple[int, ...]) -> ModuleOp:
+    """Makes a net of f32 with weights `w` of this shape."""
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}')
     weights = np.random.default_rng(0).normal(0, 0.2, shape).astype(np.float32)
     model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
-    module = byocir.import_onnx(model)
+    return byocir.import_onnx(model)
+
+
+def reason_to_refuse(text: str, shape: tuple[int, ...]) -> str:
+    """Compiles a net of f32 with weights `w`, expects its numbers, and tells why the target does
+    not take its contraction; empty if it does."""
+    module = with_weights(text, shape)
     feeds = random_feeds(module)
     package = byocir.compile(module.clone(), targets=[Mixed()], levels=("tensor",))
     found = package.run(feeds, check=True)["y"]

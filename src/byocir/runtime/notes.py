@@ -16,7 +16,7 @@ from byocir.dialects import tir
 from byocir.dialects.byoc import DECLARED, DIMS, HOST, NAME
 from byocir.dialects.decisions import Decision
 from byocir.dialects.graph.fixed_point import FLOAT_SCALES
-from byocir.dialects.types import element_type_of, i32, is_float, sizes_shown, ui8
+from byocir.dialects.types import bf16, element_type_of, f16, f32, i32, is_float, sizes_shown, ui8
 from byocir.patterns.targets import find, objective_of, targets_of
 from byocir.rewrites.byoc.choose_target import BY_ORDER
 from byocir.rewrites.host.contraction import inside_groups, is_contraction, multiplies_and_adds
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from byocir.dialects.decisions import RuleResult
     from byocir.machine import Machine
     from byocir.runtime.report import Report
+    from byocir.targets.base import Target
 
 NAMED = 3
 """The nodes that a note names at most."""
@@ -152,27 +153,15 @@ def _not_asked_for(report: Report, module: ModuleOp, host_ops: Sequence[Operatio
     """Notes, for each target with a described machine that takes less than half of what multiplies,
     what its class could ask to be changed in work that is left on the host.
     """
-    heavy = [op for op in host_ops if isinstance(op, tir.BlockOp) and op.reductions]
-    convs = [op for op in heavy if is_contraction(op)]
-    scaled, total = any(map(_rescales_in_float, host_ops)), sum(report.macs.values())
-    slides, notes = any(map(_ends_with_windows, heavy)), list[str]()
+    total, notes = sum(report.macs.values()), list[str]()
     for target in [find(each) for each in targets_of(module)] if report.targets else []:
         if not target.is_searched or 2 * report.macs.get(target.name, 0) >= total:
             continue
         integers = _holds_integers(target.machine)
-        wanted: dict[str, bool] = {
-            "signed_bytes = True makes its unsigned bytes signed": integers
-            and not ask(target, "signed_bytes")
-            and any(element_type_of(value.type) == ui8 for op in heavy for value in op.ins),
-            "channels_last = True puts channels last in its images": slides
-            and not ask(target, "channels_last"),
-            "split_groups splits its convolutions in groups": not ask(target, "split_groups")
-            and any(op.extents[i] > 1 for op in convs for i in inside_groups(op)),
-            "fixed_point scales its sums in integers": integers
-            and not ask(target, "fixed_point")
-            and scaled,
-        }
-        changes = [text for text, counts in wanted.items() if counts]
+        wanted = _in_integers(host_ops) if integers else {}
+        wanted |= _in_any(host_ops, cast("Target", target))
+        helpful = (text for text, helps in wanted.items() if helps)
+        changes = [text for text in helpful if not ask(target, text.split()[0])]
         if changes:
             share = f"{100 * report.macs.get(target.name, 0) / total:.1f} %"
             told = f"{target.name} takes {share} of the multiply-accumulates; its class can ask for"
@@ -183,6 +172,65 @@ def _not_asked_for(report: Report, module: ModuleOp, host_ops: Sequence[Operatio
                 "give it the model before quantisation"
             )
     return notes
+
+
+def _in_integers(host_ops: Sequence[Operation]) -> dict[str, bool]:
+    """Words the changes that help a machine which computes integers, with whether these do."""
+    inputs = [value for op in _heavy(host_ops) for value in op.ins]
+    return {
+        "signed_bytes = True makes its unsigned bytes signed": any(
+            element_type_of(value.type) == ui8 for value in inputs
+        ),
+        "fixed_point scales its sums in integers": any(map(_rescales_in_float, host_ops)),
+    }
+
+
+def _in_any(host_ops: Sequence[Operation], target: Target) -> dict[str, bool]:
+    """Words the changes of layout, of groups, of order, and to halves, with whether these help."""
+    heavy = _heavy(host_ops)
+    convs = [op for op in heavy if is_contraction(op)]
+    floats = [op for op in convs if _is_float_contraction(op)]
+    machine = cast("Machine", target.machine)
+    half, slides = _half_multiplied(machine), any(map(_ends_with_windows, heavy))
+    grouped = any(op.extents[i] > 1 for op in convs for i in inside_groups(op))
+    wide = any(element_type_of(value.type) == f32 for op in floats for value in op.ins)
+    summed = any(sum(op.extents[i] > 1 for i in op.reductions) > 1 for op in floats)
+    return {
+        "channels_last = True puts channels last in its images": slides,
+        "split_groups splits its convolutions in groups": grouped,
+        f'rounds_operands = "{half}" makes its operands of f32 halves': bool(half) and wide,
+        "reassociates = True lets it sum over channels inside of windows": summed
+        and _sums_windows(target, machine),
+    }
+
+
+def _heavy(host_ops: Sequence[Operation]) -> list[tir.BlockOp]:
+    return [op for op in host_ops if isinstance(op, tir.BlockOp) and op.reductions]
+
+
+def _sums_windows(target: Target, machine: Machine) -> bool:
+    """Tells if a target has a pattern of a convolution with channels last, and computes floats."""
+    from byocir.patterns.blocks import BlockPattern
+
+    nodes = [node for composite in target.composites() for node in composite.walk()]
+    products = [each for each in nodes if isinstance(each, BlockPattern) and len(each.reads) > 1]
+    slides = any(len(each.iterators.reduction) > 1 for each in products)
+    elements = [memory.element for memory in machine.memories if memory.element]
+    return slides and any(map(is_float, elements)) and bool(ask(target, "channels_last"))
+
+
+def _half_multiplied(machine: Machine) -> str:
+    """Names the type of halves that instructions sum products of, if they do and none multiplies
+    f32.
+    """
+    from byocir.machine.instructions import memory_of  # loaded where there is a machine
+
+    forms = [form for each in machine.instructions for form in each.forms]
+    products = [form for form in forms if form.iterators.reduction and len(form.reads) > 1]
+    types = {memory_of(read).element for form in products for read in form.reads}
+    if types & {f32, None}:
+        return ""
+    return next((str(each) for each in (f16, bf16) if each in types), "")
 
 
 def _holds_integers(machine: Machine) -> bool:
