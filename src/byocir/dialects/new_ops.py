@@ -10,7 +10,7 @@ before, the defaults of a class are looked for once, and a new block is inside o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TypeVar
 
@@ -120,6 +120,24 @@ def clone_op(op: OpT, values: dict[SSAValue, SSAValue] | None = None) -> OpT:
     for region in op.regions:
         made.add_region(clone_region(region, values))
     return made
+
+
+def copied_body(
+    ops: Sequence[Operation], copies: Callable[[SSAValue], bool]
+) -> tuple[Block, dict[SSAValue, SSAValue]]:
+    """Copies ops, each of which comes behind what makes what it reads, into a body of their own, in
+    front of them the ops that make those of the values read there that `copies` names; all else
+    that is read becomes arguments. Gives the body, and what the values have become.
+    """
+    body, known = Block(), dict[SSAValue, SSAValue]()
+    own = {result for op in ops for result in op.results}
+    for value in dict.fromkeys(v for op in ops for v in op.operands if v not in own):
+        if not isinstance(value.owner, Operation) or not copies(value):
+            known[value] = body.insert_arg(value.type, len(body.args))
+        elif value not in known:
+            body.add_op(clone_op(value.owner, known))
+    body.add_ops([clone_op(op, known) for op in ops])
+    return body, known
 
 
 def clone_region(region: Region, values: dict[SSAValue, SSAValue] | None = None) -> Region:

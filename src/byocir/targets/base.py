@@ -271,10 +271,10 @@ class Target(Loader, ArgSpecConvertible):
 
     @property
     def is_searched(self) -> bool:
-        """Tells whether byocir finds the schedules of its composites: its machine is described, and
-        `schedule` is the default.
+        """Tells whether byocir finds the schedules of its composites that `schedule` leaves to it:
+        its machine is described.
         """
-        return type(self).schedule is Target.schedule and _described(self) is not None
+        return _described(self) is not None
 
     def refusal(self, ops: Sequence[Operation]) -> str:
         """Gives the reason why the target cannot run the ops of a match that keeps all rules, or
@@ -284,7 +284,7 @@ class Target(Loader, ArgSpecConvertible):
         no memory holds.
         """
         machine = _described(self)
-        if machine is None or not self.is_searched:
+        if machine is None:
             return ""
         from byocir.rewrites.machine.search_schedule import with_hint
 
@@ -335,20 +335,15 @@ class Target(Loader, ArgSpecConvertible):
 
     def schedule(self, composite: CompositeOp) -> str | None:
         """Gives the schedule of a composite's blocks: a script of primitives, such as `"m, n =
-        tile(gemm, m=4, n=4); stage(gemm, 0, 'npu.in', at=n)"`; None, the default, for no schedule.
-        The script names blocks, iterators and inputs as the pattern does that took them;
+        tile(gemm, m=4, n=4); stage(gemm, 0, 'npu.in', at=n)"`; None, the default, for no schedule
+        or, where the target's machine is described, for the one that a search finds. The script
+        names blocks, iterators and inputs as the pattern does that took them;
         `Composite.matched_in` tells their sizes. It is recorded in the module, and applied once the
         function is in memory, before the passes that come before `emit`. The hook is called for
         composites that are blocks: those of the tensor level and, where `codegen_level` is
-        "tensor", those of both levels. Where the target's machine is described, the default is the
-        schedule that a search finds.
+        "tensor", those of both levels; more than once where the machine is described.
         """
-        machine = _described(self)
-        if machine is None:
-            return None
-        from byocir.rewrites.machine.search_schedule import schedule_for
-
-        return schedule_for(machine, composite)
+        return None
 
     def knobs(self, composite: CompositeOp) -> Mapping[str, Sequence[int | str]]:
         """Lists the values that each hole of the target's script can have: `{"tile_m": (4, 8)}` for
@@ -360,11 +355,11 @@ class Target(Loader, ArgSpecConvertible):
 
     def candidates(self, composite: CompositeOp, most: int) -> Sequence[str]:
         """Lists schedules that `byocir tune` tries, at most so many, the most promising first,
-        where the target has no knobs. For a described machine whose schedules byocir finds, they
-        are those that the search puts first.
+        where the target has no knobs. For a described machine, they are those that the search puts
+        first, unless `schedule` gives one.
         """
         machine = _described(self)
-        if machine is None or not self.is_searched:
+        if machine is None or self.schedule(composite) is not None:
             return ()
         from byocir.rewrites.machine.search_schedule import schedules_for
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from narrowing_engine import described, layer, net
+from narrowing_engine import described, layer, multiply_add, net
 from xdsl.dialects.builtin import ModuleOp
 
 import byocir
@@ -186,16 +186,54 @@ def test_operators_of_a_target_that_sees_operators_have_no_schedule(toy):
     assert [c.schedule for r in report.regions for c in r.composites] == [""]
 
 
-def test_a_described_machine_needs_a_schedule() -> None:
-    machine = described(pads=False)
-    members = {"name": "narrowing", "machine": machine, "patterns": (layer,)}
-    target = type(
-        "Unscheduled", (byocir.Target,), {**members, "schedule": lambda self, composite: None}
+@pytest.mark.parametrize("by_hand", [{0}, {1}, {0, 1}, set[int]()])
+def test_a_target_leaves_schedules_to_the_search(toy, by_hand: set[int]) -> None:
+    """Two products, of 12 and of 20 columns: a script is followed, None is a question."""
+    module = parse_module("""
+    func.func @main(%x: tensor<16x24xf32>, %v: tensor<24x12xf32>, %w: tensor<24x20xf32>)
+        -> (tensor<16x12xf32>, tensor<16x20xf32>) {
+      %0 = graph.matmul %x, %v : (tensor<16x24xf32>, tensor<24x12xf32>) -> tensor<16x12xf32>
+      %1 = graph.matmul %x, %w : (tensor<16x24xf32>, tensor<24x20xf32>) -> tensor<16x20xf32>
+      func.return %0, %1 : tensor<16x12xf32>, tensor<16x20xf32>
+    }""")
+    script = "m, n, k = tile(gemm, m=2, n=4, k=3); stage(gemm, 2, tile.sums, at=n); " + (
+        "stage(gemm, 0, tile.factors, at=k); stage(gemm, 1, tile.factors, at=k)"
     )
-    with pytest.raises(ByocirError) as raised:
-        byocir.compile(net(4, 8, [(0, 1)]), targets=[target()], levels=("tensor",))
-    assert raised.value.code == "B261"
-    assert "as the machine of 'narrowing' is described, found None" in raised.value.message
+    columns = {(12, 20)[number] for number in by_hand}
+
+    class Mixed(toy.Tile):
+        def schedule(self, composite: CompositeOp) -> str | None:
+            match = toy.gemm.matched_in(composite)
+            return script if match is not None and match["gemm"].extents["n"] in columns else None
+
+    # sums of small integers are the same in any order
+    feeds = {name: np.rint(4 * array) for name, array in random_feeds(module, 5).items()}
+    package = byocir.compile(module.clone(), targets=[Mixed()], levels=("tensor",))
+    scripts = [each.schedule for r in package.report.regions for each in r.composites]
+    assert [each == script for each in scripts] == [number in by_hand for number in range(2)]
+    assert all(scripts)
+    for name, expected in evaluate(module, feeds).items():
+        np.testing.assert_array_equal(package.run(feeds)[name], expected)
+
+
+def test_what_the_search_cannot_do_is_refused_beside_scripts() -> None:
+    """Nothing brings sums to main memory: a target that leaves their schedule to the search does
+    not take them alone."""
+
+    @composite("narrowing.sums")
+    def sums():
+        x, weights = wildcard("x")["n (h + r) (w + s) c"].padded(0), wildcard("weights")["r s c o"]
+        return block("n h w o | r s c", x, weights, multiply_add)
+
+    for pattern, takes in ((layer, True), (sums, False)):
+        members = {"name": "narrowing", "machine": described(pads=False), "patterns": (pattern,)}
+        own = {"schedule": lambda self, composite: None}
+        bases, module = (byocir.Target,), net(4, 8, [(0, 1)])
+        targets = [type("Unscheduled", bases, {**members, **own}), type("Searched", bases, members)]
+        reports = [partition(module.clone(), [t()], levels=("tensor",)) for t in targets]
+        assert [bool(each.regions) for each in reports] == [takes, takes]
+        assert reports[0].decisions == reports[1].decisions
+        assert takes or "narrowing refuses it" in reports[0].decisions[0].reason
 
 
 # -- names

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from byocir.dialects.graph.base import is_defined
+from byocir.dialects.new_ops import copied_body
 from byocir.dialects.traits import is_constant_value
 from byocir.dialects.walk import makers_first
 from byocir.lowering.graph_to_tir.lower_op import Definitions
@@ -21,19 +22,11 @@ def blocks_of_match(
     """
     if not all(is_defined(type(op)) and not op.regions for op in ops):
         return ()
-    body, known = Block(), dict[SSAValue, SSAValue]()
-    for op in makers_first(ops):
-        for value in op.operands:
-            if value in known:
-                continue
-            moves = inside is None or value.owner in inside
-            if is_constant_value(value) and isinstance(value.owner, Operation) and moves:
-                body.add_op(copied := value.owner.clone())
-                known[value] = copied.results[0]
-            else:
-                known[value] = body.insert_arg(value.type, len(body.args))
-        body.add_op(copied := op.clone(known))
-        known.update(zip(op.results, copied.results, strict=True))
+
+    def copies(value: SSAValue) -> bool:
+        return is_constant_value(value) and (inside is None or value.owner in inside)
+
+    body, _ = copied_body(makers_first(ops), copies)
     definitions = Definitions()
     for op in list(body.ops):
         definitions.lower(op)

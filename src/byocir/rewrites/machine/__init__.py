@@ -33,6 +33,7 @@ from byocir.dialects.byoc import TARGET, CompositeOp, TargetAttr, composites_in
 from byocir.evaluate.ports import is_in_memory
 from byocir.machine import Machine
 from byocir.patterns.targets import find
+from byocir.vendor.hooks import ask
 
 PASSES = (
     "route-copies,write-out-loops,keep-on-chip,overlap-stores,select-instructions,"
@@ -63,10 +64,16 @@ def machines_in(module: ModuleOp, *, in_memory: bool = True) -> Iterator[tuple[F
 
 
 def searched_composites(module: ModuleOp) -> Iterator[tuple[CompositeOp, Machine]]:
-    """Lists the composites on tensors whose schedules byocir finds, each with its machine. Scripts
-    that targets give name the blocks of their patterns.
-    """
+    """Lists the composites on tensors whose schedules byocir finds, each with its machine."""
     for function, machine in machines_in(module, in_memory=False):
         attribute = function.attributes[TARGET]
-        if isinstance(attribute, TargetAttr) and find(attribute).is_searched:
-            yield from ((op, machine) for op in composites_in(function))
+        assert isinstance(attribute, TargetAttr)
+        target, composites = find(attribute), composites_in(function)
+        yield from ((op, machine) for op in composites if is_searched(target, op))
+
+
+def is_searched(target: Any, composite: CompositeOp) -> bool:
+    """Tells whether the target of a described machine leaves the schedule of a composite to byocir.
+    A script of its own names the blocks of its pattern, which stay as they are.
+    """
+    return composite.schedule is None and ask(target, "schedule", composite) is None

@@ -33,7 +33,7 @@ from byocir.dialects.walk import ops_in
 from byocir.machine import Machine
 from byocir.patterns.targets import find, targets_of
 from byocir.rewrites.byoc.host_blocks import host_blocks
-from byocir.rewrites.machine import machine_of
+from byocir.rewrites.machine import is_searched, machine_of
 from byocir.rewrites.machine.search_schedule import reads_pads_apart, scheduled_cycles
 
 GAIN = 0.9
@@ -47,15 +47,14 @@ class CopyPadsPass(ModulePass):
     name = "copy-pads"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        machines = {
-            target.target_name.data: machine
-            for target in targets_of(op)
-            if (machine := machine_of(target)) is not None and find(target).is_searched
-        }
+        targets = {each.target_name.data: each for each in targets_of(op)}
         for composite in [each for block in host_blocks(op) for each in ops_in(block)]:
             if isinstance(composite, CompositeOp):
-                machine = machines.get(composite.pattern.data.split(".")[0])
-                if machine is not None and machine.pads and _gains(machine, composite):
+                target = targets[composite.pattern.data.split(".")[0]]
+                machine = machine_of(target)
+                if machine is None or not machine.pads or not is_searched(find(target), composite):
+                    continue
+                if _gains(machine, composite):
                     _copy_pads(composite)
 
 

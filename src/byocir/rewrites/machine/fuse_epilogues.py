@@ -27,7 +27,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 
 from byocir.dialects.array import Array
-from byocir.dialects.new_ops import clone_op
+from byocir.dialects.new_ops import clone_op, copied_body
 from byocir.dialects.tir import BlockOp, ConstantOp, EmptyOp, FillOp
 from byocir.dialects.tir.bodies import first
 from byocir.dialects.tir.scalar import Emitted, emit_body
@@ -87,35 +87,17 @@ def fused(
     what follows sums and splits it into what instructions do. The constants `inside`, by default
     all, are copied; others become arguments of the body, whose numbers are known.
     """
-    body, known, given = Block(), dict[SSAValue, SSAValue](), dict[SSAValue, SSAValue]()
-    for value in (value for block in blocks for value in block.operands):
-        if not isinstance(value.owner, ConstantOp) or value in known:
-            continue
-        if inside is None or value.owner in inside:
-            body.add_op(clone_op(value.owner))
-            known[value] = _last(body).results[0]
-        else:
-            known[value] = body.insert_arg(value.type, len(body.args))
-            given[known[value]] = value
-    for block in blocks:
-        for value in block.operands:
-            if value in known:
-                continue
-            if isinstance(value.owner, EmptyOp | FillOp):
-                body.add_op(clone_op(value.owner))
-                known[value] = _last(body).results[0]
-            else:
-                known[value] = body.insert_arg(value.type, len(body.args))
-        body.add_op(block.clone(known))
-        known.update(zip(block.results, _last(body).results, strict=True))
+
+    def copies(value: SSAValue) -> bool:
+        if isinstance(value.owner, ConstantOp):
+            return inside is None or value.owner in inside
+        return isinstance(value.owner, EmptyOp | FillOp)
+
+    body, known = copied_body(blocks, copies)
+    constants = [v for v in known if isinstance(v.owner, ConstantOp) and not copies(v)]
     fuse_epilogues(machine, body)
-    split_bodies(machine, body, given)
+    split_bodies(machine, body, {known[value]: value for value in constants})
     return [op for op in body.ops if isinstance(op, BlockOp)]
-
-
-def _last(body: Block) -> Operation:
-    assert body.last_op is not None
-    return body.last_op
 
 
 def _begin_with(machine: Machine, op: BlockOp) -> bool:

@@ -26,7 +26,7 @@ from byocir.dialects.byoc import TARGET, TargetAttr
 from byocir.machine import Machine
 from byocir.patterns.targets import find
 from byocir.rewrites.gather_windows import Chooser, NarrowRead, gather_windows, narrow_reads
-from byocir.rewrites.machine import machines_in
+from byocir.rewrites.machine import is_searched, machines_in
 from byocir.rewrites.machine.search_schedule import scheduled_cycles
 from byocir.vendor.hooks import ask, expect_given
 
@@ -52,14 +52,16 @@ def _functions(module: ModuleOp) -> Iterator[tuple[FuncOp, Chooser]]:
         wanted: Any = ask(target, "gathers_windows")
         fits = isinstance(wanted, bool)
         expect_given(target, "gathers_windows", fits, "True or False", wanted)
-        if target.is_searched and wanted:
-            yield function, partial(_choose, machine)
+        if wanted:
+            yield function, partial(_choose, target, machine)
 
 
-def _choose(machine: Machine, read: NarrowRead) -> NarrowRead | None:
+def _choose(target: Any, machine: Machine, read: NarrowRead) -> NarrowRead | None:
     """Gives a read with windows as deep as takes the fewest cycles, as they are or in whole rows of
-    a memory; None where that gains too little.
+    a memory; None where that gains too little, and for a schedule of the target's own.
     """
+    if not is_searched(target, read.composite):
+        return None
     lanes = {memory.row[-1] for memory in machine.memories if not memory.is_main}
     if all(read.used_channels % each == 0 for each in lanes):
         return None  # no lane is idle

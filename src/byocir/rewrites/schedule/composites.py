@@ -37,10 +37,12 @@ from byocir.dialects.tir import BlockOp, IteratorAttr
 from byocir.dialects.uses import reorder_arguments
 from byocir.errors import ByocirError
 from byocir.evaluate.ports import is_in_memory
+from byocir.machine import Machine
 from byocir.patterns import BoundBlock, Composite
 from byocir.patterns.knobs import KnobChoices, read_knobs, space_of
 from byocir.patterns.targets import composites_of, find, instructions_of
 from byocir.rewrites.bufferize import Routines, bufferize
+from byocir.rewrites.machine.search_schedule import schedule_for
 from byocir.rewrites.schedule.blocks import Parts
 from byocir.rewrites.schedule.handles import Schedule
 from byocir.rewrites.schedule.script import steps_of
@@ -126,11 +128,8 @@ def space_for(target: Any, composite: CompositeOp) -> KnobChoices:
         return space_of(target, composite, None)
     text: Any = ask(target, "schedule", composite)
     expect_given(target, "schedule", isinstance(text, str | None), "text or None", text)
-    if text is None and not isinstance(target.machine, str):
-        told = f"expected a schedule of {composite.pattern.data}, as the machine of "
-        told += f"'{target.name}' is described, found None"
-        help = "without a method of its own, Target.schedule gives what a search finds"
-        raise ByocirError("B261", told, where=", ".join(names(composite.location)), help=help)
+    if text is None and isinstance(target.machine, Machine):
+        text = schedule_for(target.machine, composite)
     return space_of(target, composite, text)
 
 
