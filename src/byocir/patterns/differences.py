@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from xdsl.dialects import arith
@@ -23,11 +23,12 @@ from byocir.patterns.scalars import (
     comparison,
     constant_number,
     unary_text,
+    unknowns_of,
 )
 
-LONGEST = 80
+LONGEST = 120
 """Characters of a body that are shown."""
-MOST_TEXT = 8 * LONGEST
+MOST_TEXT = 5 * LONGEST
 """Characters of a body that are written to find where it differs from another."""
 
 _BINARY: dict[type[Operation], str] = {
@@ -40,7 +41,8 @@ def body_differs(op: tir.BlockOp, body: Callable[..., Any]) -> str:
     """Words the reason that a block computes something else, and says what."""
     (acc, *inputs), expected = body_text(body, len(op.ins))
     found = _value(op.yielded[0], [*_as_used(op, inputs, expected), acc], {})
-    wanted, given = _where_they_differ(*map(without_outer_parentheses, (expected, found)))
+    wanted, given = map(without_outer_parentheses, (expected, found))
+    wanted, given = _where_they_differ(wanted, given, unknowns_of(body, len(op.ins)))
     return f"expected body {wanted}, found {given}"
 
 
@@ -158,14 +160,38 @@ def without_outer_parentheses(text: str) -> str:
     return text[1:-1] if _is_enclosed(text) else text
 
 
-def _where_they_differ(one: str, other: str) -> tuple[str, str]:
-    """Cuts two texts, where they are long, to parts that show where they begin to differ."""
-    pairs = enumerate(zip(one, other, strict=False))
-    same = next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
-    begin = same - LONGEST // 2
-    if begin <= 0 or max(len(one), len(other)) <= LONGEST:
-        return _cut(one), _cut(other)
-    return _cut(f"…{one[begin:]}"), _cut(f"…{other[begin:]}")
+def _where_they_differ(one: str, other: str, unknowns: Collection[str]) -> tuple[str, str]:
+    """Cuts two texts, where they are long, to parts that show where they begin to differ; any
+    number may stand for one of the `unknowns`.
+    """
+    if max(len(one), len(other)) <= LONGEST:
+        return one, other
+    pairs = zip(*(_WORDS.finditer(text) for text in (one, other)), strict=False)
+    ends = ((a.start(), b.start()) for a, b in pairs if not _alike(a[0], b[0], unknowns))
+    first, second = next(ends, (len(one), len(other)))
+    return _cut_at(one, first), _cut_at(other, second)
+
+
+_WORDS = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|\w+|\S")
+"""Numbers, names and signs of a body."""
+
+
+def _alike(wanted: str, found: str, unknowns: Collection[str]) -> bool:
+    """Tells if two words of bodies match: 0 and 0.0 do, and an unknown and any number."""
+    one, other = _number(wanted), _number(found)
+    return wanted == found or (other is not None and (one == other or wanted in unknowns))
+
+
+def _number(word: str) -> float | None:
+    try:
+        return float(word)
+    except ValueError:
+        return None
+
+
+def _cut_at(text: str, place: int) -> str:
+    begin = place - LONGEST // 2
+    return _cut(text if begin <= 0 else f"…{text[begin:]}")
 
 
 def _cut(text: str) -> str:
