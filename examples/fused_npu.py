@@ -28,8 +28,9 @@ npu.order(Counted())
 # array, the address and what each iterator adds to it (the next point, or the next 16 lanes). The
 # last one begins a command when few enough others run.
 
-REGISTERS = ["top", "left", "height", "width", "sh", "sw", "dh", "dw", "half", "shift"]
-REGISTERS += (sizes := ["y", "x", "n", "c", "r", "s", "k", "rows", "lanes"])
+sizes = ["y", "x", "n", "c", "r", "s", "k", "rows", "lanes"]
+REGISTERS = [*sizes, "sh", "sw", "dh", "dw", "top", "left", "height", "width", "pad"]
+REGISTERS += ["half", "shift", "x_zero", "z_zero"]
 for name in ("x", "z", "x_factor", "z_factor", "a", "w", "bias", "factor", "out"):
     REGISTERS += [f"{name}.{of}" for of in ("array", "address", *sizes)]
 
@@ -71,8 +72,9 @@ def scaled(x: Scalar, factor: Scalar) -> Scalar:
     return (wide >> number("shift")).clamp(-128, 127).to(i8)
 
 
-def term(_: Scalar, x: Scalar, factor: Scalar) -> Scalar:
-    return (x.to(i64) * factor.to(i64)).clamp(-(1 << 31), (1 << 31) - 1).to(i32)
+def term(x: Scalar, factor: Scalar, zero: str = "") -> Scalar:
+    wide = x.to(i64) * factor.to(i64)
+    return (wide + number(zero) if zero else wide).clamp(-(1 << 31), (1 << 31) - 1).to(i32)
 
 
 def finished(index: str, sums: Pattern) -> Pattern:
@@ -86,7 +88,7 @@ def finished(index: str, sums: Pattern) -> Pattern:
 
 
 window = "(y*sh + r*dh - top) (x*sw + s*dw - left)"
-pixels, channels = images("a")[f"{window} c"], dict(c=up_to(4096))
+pixels, channels = images("a")[f"{window} c"].padded("pad"), dict(c=up_to(4096))
 box = dict(unit=core, into=images, encode=words, cycles=steps, y=up_to(64), x=up_to(1024))
 windows = dict(**box, r=up_to(64), s=up_to(64))
 weighed = dict(**windows, inside=i32, strided=("a", "w", "out"))
@@ -94,53 +96,54 @@ weighed = dict(**windows, inside=i32, strided=("a", "w", "out"))
 
 @npu.instruction(**weighed, n=up_to(16), k=up_to(4096))
 def convolve() -> Pattern:
-    a, w = images("a")[f"{window} k"].padded(0), weights("w")["r s k n"]
-    return finished("y x n", block("y x n | r s k", a, w, multiply_add))
+    pixels = images("a")[f"{window} k"].padded("pad")
+    sums = block("y x n | r s k", pixels, weights("w")["r s k n"], multiply_add)
+    return finished("y x n", sums)
 
 
 @npu.instruction(**weighed, **channels)
 def convolve_depthwise() -> Pattern:
-    w = weights("w")["r s c"]
-    return finished("y x c", block("y x c | r s", pixels.padded(0), w, multiply_add))
+    sums = block("y x c | r s", pixels, weights("w")["r s c"], multiply_add)
+    return finished("y x c", sums)
 
 
 @npu.instruction(**windows, **channels, inside=i32, strided=("a", "out"))
 def average_pool() -> Pattern:
-    sums = block("y x c | r s", pixels.padded(0), lambda total, x: total + x.to(i32))
+    sums = block("y x c | r s", pixels, lambda total, x: total + x.to(i32))
     return finished("y x c", sums)
 
 
 @npu.instruction(**windows, **channels, strided=("a", "out"))
 def max_pool() -> Pattern:
-    return block("y x c | r s", pixels.padded(-128), lambda most, x: most.max(x), init=-128)
+    return block("y x c | r s", pixels, lambda most, x: most.max(x), init=-128)
 
 
 @npu.instruction(**box, **channels, inside=i32)
 def add() -> Pattern:
-    given = images("x"), images("z"), params("x_factor"), params("z_factor")
-    terms = [each["y x c"] for each in given[:2]] + [each["c"] for each in given[2:]]
-    sums = block("y x c", *terms, lambda _, x, z, f, g: term(_, x, f) + term(_, z, g))
-    return finished("y x c", sums)
+    of = [images(name)["y x c"] for name in "xz"] + [params(f"{name}_factor")["c"] for name in "xz"]
+    plain = block("y x c", *of, lambda _, x, z, f, g: term(x, f) + term(z, g))
+    sums = block("y x c", *of, lambda _, x, z, f, g: term(x, f, "x_zero") + term(z, g, "z_zero"))
+    return finished("y x c", plain | sums)
 
 
 # 4. What it takes: what ends in bytes.
 
 
 def stored(y: Pattern) -> Pattern:
-    bias = constant("bias", dtype=i32)["o"]
-    y = optional(y, lambda y: block("*i o", y["*i o"], bias, lambda _, x, b: x + b))
+    bias, factor = constant("bias", dtype=i32)["~o"], constant("factor")["~o"]
+    y = optional(y, lambda y: block("*i *o", y["*i *o"], bias, lambda _, x, b: x + b))
     y = optional(y, lambda y: block("*i", y["*i"], lambda _, x: x.max(0)))
-    return block("*i *o", y["*i *o"], constant("factor")["~o"], lambda _, x, f: scaled(x, f))
+    return block("*i *o", y["*i *o"], factor, lambda _, x, f: scaled(x, f))
 
 
 byte, kernel = wildcard("x", dtype=i8), wildcard("w", dtype=i8)
-image = byte["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"]
+image = byte["n (h*sh + r*dh - ph) (w*sw + s*dw - pw) c"].padded("pad")
 
 
 @composite("fused.conv")
 def conv() -> Pattern:
-    whole = block("n h w o | r s c", image.padded(0), kernel["r s c o"], multiply_add)
-    return stored(whole | block("n h w c | r s", image.padded(0), kernel["r s c"], multiply_add))
+    whole = block("n h w o | r s c", image, kernel["r s c o"], multiply_add)
+    return stored(whole | block("n h w c | r s", image, kernel["r s c"], multiply_add))
 
 
 @composite("fused.dense")
@@ -150,14 +153,19 @@ def dense() -> Pattern:
 
 @composite("fused.pool")
 def pool() -> Pattern:
-    average = stored(block("n h w c | r s", image.padded(0), lambda y, x: y + x.to(i32)))
-    return average | block("n h w c | r s", image.padded(-128), lambda y, x: y.max(x), init=-128)
+    average = stored(block("n h w c | r s", image, lambda y, x: y + x.to(i32)))
+    return average | block("n h w c | r s", image, lambda y, x: y.max(x), init=-128)
+
+
+def multiplied(name: str) -> Pattern:
+    given = wildcard(name, dtype=i8)["*i"], constant(f"{name}_factor")[""]
+    plain = block("*i", *given, lambda _, x, f: term(x, f))
+    return plain | block("*i", *given, lambda _, x, f: term(x, f, f"{name}_zero"))
 
 
 @composite("fused.sum")
 def residual() -> Pattern:
-    given = ((wildcard(name, dtype=i8)["*i"], constant(f"{name}_factor")[""]) for name in "xz")
-    x, z = (block("*i", byte, factor, term)["*i"] for byte, factor in given)
+    x, z = multiplied("x")["*i"], multiplied("z")["*i"]
     return stored(block("*i", x, z, lambda _, x, z: x + z))
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,13 +61,28 @@ def expect_equal(module: ModuleOp) -> byocir.Package:
     return package
 
 
+def patterns_of(package: byocir.Package) -> set[str]:
+    return {decision.pattern for decision in package.report.decisions if decision.taken}
+
+
 def test_it_runs_trained_digits() -> None:
     path = EXAMPLES / "digits" / "digits_int8.onnx"
     expect_equal(byocir.import_onnx(path, shapes={"image": (1, 1, 8, 8)}))
 
 
 def test_it_runs_residual_blocks() -> None:
-    expect_equal(byocir.import_onnx(resnet18(8, (16,), 1)))
+    package = expect_equal(byocir.import_onnx(resnet18(8, (16,), 1)))
+    assert patterns_of(package) == {"fused.conv", "fused.dense", "fused.pool", "fused.sum"}
+
+
+def test_it_runs_layers_with_zero_points() -> None:
+    """Images are padded with these, and numbers added to terms of sums."""
+    net = Net((1, 16, 6, 6), zero=np.uint8(117))
+    value = net.conv(net.value, (16, 16), 3)
+    net.scale *= 1.3
+    value = net.add(value, net.conv(value, (16, 16), 3, relu=False), relu=True)
+    package = expect_equal(byocir.import_onnx(net.pooled(value, 16, 10)))
+    assert patterns_of(package) == {"fused.conv", "fused.dense", "fused.pool", "fused.sum"}
 
 
 def test_it_runs_inverted_residuals() -> None:
@@ -85,6 +101,7 @@ LAYER = st.fixed_dictionaries(
         "stride": st.integers(1, 3),
         "dilation": st.integers(1, 2),
         "relu": st.booleans(),
+        "zero": st.sampled_from([np.int8(0), np.uint8(117)]),
         "bias": st.booleans(),
     }
 )
@@ -93,10 +110,11 @@ LAYER = st.fixed_dictionaries(
 @settings(max_examples=4 if settings.default.max_examples < 100 else 100, deadline=None)
 @given(LAYER, st.integers(1, 40), st.integers(0, 40), st.integers(5, 12), st.booleans())
 def test_it_runs_any_convolution(
-    layer: dict[str, int], inputs: int, outputs: int, side: int, per_channel: bool
+    layer: dict[str, Any], inputs: int, outputs: int, side: int, per_channel: bool
 ) -> None:
     """A depthwise one where no number of outputs is drawn."""
-    net = Net((1, inputs, side, side), per_channel=per_channel)
+    zero, layer = layer["zero"], {name: n for name, n in layer.items() if name != "zero"}
+    net = Net((1, inputs, side, side), per_channel=per_channel, zero=zero)
     channels, group = (inputs, outputs or inputs), 1 if outputs else inputs
     value = net.conv(net.value, channels, **layer, group=group)
     pads, apart = 2 * (layer["kernel"] // 2), layer["dilation"] * (layer["kernel"] - 1)

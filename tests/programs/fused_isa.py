@@ -72,7 +72,7 @@ class FusedNpu:
     def store_image(self) -> None:
         self.moved(self.images, None)
 
-    def window(self, channels: str, pad: int = 0) -> np.ndarray:
+    def window(self, channels: str) -> np.ndarray:
         """The pixels of windows, y x r s and channels, or the pad outside of the image."""
         held, (y, x, r, s, c) = self.held, self.index(f"y x r s {channels}")
         row, column = y * held["sh"] + r * held["dh"], x * held["sw"] + s * held["dw"]
@@ -82,7 +82,9 @@ class FusedNpu:
         pitch = held["a.y"] // (held["sh"] or 1) or held["a.r"] // (held["dh"] or 1)
         step = held["a.x"] // (held["sw"] or 1) or held["a.s"] // (held["dw"] or 1)
         at = held["a.address"] + row * pitch + column * step + c // 16 * held[f"a.{channels}"]
-        return np.where(inside, self.images[np.where(inside, at, 0), c % 16], pad).astype(np.int32)
+        return np.where(inside, self.images[np.where(inside, at, 0), c % 16], held["pad"]).astype(
+            np.int32
+        )
 
     def finish(self, sums: np.ndarray, channels: str) -> None:
         """Adds a bias, rectifies, and scales, as the form of a command says."""
@@ -105,13 +107,14 @@ class FusedNpu:
         self.finish(self.window("c").sum((2, 3), np.int32), "c")
 
     def max_pool(self) -> None:
-        greatest = self.window("c", -128).max((2, 3))
+        greatest = self.window("c").max((2, 3))
         self.images[self.at(self.images, "out", "y x c")] = greatest
 
     def add(self) -> None:
         terms = (
             self.read(self.images, name, "y x c").astype(np.int64)
             * self.read(self.params, f"{name}_factor", "c")
+            + self.held[f"{name}_zero"]
             for name in "xz"
         )
         x, z = (np.clip(term, INT32.min, INT32.max) for term in terms)
