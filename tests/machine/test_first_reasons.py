@@ -60,6 +60,12 @@ def test_the_description_takes_the_layer() -> None:
     assert "npu_0 (tensor level, npu.conv" in told()
 
 
+def test_it_is_told_that_the_host_copies_pads_where_no_load_sets_them() -> None:
+    report = byocir.partition(byocir.import_onnx(layer()), [small_npu.Npu()])
+    (conv,) = [node.name for node in report.nodes if node.op_type == "Conv"]
+    assert "  on the host: copy with pads" in explain(report, conv).splitlines()
+
+
 PRODUCT = 'near("a")["m k"], near("w")["k n"]'
 STORED = 'wildcard("scale", dtype=f32)["lanes"]\n    return block("rows lanes", x, scale, '
 RELU = f"{STORED}rectified)"

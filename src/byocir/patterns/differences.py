@@ -98,6 +98,14 @@ def computed(op: tir.BlockOp) -> str:
     return "copy" if found in names else found
 
 
+def copy_text(op: tir.BlockOp) -> str:
+    """Words what a block that moves elements does: a copy, which may put pads around an image, or
+    that into a larger one.
+    """
+    has_pads = op.pad_values[0] is not None or isinstance(op.outs[0].owner, tir.FillOp)
+    return "copy with pads" if has_pads else "copy"
+
+
 def indices_differ(
     op: tir.BlockOp,
     reads: Sequence[str],

@@ -29,7 +29,7 @@ from byocir.dialects.tir import BlockOp
 from byocir.dialects.traits import is_constant
 from byocir.dialects.trip_counts import trip_count_around
 from byocir.dialects.walk import ops_of
-from byocir.patterns.differences import computed
+from byocir.patterns.differences import computed, copy_text
 from byocir.patterns.targets import composites_of, targets_of
 from byocir.rewrites.byoc.count_work import macs_of, size_of
 from byocir.runtime.notes import notes_of, notes_of_calls
@@ -187,10 +187,17 @@ def _host_parts(host_ops: Sequence[Operation], split: Sequence[str]) -> dict[str
     found: dict[str, dict[str, None]] = {name: {} for name in split}
     for op in host_ops if found else ():
         if isinstance(op, BlockOp | GraphOp):
-            text = computed(op) if isinstance(op, BlockOp) else op.name
+            text = _host_part(op)
             for name in names(op.location):
                 found.get(name, {})[text] = None
     return {name: [*texts] for name, texts in found.items() if texts}
+
+
+def _host_part(op: BlockOp | GraphOp) -> str:
+    """Words what the host computes by an op."""
+    if not isinstance(op, BlockOp):
+        return op.name
+    return copy_text(op) if op.moves else computed(op)
 
 
 def _foreign(ops: Sequence[Operation], known: list[str]) -> dict[str, str]:

@@ -25,6 +25,7 @@ from byocir.dialects.byoc import CompositeOp, CutAttr, RegionOp, TargetAttr, com
 from byocir.dialects.gc_pause import gc_paused
 from byocir.dialects.tir import BlockOp
 from byocir.dialects.traits import is_constant_value
+from byocir.patterns.differences import copy_text
 from byocir.patterns.legality import describe
 from byocir.patterns.policy import Merge, RegionPolicy
 from byocir.patterns.region_rules import GatheredRegion, broken_rules
@@ -269,7 +270,7 @@ def _named(op: Operation) -> str:
         group = f", group {op.group.data}" if op.group is not None else ""
         return f"a region of {op.target.target_name.data}{group}"
     if isinstance(op, BlockOp) and op.moves:
-        return f"a copy{describe(op).removeprefix(op.name)}"
+        return f"a {copy_text(op)}{describe(op).removeprefix(op.name)}"
     return describe(op)
 
 
