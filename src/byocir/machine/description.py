@@ -182,8 +182,8 @@ class Machine:
         that finds it there takes `kept_cycles`.
 
         A block may read, at the index of its own result, what another block makes, of element type
-        `inside`: one call does both, with all sums of the first. Rules are asked about each of the
-        two, with the names that it has.
+        `inside`: one call does both, with all sums of the first. A rule is asked about
+        the one whose names it looks up.
         """
 
         def build(function: Callable[[], Any]) -> Instruction:
