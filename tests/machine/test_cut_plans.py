@@ -1,17 +1,22 @@
-"""Plans are the same whether it is told why there are no others or not."""
+"""Plans are the same whether it is told why there are no others or not, and whether all or the best
+are asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from operator import add, sub
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from narrowing_engine import multiply_add
+from random_machines import conv_module
 from xdsl.ir import Block
 
-from byocir.dialects.tir import buffer
-from byocir.dialects.tir.scalar import Emitted
-from byocir.dialects.types import i32, tensor
+from byocir.dialects.tir import BlockOp, buffer
+from byocir.dialects.tir.scalar import Emitted, number_attr
+from byocir.dialects.types import i8, i32, tensor
 from byocir.machine import Limit, Machine, exactly, multiples_of, up_to
 from byocir.machine.cut_plans import Plan, plans_of
 from byocir.machine.find_instruction import Asked, fits
@@ -65,9 +70,45 @@ def test_plans_do_not_depend_on_reasons(
     made = each_element(outside.args[1], computed, outside.args[0])
     outside.add_op(made)
     told = plans_of(machine, made, made.extents, asked, reasons := list[str]())
-    found = plans_of(machine, made, made.extents, asked)
+    found = plans_of(machine, made, made.extents, asked, every=True)
     assert [*map(_seen, found)] == [*map(_seen, told)]
     assert found or reasons
+    _expect_the_best(plans_of(machine, made, made.extents, asked), found)
+
+
+def _expect_the_best(kept: Sequence[Plan], every: Sequence[Plan]) -> None:
+    """What is left out of all plans does parts of what a kept one does, in no fewer cycles."""
+    assert [each for each in map(_seen, every) if each in map(_seen, kept)] == [*map(_seen, kept)]
+    for plan in every:
+        assert any(
+            plan.instruction is each.instruction
+            and each.cycles <= plan.cycles
+            and all(most >= size for most, size in zip(each.sizes, plan.sizes, strict=True))
+            for each in kept
+        )
+
+
+def test_plans_leave_out_calls_that_do_parts_of_others() -> None:
+    """A call may run over few iterators of a convolution, or over all of them, which is best."""
+    machine = Machine("six")
+    unit = machine.unit("unit", queue=1)
+    near = machine.memory("near", i8, row=(8,), rows=64)
+    sums = machine.memory("sums", i32, row=(8,), rows=64)
+
+    @machine.instruction(unit, into=sums, cycles=lambda s: 9 + prod(s.values()))
+    def convolve() -> Pattern:
+        x, w = near("x")["(y + r) (x + s) k"], near("w")["r s k n"]
+        added = block("y x n | r s k", x, w, multiply_add, init=sums("c"))
+        return added | block("y x n | r s k", x, w, multiply_add)
+
+    module = conv_module((6, 5, 8), ((2, 1, 1, 0, 0),) * 2, 8)
+    (made,) = (op for op in module.walk() if isinstance(op, BlockOp))
+    for start in (None, number_attr(0, i32)):
+        every = plans_of(machine, made, made.extents, "pattern", None, start, every=True)
+        kept = plans_of(machine, made, made.extents, "pattern", None, start)
+        assert [each.sizes for each in kept] == [made.extents]
+        assert len(every) > len(kept)
+        _expect_the_best(kept, every)
 
 
 @given(

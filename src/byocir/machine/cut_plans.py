@@ -59,14 +59,18 @@ def plans_of(
     misfits: list[Misfit] | None = None,
     start: Attribute | None = None,
     only: Instruction | None = None,
+    *,
+    every: bool = False,
 ) -> list[Plan]:
     """Gives the ways in which instructions, or only one of them, do a block over these extents, the
     cheapest first. With `start` each call begins with that number, and sums are whole. `misfits`,
-    if they are asked for, get why other instructions do not do it, which takes longer. Where
-    patterns alone are asked for, tiles may overlap: the points left over by an extent need not be a
-    legal call.
+    if they are asked for, get why other instructions do not do it, which takes longer. Calls that
+    do parts of the calls of another plan, in no fewer cycles, are left out, unless `every` plan is
+    asked for. Where patterns alone are asked for, tiles may overlap: the points left over by an
+    extent need not be a legal call.
     """
-    search = _Search(machine, block, asked, start, only, explains=misfits is not None)
+    explains = misfits is not None
+    search = _Search(machine, block, asked, start, only, explains, every or explains)
     plans, told = search.plans(tuple(extents))
     if misfits is not None:
         misfits += told
@@ -99,6 +103,8 @@ class _Search:
     start: Attribute | None = None
     only: Instruction | None = None
     explains: bool = False
+    every: bool = True
+    """Tells whether plans are wanted, too, whose calls do parts of the calls of others."""
 
     @cached_property
     def _key(self) -> int:
@@ -116,13 +122,14 @@ class _Search:
     def _tried(self) -> list[Instruction]:
         """Lists the instructions that may do it; all where reasons are asked for."""
         given = self._instructions
-        return given if self.explains else near(self.machine, self.block, given, self.asked)
+        own = self.machine, self.block, given, self.asked, self.start
+        return given if self.explains else near(*own)
 
     def plans(self, extents: Shape) -> tuple[list[Plan], list[Misfit]]:
         """Gives the plans over these extents, the cheapest first, and why there are no others."""
         machine, asked = self.machine, self.asked
         chains = () if asked == "pattern" else chains_of(machine, self.block, extents)
-        own = self.start, self.only, self.explains
+        own = self.start, self.only, self.explains, self.every
         question = "plans", self._key, extents, chains, asked, *own
         return machine.answer(question, lambda: self._plans(extents, chains))
 
@@ -151,11 +158,13 @@ class _Search:
     ) -> Iterator[Plan]:
         """Yields plans whose calls run over chosen iterators; adds why there are no others."""
         overlapping = frozenset(self.block.parallels if self.asked == "pattern" else ())
+        larger = list[Plan]()
         for kept, chains in choices:
             sizes = tuple(n if i in kept else 1 for i, n in enumerate(extents))
             if not chains and not self._has_lanes(sizes, overlapping):
                 continue
-            for fit in self.tried(sizes, chains):
+            parts = set[Instruction]() if self.every else _doing_parts(larger, kept, extents)
+            for fit in self.tried(sizes, chains, [e for e in self._tried if e not in parts]):
                 if isinstance(fit, Misfit):
                     misfits.append(fit)
                     continue
@@ -171,6 +180,7 @@ class _Search:
                 called = sizes if self.asked == "pattern" else plan.sizes
                 inside = calls_inside_rows(fit, self.block, called, extents)
                 if not inside:
+                    larger.append(plan)
                     yield plan
                 else:
                     misfits.append(Misfit(fit.instruction, inside, Reached.ROWS, len(kept)))
@@ -213,9 +223,14 @@ class _Search:
                     found.add(next((limit for limit in limits if not limit.allows(1)), _ANY))
         return found
 
-    def tried(self, sizes: Shape, chains: Sequence[Chain] = ()) -> list[Fit | Misfit]:
-        """Tries each instruction on the block without regard to limits: then it only matters
-        whether an iterator has one point or more.
+    def tried(
+        self,
+        sizes: Shape,
+        chains: Sequence[Chain] = (),
+        instructions: Sequence[Instruction] | None = None,
+    ) -> list[Fit | Misfit]:
+        """Tries each instruction, or these, on the block without regard to limits: then it only
+        matters whether an iterator has one point or more.
         """
         least = sizes if self._beyond else tuple(min(n, 2) for n in sizes)
 
@@ -236,7 +251,7 @@ class _Search:
             question = "fits", self._key, least, instruction, *own
             return self.machine.answer(question, lambda: fit()(instruction))
 
-        return [tried(each) for each in self._tried]
+        return [tried(each) for each in (self._tried if instructions is None else instructions)]
 
     def choices(self, extents: Sequence[int]) -> Iterator[frozenset[int]]:
         """Yields the sets of iterators that one call may run over: as many iterators as patterns
@@ -258,6 +273,22 @@ class _Search:
 
 
 _ANY = Limit(1)
+
+
+def _doing_parts(
+    plans: Iterable[Plan], kept: frozenset[int], extents: Sequence[int]
+) -> set[Instruction]:
+    """Selects the instructions of plans whose calls run over these iterators and others, and take
+    no more cycles than calls over these alone.
+    """
+    found = set[Instruction]()
+    for plan in plans:
+        runs = {i for i, size in enumerate(plan.sizes) if size > 1}
+        if kept < runs and plan.instruction not in found:
+            sizes = [size if i in kept else 1 for i, size in enumerate(plan.sizes)]
+            if cycles_of_block(plan.fit, sizes, extents) >= plan.cycles:
+                found.add(plan.instruction)
+    return found
 
 
 def _kept(

@@ -79,9 +79,15 @@ def fitting(
 
 
 def near(
-    machine: Machine, block: BlockOp, instructions: Sequence[Instruction], asked: Asked
+    machine: Machine,
+    block: BlockOp,
+    instructions: Sequence[Instruction],
+    asked: Asked,
+    start: Attribute | None,
 ) -> list[Instruction]:
-    """Lists the instructions that compute what a block does, on its memories if these count."""
+    """Lists the instructions that compute what a block does, on its memories if these count. With
+    `start` its result begins with that number, not with what was there.
+    """
     others, count = other_bodies(machine, block), len(block.ins)
     *read, written = [scope_in(block, value.type) for value in (*block.ins, *block.outs)]
     scopes = (*sorted(read), written)
@@ -89,8 +95,20 @@ def near(
         each
         for each in instructions
         if (asked == "pattern" or scopes in each.reached)
-        and any(len(form.reads) == count and form not in others for form in each.forms)
+        and any(
+            len(form.reads) == count and form not in others and may_begin(form, start)
+            for form in each.forms
+        )
     ]
+
+
+def may_begin(form: BlockPattern, start: Attribute | None) -> bool:
+    """Tells whether a form can do a block whose result begins with a number, or None if it begins
+    with what was there.
+    """
+    if isinstance(form.init, Operand):
+        return start is None
+    return form.init is None or start is not None
 
 
 def other_bodies(
@@ -131,7 +149,7 @@ def _fit(
 ) -> Fit | Misfit:
     misfits = list[Misfit]()
     for form in instruction.forms:
-        if isinstance(form.init, Operand) and seen.start is not None:
+        if not may_begin(form, seen.start) and not (explains and seen.start is None):
             continue
         if form in others:
             misfits += [_other_body(instruction, form, seen.block)] if explains else []

@@ -101,16 +101,14 @@ class _Cuts:
         block = box.made([*box.op.ins, *box.op.outs])
         if begins_inside_row(self.machine, block):
             return None
-        key, asked = self.machine.keys.block(block), (self.machine, block, block.extents)
-        plans = plans_of(*asked, "memories", self.misfits)
-        if number is not None:
-            plans += plans_of(*asked, "memories", self.misfits, number)
+        plans = self._plans(block, number)
+        if any(self._refused(plan, block, number) for plan in plans):
+            plans = self._plans(block, number, every=True)
         best, least = None, inf
         for plan in plans:
             if plan.cycles >= least:
                 continue
-            kinds = list(_kinds(self.machine, plan, block, key, number))
-            told = [each for each in kinds if isinstance(each, str)]
+            told = self._refused(plan, block, number)
             if self.misfits is not None:
                 self.misfits += [Misfit(plan.instruction, why, Reached.ROWS) for why in told]
             whole = [_part_of(plan, box, block, number)]
@@ -118,6 +116,20 @@ class _Cuts:
             if found and cycles_of(found) < least:
                 best, least = found, cycles_of(found)
         return best
+
+    def _plans(
+        self, block: BlockOp, number: Attribute | None, *, every: bool = False
+    ) -> list[Plan]:
+        """Lists the plans of a block, in memories as they are; if there is a number, also those
+        that begin with it."""
+        starts = [None] if number is None else [None, number]
+        asked = self.machine, block, block.extents, "memories", self.misfits
+        return [plan for start in starts for plan in plans_of(*asked, start, every=every)]
+
+    def _refused(self, plan: Plan, block: BlockOp, number: Attribute | None) -> list[str]:
+        """Lists why there are no calls of some kinds that a plan has."""
+        kinds = _kinds(self.machine, plan, block, self.machine.keys.block(block), number)
+        return [each for each in kinds if isinstance(each, str)]
 
     def _in_two(
         self, plan: Plan, box: PaddedBox, block: BlockOp, number: Attribute | None
