@@ -163,7 +163,9 @@ class _Search:
             sizes = tuple(n if i in kept else 1 for i, n in enumerate(extents))
             if not chains and not self._has_lanes(sizes, overlapping):
                 continue
-            parts = set[Instruction]() if self.every else _doing_parts(larger, kept, extents)
+            parts = set[Instruction]()
+            if not self.every:
+                parts.update(_doing_parts(larger, sizes, extents, overlapping))
             for fit in self.tried(sizes, chains, [e for e in self._tried if e not in parts]):
                 if isinstance(fit, Misfit):
                     misfits.append(fit)
@@ -276,19 +278,17 @@ _ANY = Limit(1)
 
 
 def _doing_parts(
-    plans: Iterable[Plan], kept: frozenset[int], extents: Sequence[int]
-) -> set[Instruction]:
-    """Selects the instructions of plans whose calls run over these iterators and others, and take
-    no more cycles than calls over these alone.
+    plans: Iterable[Plan], sizes: Shape, extents: Shape, overlapping: frozenset[int]
+) -> Iterator[Instruction]:
+    """Yields the instructions of plans whose calls take as many points as these sizes, or more, in
+    no more cycles than calls of these sizes alone.
     """
-    found = set[Instruction]()
+    kept = {i for i, size in enumerate(sizes) if size > 1}
     for plan in plans:
-        runs = {i for i, size in enumerate(plan.sizes) if size > 1}
-        if kept < runs and plan.instruction not in found:
-            sizes = [size if i in kept else 1 for i, size in enumerate(plan.sizes)]
-            if cycles_of_block(plan.fit, sizes, extents) >= plan.cycles:
-                found.add(plan.instruction)
-    return found
+        if kept < {i for i, size in enumerate(plan.sizes) if size > 1}:
+            part = _planned(plan.fit, sizes, extents, [], overlapping)
+            if part is not None and part.cycles >= plan.cycles:
+                yield plan.instruction
 
 
 def _kept(
