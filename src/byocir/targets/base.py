@@ -341,7 +341,8 @@ class Target(Loader, ArgSpecConvertible):
         `Composite.matched_in` tells their sizes. It is recorded in the module, and applied once the
         function is in memory, before the passes that come before `emit`. The hook is called for
         composites that are blocks: those of the tensor level and, where `codegen_level` is
-        "tensor", those of both levels; more than once where the machine is described.
+        "tensor", those of both levels. It may be called more than once, but not about a composite
+        that it has left to the search, whose blocks may be others by then.
         """
         return None
 
@@ -359,10 +360,13 @@ class Target(Loader, ArgSpecConvertible):
         first, unless `schedule` gives one.
         """
         machine = _described(self)
-        if machine is None or self.schedule(composite) is not None:
+        if machine is None:
             return ()
+        from byocir.rewrites.machine import own_script
         from byocir.rewrites.machine.search_schedule import schedules_for
 
+        if own_script(self, composite) is not None:
+            return ()
         return schedules_for(machine, composite, most)
 
     def transform(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from narrowing_engine import described, layer, multiply_add, net
+from quantised_nets import Net
 from xdsl.dialects.builtin import ModuleOp
 
 import byocir
@@ -25,6 +26,7 @@ from byocir.patterns.target_classes import register
 from byocir.rewrites.check_each import CheckEach
 from byocir.rewrites.pipeline import run_passes
 from byocir.runtime.report_text import region_lines
+from byocir.vendor.user_code import import_file
 
 TILE = Path(__file__).parents[3] / "examples" / "tile_npu.py"
 SCRIPT = (
@@ -214,6 +216,26 @@ def test_a_target_leaves_schedules_to_the_search(toy, by_hand: set[int]) -> None
     assert all(scripts)
     for name, expected in evaluate(module, feeds).items():
         np.testing.assert_array_equal(package.run(feeds)[name], expected)
+
+
+@pytest.mark.parametrize("none", [None, ""])
+def test_what_is_left_to_the_search_is_asked_about_once(none: str | None) -> None:
+    """What it fuses and splits does not fit the pattern any more that a hook reads sizes by."""
+    example = import_file(TILE.with_name("gemmini.py"), "B217")
+    patterns = {each.name: each for each in example.Gemmini.patterns}
+
+    class Asked(example.Gemmini):
+        def schedule(self, composite: CompositeOp) -> str | None:
+            match = patterns[composite.pattern.data].matched_in(composite)
+            assert match is not None
+            return none
+
+    net = Net((1, 16, 4, 4), per_channel=False)
+    module = byocir.import_onnx(net.of(net.conv(net.value, (16, 16), 3), (1, 16, 4, 4)))
+    targets = [Asked(), example.Gemmini()]
+    reports = [partition(module.clone(), [each], levels=("tensor",)) for each in targets]
+    asked, own = [[c.schedule for r in each.regions for c in r.composites] for each in reports]
+    assert asked == own != []
 
 
 def test_what_the_search_cannot_do_is_refused_beside_scripts() -> None:

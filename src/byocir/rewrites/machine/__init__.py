@@ -26,20 +26,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
 
 from byocir.dialects.byoc import TARGET, CompositeOp, TargetAttr, composites_in
 from byocir.evaluate.ports import is_in_memory
 from byocir.machine import Machine
 from byocir.patterns.targets import find
-from byocir.vendor.hooks import ask
+from byocir.vendor.hooks import ask, expect_given
 
 PASSES = (
     "route-copies,write-out-loops,keep-on-chip,overlap-stores,select-instructions,"
     "load-constants-once,overlap-loads,allocate-memories,synchronise"
 )
 """The passes that follow the schedules of a machine's functions."""
+
+_LEFT = "byoc.left"
+"""The attribute of a composite whose schedule its target left to the search."""
 
 
 def machine_of(attribute: TargetAttr) -> Machine | None:
@@ -76,4 +79,18 @@ def is_searched(target: Any, composite: CompositeOp) -> bool:
     """Tells whether the target of a described machine leaves the schedule of a composite to byocir.
     A script of its own names the blocks of its pattern, which stay as they are.
     """
-    return composite.schedule is None and ask(target, "schedule", composite) is None
+    return composite.schedule is None and own_script(target, composite) is None
+
+
+def own_script(target: Any, composite: CompositeOp) -> str | None:
+    """Asks a target for its own script of a composite; None for one without steps. A target that
+    leaves it to the search is not asked again: by then the composite may have other blocks than its
+    pattern. Raises ByocirError B219 and B228.
+    """
+    if _LEFT in composite.attributes:
+        return None
+    text: Any = ask(target, "schedule", composite)
+    expect_given(target, "schedule", isinstance(text, str | None), "text or None", text)
+    if not text and isinstance(target.machine, Machine):
+        composite.attributes[_LEFT] = UnitAttr()
+    return text or None

@@ -47,14 +47,17 @@ class CopyPadsPass(ModulePass):
     name = "copy-pads"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        targets = {each.target_name.data: each for each in targets_of(op)}
+        targets = {
+            each.target_name.data: (find(each), machine)
+            for each in targets_of(op)
+            if (machine := machine_of(each)) is not None and machine.pads
+        }
         for composite in [each for block in host_blocks(op) for each in ops_in(block)]:
             if isinstance(composite, CompositeOp):
-                target = targets[composite.pattern.data.split(".")[0]]
-                machine = machine_of(target)
-                if machine is None or not machine.pads or not is_searched(find(target), composite):
+                found = targets.get(composite.pattern.data.split(".")[0])
+                if found is None or not is_searched(found[0], composite):
                     continue
-                if _gains(machine, composite):
+                if _gains(found[1], composite):
                     _copy_pads(composite)
 
 

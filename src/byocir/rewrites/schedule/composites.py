@@ -42,11 +42,11 @@ from byocir.patterns import BoundBlock, Composite
 from byocir.patterns.knobs import KnobChoices, read_knobs, space_of
 from byocir.patterns.targets import composites_of, find, instructions_of
 from byocir.rewrites.bufferize import Routines, bufferize
+from byocir.rewrites.machine import own_script
 from byocir.rewrites.machine.search_schedule import schedule_for
 from byocir.rewrites.schedule.blocks import Parts
 from byocir.rewrites.schedule.handles import Schedule
 from byocir.rewrites.schedule.script import steps_of
-from byocir.vendor.hooks import ask, expect_given
 
 _NAME = "byoc.named"
 """The attribute with a block's name in its pattern, while its function moves to memory."""
@@ -126,8 +126,7 @@ def space_for(target: Any, composite: CompositeOp) -> KnobChoices:
     function = composite.parent_op()
     if isinstance(function, FuncOp) and has_graph_ops(function):
         return space_of(target, composite, None)
-    text: Any = ask(target, "schedule", composite)
-    expect_given(target, "schedule", isinstance(text, str | None), "text or None", text)
+    text = own_script(target, composite)
     if text is None and isinstance(target.machine, Machine):
         text = schedule_for(target.machine, composite)
     return space_of(target, composite, text)
