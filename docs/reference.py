@@ -44,7 +44,6 @@ DECLARED = (
     "operators",
     "codegen_level",
     "machine",
-    "is_searched",
     "constants",
     "signed_bytes",
     "unsigned_bytes",

@@ -77,11 +77,6 @@ class TargetProtocol(Protocol):
     """The machine that its functions run on, for passes that serve several targets: a name, or a
     described machine (`byocir.machine.Machine`)."""
 
-    @property
-    def is_searched(self) -> bool:
-        """Tells if byocir finds the schedules of its composites."""
-        ...
-
     channel_multiple: ClassVar[int]
     """The number of channels of which it wants multiples."""
 

@@ -155,7 +155,7 @@ def _not_asked_for(report: Report, module: ModuleOp, host_ops: Sequence[Operatio
     """
     total, notes = sum(report.macs.values()), list[str]()
     for target in [find(each) for each in targets_of(module)] if report.targets else []:
-        if not target.is_searched or 2 * report.macs.get(target.name, 0) >= total:
+        if isinstance(target.machine, str) or 2 * report.macs.get(target.name, 0) >= total:
             continue
         integers = _holds_integers(target.machine)
         wanted = _in_integers(host_ops) if integers else {}

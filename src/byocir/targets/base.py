@@ -269,19 +269,12 @@ class Target(Loader, ArgSpecConvertible):
 
         return RegionPolicy("none" if relay_of(machine) is None else "any")
 
-    @property
-    def is_searched(self) -> bool:
-        """Tells whether byocir finds the schedules of its composites that `schedule` leaves to it:
-        its machine is described.
-        """
-        return _described(self) is not None
-
     def refusal(self, ops: Sequence[Operation]) -> str:
         """Gives the reason why the target cannot run the ops of a match that keeps all rules, or
         "": what is refused goes to the next target or the host. The first line is what tables
-        show, and further lines are shown with the node alone. For a described machine whose
-        schedule byocir finds, the default refuses blocks that no instruction does, and tiles that
-        no memory holds.
+        show, and further lines are shown with the node alone. For a described machine, the default
+        refuses blocks that no instruction does, and tiles that no memory holds, whether `schedule`
+        gives scripts or not.
         """
         machine = _described(self)
         if machine is None:
