@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -127,11 +128,14 @@ def test_programs_that_are_not_there_are_told(
     assert "error[B116]: expected programs of described mach" in capsys.readouterr().err
 
 
-def test_code_that_the_description_does_not_encode_is_told(products: Path) -> None:
+@pytest.mark.parametrize("change", [lambda b: b.replace(b"\2", b"\7"), lambda b: b + b"\0"])
+def test_code_that_the_description_does_not_encode_is_told(
+    products: Path, change: Callable[[bytes], bytes]
+) -> None:
     package = byocir.load(products, targets=[ENGINE])
     machine, blobs = package.target("engine").machine, package.blobs["engine"]
     assert isinstance(machine, Machine)
-    changed = {**blobs, "engine_0.bin": blobs["engine_0.bin"].replace(b"\2", b"\7")}
+    changed = {**blobs, "engine_0.bin": change(blobs["engine_0.bin"])}
     commands = listings_of_machine(machine, changed)["engine_0"]().commands
     with pytest.raises(ByocirError, match="of engine_0 that its machine encodes, found") as told:
         list(commands)

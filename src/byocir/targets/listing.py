@@ -89,6 +89,7 @@ def _commands(calls: IssuedCalls, kept: _Kept) -> Iterator[Command]:
     for number, (call, code) in enumerate(code_by_call(calls)):
         kept.expect_next(code)
         yield {"number": number, **_told(call), "code": hex_of(code)}
+    kept.expect_end()
 
 
 def _bare(calls: IssuedCalls) -> Iterator[Command]:
@@ -134,12 +135,20 @@ class _Kept:
         told: Any = b"".join(code) if binary else json.loads(json.dumps(code))
         next_ = self.at + len(told)
         if told != (self.bytes if binary else self.entries)[self.at : next_]:
-            raise ByocirError(
-                "B330",
-                f"expected the code of {self.symbol} that its machine encodes, found other code",
-                help="the description was changed, or the package: compile the model again",
-            )
+            raise self._other_code()
         self.at = next_
+
+    def expect_end(self) -> None:
+        """Raises ByocirError B330 if code is left."""
+        if self.at < max(len(self.bytes), len(self.entries)):
+            raise self._other_code()
+
+    def _other_code(self) -> ByocirError:
+        return ByocirError(
+            "B330",
+            f"expected the code of {self.symbol} that its machine encodes, found other code",
+            help="the description was changed, or the package: compile the model again",
+        )
 
 
 def hex_of(code: object) -> Any:
