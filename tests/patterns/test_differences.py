@@ -94,6 +94,17 @@ def test_long_bodies_are_cut_where_they_differ():
     assert len(found) < 180
 
 
+def test_a_long_body_that_goes_on_is_cut_where_the_other_one_ends():
+    def steps(x: Any, count: int) -> Any:
+        for _ in range(count):
+            x = x.exp()
+        return x
+
+    pattern = block("*i", X["*i"], lambda acc, x: steps(x, 30))
+    longer = elementwise(lambda acc, x: steps(steps(x, 30).max(0.0), 30))
+    assert ".exp().max(0.0).exp()" in attempt(longer, pattern).reason
+
+
 def test_a_number_that_a_body_leaves_open_is_no_difference():
     """Nor is a whole number in place of a float of its value."""
 

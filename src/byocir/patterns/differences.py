@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from xdsl.dialects import arith
@@ -174,9 +175,9 @@ def _where_they_differ(one: str, other: str, unknowns: Collection[str]) -> tuple
     """
     if max(len(one), len(other)) <= LONGEST:
         return one, other
-    pairs = zip(*(_WORDS.finditer(text) for text in (one, other)), strict=False)
-    ends = ((a.start(), b.start()) for a, b in pairs if not _alike(a[0], b[0], unknowns))
-    first, second = next(ends, (len(one), len(other)))
+    pairs = zip_longest(*(_WORDS.finditer(text) for text in (one, other)))
+    other_words = ((a, b) for a, b in pairs if not (a and b and _alike(a[0], b[0], unknowns)))
+    first, second = next(other_words, (None, None))
     return _cut_at(one, first), _cut_at(other, second)
 
 
@@ -197,8 +198,8 @@ def _number(word: str) -> float | None:
         return None
 
 
-def _cut_at(text: str, place: int) -> str:
-    begin = place - LONGEST // 2
+def _cut_at(text: str, word: re.Match[str] | None) -> str:
+    begin = (len(text) if word is None else word.start()) - LONGEST // 2
     return _cut(text if begin <= 0 else f"…{text[begin:]}")
 
 
