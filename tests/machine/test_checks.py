@@ -373,8 +373,9 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         (lambda a, b, m: Interlocked(m), "a comma makes a tuple of one thing: Interlocked((near"),
         (lambda a, b, m: Tokens((a, b)), "a comma makes a tuple of one thing: "),
         (lambda a, b, m: Counted, "write Counted()"),
+        (lambda a, b, m: Tokens, "write Tokens(…)"),
     ],
-    ids=["memory", "pair", "class"],
+    ids=["memory", "pair", "class", "class with pairs"],
 )
 def test_what_was_forgotten_in_an_order_is_told(kind: Any, help: str) -> None:
     with pytest.raises(ByocirError, match="machine npu") as caught:

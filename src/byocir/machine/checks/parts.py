@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import fields
 from math import prod
 from typing import Any
 
@@ -36,7 +37,8 @@ def check_kinds(machine: Machine) -> None:
 def _help(value: object, kind: Any) -> str:
     """Tells what was forgotten: the comma of a tuple of one thing, or the call of a class."""
     if kind is Order:
-        return f"write {value.__name__}()" if isinstance(value, type) else ""
+        is_class = isinstance(value, type) and issubclass(value, Order)
+        return f"write {value.__name__}({'…' if fields(value) else ''})" if is_class else ""
     wants_tuple = kind is tuple or (isinstance(kind, tuple) and tuple in kind)
     if wants_tuple and isinstance(value, Memory | Unit | str):
         told = 'Interlocked((near,)), Tokens(((load, core),)) or strided=("x",)'
