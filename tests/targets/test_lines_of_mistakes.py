@@ -76,6 +76,14 @@ class Spelt(byocir.Target):
     chanels_last = True  # here
 
 
+class Machineless(byocir.Target):
+    name = "npu"
+
+    @property  # here
+    def machine(self) -> Any:
+        return 16
+
+
 class Nameless(byocir.Target):  # here
     patterns = (relu,)
 
@@ -101,6 +109,10 @@ def passes(target: byocir.Target) -> None:
     meaning_pipeline(parse_module(RELU), [target])
 
 
+def refuse(target: byocir.Target) -> None:
+    target.refusal(())
+
+
 def load(target: byocir.Target) -> None:
     check_target(type(target))
 
@@ -114,6 +126,7 @@ def load(target: byocir.Target) -> None:
         (Halves, passes, "B228"),
         (Inherited, passes, "B228"),
         (Costs, bid, "B228"),
+        (Machineless, refuse, "B270"),
         (Alone, load, "B216"),
         (Spelt, load, "B216"),
         (Nameless, load, "B216"),

@@ -40,7 +40,7 @@ from byocir.rewrites.byoc.count_work import MatchedOps
 from byocir.targets.device import CFunctions, Device
 from byocir.targets.loader import Loader, Runner
 from byocir.targets.profile import Profile
-from byocir.vendor.blame import is_ours
+from byocir.vendor.blame import is_ours, place_in_class
 from byocir.vendor.hooks import ask, expect_given
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ def _expected(kind: type[Target], found: object) -> Machine:
     if isinstance(found, Machine):
         return found
     told = f"expected machine of class {kind.__name__} to be a Machine, found {found!r}"
-    raise ByocirError("B270", told, help='machine = npu, for npu = Machine("npu")')
+    where, help = place_in_class(kind, "machine"), 'machine = npu, for npu = Machine("npu")'
+    raise ByocirError("B270", told, where=where, help=help)
 
 
 @dataclass(frozen=True)
