@@ -125,9 +125,9 @@ def clone_op(op: OpT, values: dict[SSAValue, SSAValue] | None = None) -> OpT:
 def copied_body(
     ops: Sequence[Operation], copies: Callable[[SSAValue], bool]
 ) -> tuple[Block, dict[SSAValue, SSAValue]]:
-    """Copies ops, each of which comes behind what makes what it reads, into a body of their own, in
-    front of them the ops that make those of the values read there that `copies` names; all else
-    that is read becomes arguments. Gives the body, and what the values have become.
+    """Copies ops, which are in an order in which they can run, into a body of their own. What they
+    read from outside becomes arguments, but for values that `copies` tells to copy with what makes
+    them, such as constants. Gives the body, and what each value has become in it.
     """
     body, known = Block(), dict[SSAValue, SSAValue]()
     own = {result for op in ops for result in op.results}

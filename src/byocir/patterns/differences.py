@@ -100,8 +100,8 @@ def computed(op: tir.BlockOp) -> str:
 
 
 def copy_text(op: tir.BlockOp) -> str:
-    """Words what a block that moves elements does: a copy, which may put pads around an image, or
-    that into a larger one.
+    """Words what a block does that only moves elements: "copy with pads" if others are around them
+    in its result, else "copy".
     """
     has_pads = op.pad_values[0] is not None or isinstance(op.outs[0].owner, tir.FillOp)
     return "copy with pads" if has_pads else "copy"

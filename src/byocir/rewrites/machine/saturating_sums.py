@@ -30,8 +30,9 @@ from byocir.patterns.scalars import constant_number
 
 
 def saturating_sum(op: BlockOp) -> BlockOp | None:
-    """Copies a block that adds bytes, and none of whose numbers leave their types, in this form.
-    None for another block, and where a factor does not fit its type.
+    """Copies a block that adds bytes in this form. No number may leave its type on the way to the
+    result: where one wraps there, this form saturates. None for another block, and where a factor
+    does not fit its type.
     """
     if (found := _Sum.of(op)) is None or not found.fits:
         return None
