@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,15 @@ from byocir.machine import (
     up_to,
 )
 from byocir.machine.checks import check_machine
-from byocir.patterns import Pattern, ScalarPattern, block, composite, wildcard
+from byocir.patterns import (
+    Composite,
+    Pattern,
+    ScalarPattern,
+    block,
+    composite,
+    constant,
+    wildcard,
+)
 
 ORDERS = ("in order", "interlocked", "tokens", "counted")
 
@@ -120,11 +129,11 @@ def described(
     return engine
 
 
-def compiled(machine: Machine, module: ModuleOp) -> byocir.Package:
+def compiled(machine: Machine, module: ModuleOp, *taken: Composite) -> byocir.Package:
     engine = machine
 
     class Engine(byocir.Target):
-        name, patterns = "narrowing", (layer, total)
+        name, patterns = "narrowing", taken or (layer, total)
         machine = engine
 
     return byocir.compile(module.clone(), targets=[Engine()], levels=("tensor",))
@@ -135,9 +144,9 @@ def code_of(package: byocir.Package) -> list[Any]:
     return json.loads(next(blob for name, blob in files.items() if name.endswith(".json")))
 
 
-def computes(machine: Machine, module: ModuleOp) -> bool:
+def computes(machine: Machine, module: ModuleOp, *taken: Composite) -> bool:
     """Tells if the machine took a module, and expects the evaluator's integers."""
-    package = compiled(machine, module)
+    package = compiled(machine, module, *taken)
     feeds = random_feeds(module)
     found = package.run(feeds, check=True)
     for name, expected in evaluate(module, feeds).items():
@@ -339,6 +348,100 @@ def test_a_call_has_each_name_once(name: str) -> None:
         )
 
     assert f"found {name} in both" in mistaken(added, inside=i32)
+
+
+def scaling(most: int, *, windows: bool) -> Machine:
+    """An engine whose core multiplies its sums by a factor of each channel before it narrows them.
+    It takes rows of an image or, with `windows`, boxes of it."""
+    engine = Machine("scaling")
+    dma, core = engine.unit("dma"), engine.unit("core")
+    near = engine.memory("near", i8, row=(4,), rows=1024)
+    weights = engine.memory("weights", i8, row=(4,), rows=256)
+    scales = engine.memory("scales", i32, row=(4,), rows=64)
+    for memory in (near, weights, scales):
+        moved = {"rows": up_to(16), "lanes": up_to(64), "cycles": lambda s: 20 + s["rows"]}
+        engine.copy(f"load_{memory.called.split('.')[1]}", MAIN, memory, unit=dma, **moved)
+    engine.copy("store", near, MAIN, unit=dma, **moved)
+    index = "y x n" if windows else "m n"
+    sizes = {"n": up_to(4), **{name: up_to(most) for name in index.split()[:-1]}}
+
+    @engine.instruction(
+        core, into=near, inside=i32, strided=("a", "w", "out"), cycles=lambda s: 4, **sizes
+    )
+    def product() -> Pattern:
+        pixels, w = near("a")[index.replace("n", "k")], weights("w")["k n"]
+        sums = block(f"{index} | k", pixels, w, multiply_add)
+        return block(index, sums[index], scales("f")["n"], scaled)
+
+    return engine
+
+
+def scaled(_: ScalarPattern, x: ScalarPattern, f: ScalarPattern) -> ScalarPattern:
+    return ((x * f) >> 4).clamp(-128, 127).to(i8)
+
+
+@composite("narrowing.scaled")
+def scaled_layer() -> Pattern:
+    x, w = wildcard("x", dtype=i8)["n h w c"], wildcard("w", dtype=i8)["c o"]
+    y = block("n h w o | c", x, w, multiply_add)
+    return block("*i *o", y["*i *o"], constant("factor")["~o"], scaled)
+
+
+def scaled_text(shape: Sequence[int], dims: int) -> str:
+    """A product of pixels with weights, and a factor for each point of the last few dimensions."""
+    n, h, w, o = shape
+    side, names = f"{n}x{h}x{w}", ", ".join("nhwo"[4 - dims :])
+    row = "x".join(map(str, shape[4 - dims :]))
+    factors = [*range(math.prod(shape[4 - dims :]))]
+    given = f"%x: tensor<{side}x5xi8>, %w: tensor<5x{o}xi8>"
+    return f"""func.func @main({given}) -> tensor<{side}x{o}xi8> {{
+      %z = tir.fill 0 : i32 : tensor<{side}x{o}xi32>
+      %s = tir.block [n: {n}, h: {h}, w: {w}, o: {o} | c: 5]
+          ins(%x[n, h, w, c] : tensor<{side}x5xi8>, %w[c, o] : tensor<5x{o}xi8>)
+          outs(%z[n, h, w, o] : tensor<{side}x{o}xi32>) {{
+      ^bb0(%p: i8, %q: i8, %acc: i32):
+        %0 = arith.extsi %p : i8 to i32
+        %1 = arith.extsi %q : i8 to i32
+        %2 = arith.muli %0, %1 : i32
+        %3 = arith.addi %acc, %2 : i32
+        tir.yield %3 : i32
+      }}
+      %f = tir.constant <{factors} : tensor<{row}xi32>> : tensor<{row}xi32>
+      %e = tir.empty : tensor<{side}x{o}xi8>
+      %y = tir.block [n: {n}, h: {h}, w: {w}, o: {o}]
+          ins(%s[n, h, w, o] : tensor<{side}x{o}xi32>, %f[{names}] : tensor<{row}xi32>)
+          outs(%e[n, h, w, o] : tensor<{side}x{o}xi8>) {{
+      ^bb0(%p: i32, %q: i32, %old: i8):
+        %four = arith.constant 4 : i32
+        %low = arith.constant -128 : i32
+        %high = arith.constant 127 : i32
+        %0 = arith.muli %p, %q : i32
+        %1 = arith.shrsi %0, %four : i32
+        %2 = arith.maxsi %1, %low : i32
+        %3 = arith.minsi %2, %high : i32
+        %4 = arith.trunci %3 : i32 to i8
+        tir.yield %4 : i8
+      }}
+      func.return %y : tensor<{side}x{o}xi8>
+    }}"""
+
+
+SHAPE = st.tuples(*(st.integers(1, 5) for _ in range(3)), st.integers(1, 9))
+
+
+@settings(max_examples=8 if settings.default.max_examples < 100 else 300, deadline=None)
+@given(st.sampled_from([1, 4]), st.booleans(), SHAPE, st.integers(1, 4))
+@example(4, True, (1, 4, 3, 2), 2)
+def test_what_follows_sums_is_done_in_their_calls_or_refused(
+    most: int, windows: bool, shape: tuple[int, int, int, int], dims: int
+) -> None:
+    """A row over two dimensions of a result may be one for a block alone, but not in the calls that
+    make its sums."""
+    machine = scaling(most, windows=windows)
+    module = parse_module(scaled_text(shape, dims))
+    taken = computes(machine, module, scaled_layer)
+    event(f"{dims} {'taken' if taken else 'refused'}")
+    assert taken or dims > 1
 
 
 def ruled(rule: Callable[[Any], bool]) -> Machine:

@@ -96,7 +96,8 @@ def iterator_pairs(first: BlockOp, second: BlockOp) -> Mapping[int, int]:
     """Pairs the iterators of two blocks that move along the same dimension of what the first one
     makes and the second one reads.
     """
-    read = second.in_maps[list(second.ins).index(first.outs[0])]
+    value = next(iter(first.results or first.outs))
+    read = second.in_maps[list(second.ins).index(value)]
     found: dict[int, int] = {}
     for made, used in zip(first.out_maps[0].results, read.results, strict=True):
         atoms = [form.atoms if form is not None else () for form in map(linear, (made, used))]
@@ -117,13 +118,14 @@ def calls_of_first(op: IntrinsicOp, first: BlockOp, second: BlockOp) -> Intrinsi
     return IntrinsicOp.of(f"{op.callee.data}_{FIRST}", cut=sizes, order=order)
 
 
-def cut_as(first: BlockOp, done: IntrinsicOp, second: BlockOp) -> tuple[Shape, Shape]:
-    """Gives the cut and the order of calls of the second block that do what an op does of the
-    first.
+def cut_as(
+    first: BlockOp, cut: Sequence[int], order: Sequence[int], second: BlockOp
+) -> tuple[Shape, Shape]:
+    """Gives the cut and the order of calls of the second block that do what calls of this cut, in
+    this order, do of the first.
     """
-    pairs, cut = iterator_pairs(first, second), done.cut_of(first)
+    pairs = iterator_pairs(first, second)
     sizes = {j: cut[i] for i, j in pairs.items()}
-    order = range(len(cut)) if done.order is None else done.order.get_values()
     turns = [*dict.fromkeys(pairs[i] for i in order if i in pairs)]
     turns += [j for j in range(len(second.extents)) if j not in turns]
     return tuple(sizes.get(j, n) for j, n in enumerate(second.extents)), tuple(turns)

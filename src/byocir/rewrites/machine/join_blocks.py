@@ -52,7 +52,9 @@ def _joined(
     """Makes the op of both blocks, which takes the first one from the op that has it."""
     maker, work = first.parent_op(), _along(first, second)
     assert isinstance(maker, IntrinsicOp)
-    cut, (sizes, order) = maker.cut_of(first), cut_as(first, maker, work)
+    cut, turns = maker.cut_of(first), range(len(first.extents))
+    turns = turns if maker.order is None else maker.order.get_values()
+    sizes, order = cut_as(first, cut, turns, work)
     kind = kind_of(machine, instruction.name, work, machine.keys.block(work), sizes, None)
     if any(cut[i] < first.extents[i] for i in first.reductions):
         kind = "sums that take several calls"

@@ -22,7 +22,9 @@ from byocir.errors import ByocirError
 from byocir.evaluate.scalar import number
 from byocir.machine import MAIN, Limit, Machine, Memory
 from byocir.machine.cut_plans import Plan, none_does, plans_of
+from byocir.machine.find_instruction import fits
 from byocir.machine.nearest_misses import Misfit, Reached
+from byocir.machine.two_blocks import cut_as
 from byocir.machine.window_points import at_points
 from byocir.patterns.differences import computed
 from byocir.rewrites.machine.copies import identity, padded
@@ -119,6 +121,7 @@ def stages_of(machine: Machine, blocks: Sequence[BlockOp]) -> list[Stage]:
             _unfed(machine, plan, made, makers)
             or _stays(machine, plan, block is blocks[-1], begun)
             or _handed_to_several(plan, block)
+            or _cut_apart(machine, plan, block)
             or (why_not_begun(machine, block, plan) if made[-1] is None else "")
             for plan in plans
         ]
@@ -207,6 +210,35 @@ def _handed_to_several(plan: Plan, block: BlockOp) -> str:
     if not plan.instruction.into.hidden or len(users) == 1:
         return ""
     return f"expected one block that goes on with its result, found {len(users)}"
+
+
+def _cut_apart(machine: Machine, plan: Plan, block: BlockOp) -> str:
+    """Says why calls of an instruction that do some cut of its first block do not go on with that:
+    which cut is taken, the first block decides alone; empty if they always do.
+    """
+    pairs = zip(block.ins, plan.fit.memories, strict=False)
+    first = next((value.owner for value, memory in pairs if memory.hidden), None)
+    if not isinstance(first, BlockOp):
+        return ""
+    cuts = [
+        cut_as(first, [min(size, 2) for size in each.sizes], (), block)[0]
+        for each in plans_for(machine, first, first.extents)
+        if each.instruction is plan.instruction.first
+    ]  # it matters to patterns only whether an iterator has one point or more
+    own = tuple(dict.fromkeys(cuts))
+    question = "cut apart", machine.keys.pattern(block), own, plan.instruction
+    return machine.answer(question, lambda: _unfit_cut(machine, plan, block, own))
+
+
+def _unfit_cut(machine: Machine, plan: Plan, block: BlockOp, cuts: Sequence[Shape]) -> str:
+    """Says why calls of an instruction do not do the first of these cuts that they do not do; empty
+    if they do all.
+    """
+    for cut in cuts:
+        said = next(fits(machine, block, cut, asked="pattern", only=plan.instruction))
+        if isinstance(said, Misfit):
+            return f"{said.reason}, in calls that make its sums"
+    return ""
 
 
 def _misfit(plan: Plan, why: str) -> Misfit:
