@@ -73,5 +73,5 @@ def test_plans_are_the_same_whether_reasons_are_told(scopes, extents, adds):
     )
     reasons: list[str] = []
     told = plans_of(TWO, op, op.extents, "memories", reasons)
-    assert plans_of(TWO, op, op.extents, "memories", None) == told
+    assert plans_of(TWO, op, op.extents, "memories", every=True) == told
     assert told or reasons
