@@ -112,6 +112,24 @@ def test_pools_of_the_models_input_may_have_channels_last(net):
             assert op.out_maps[0].results[-1] == op.in_maps[0].results[-1]
 
 
+@pytest.mark.parametrize("frames", ["copied", "read"])
+@pytest.mark.parametrize("kind", ["average", "max"])
+def test_pools_of_whole_images_have_channels_last(frames, kind):
+    """The result of a global pool has no iterators over its one pixel."""
+    module = parse_module(f"""
+    func.func @main(%x: tensor<1x4x2x3xf32>) -> tensor<1x4x1x1xf32> {{
+      %0 = graph.global_{kind}_pool %x : (tensor<1x4x2x3xf32>) -> tensor<1x4x1x1xf32>
+      func.return %0 : tensor<1x4x1x1xf32>
+    }}""")
+    x = np.arange(24, dtype=np.float32).reshape(1, 4, 2, 3)
+    run_on(module, "convert-graph-to-tir")
+    expected = evaluate_function(module, "main", [x])
+    run_on(module, f"assign-layouts{{frames={frames} least=1 pools=true}}")
+    same(evaluate_function(module, "main", [x]), expected)
+    pool = next(op for op in module.walk() if isinstance(op, BlockOp) and op.reductions)
+    assert pool.out_maps[0].results[-1] == pool.in_maps[0].results[-1]
+
+
 def flagged(text):
     module = run_on(parse_module(text), "convert-graph-to-tir,relax-contractions")
     return [op.fastmath for op in module.walk() if isinstance(op, arith.AddfOp)]

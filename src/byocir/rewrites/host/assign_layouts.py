@@ -403,9 +403,9 @@ def _can_write_frame(op: BlockOp, frame: Frame) -> bool:
 
 
 def _image(op: BlockOp) -> int:
-    """Finds the operand of a convolution over which its windows slide."""
+    """Finds the operand of a convolution, or of a pool, that has its windows."""
     spatial = iterators_in(op.out_maps[0].results[2:])
-    return 0 if spatial & iterators_in(op.in_maps[0].results) else 1
+    return 0 if len(op.ins) == 1 or spatial & iterators_in(op.in_maps[0].results) else 1
 
 
 def _is_convolution(op: BlockOp) -> bool:
