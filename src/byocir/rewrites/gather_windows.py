@@ -319,9 +319,9 @@ class _Crossing:
             return
         for call in calls:
             image, before = shape_of(call.inputs[self.image].type), _bytes_into(call)
-            ops = moved(
-                call.inputs[self.image], read.shape, read.index, call.location, pad=read.pad
-            )
+            # what the host does is part of the contraction's node, not of all nodes of the region
+            where = read.op.location
+            ops = moved(call.inputs[self.image], read.shape, read.index, where, pad=read.pad)
             _pass_in(call, self.image, ops)
             if self.weights is not None:
                 self._put_rows(read, call, self.weights)

@@ -17,7 +17,9 @@ from xdsl.dialects.func import FuncOp
 import byocir
 from byocir.compiler import partition
 from byocir.dialects.byoc import CallOp
+from byocir.dialects.locations import names
 from byocir.dialects.text import parse_module
+from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import shape_of
 from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, random_feeds
@@ -99,6 +101,22 @@ def gathers(model: onnx.ModelProto) -> list[tuple[int, ...]]:
 
 def test_a_stem_reads_its_windows_as_channels() -> None:
     assert gathers(layer((1, 3, 32, 32), 16, 7, 2, 3)) == [(1, 16, 16, 147)]
+
+
+def test_windows_are_gathered_for_the_node_that_reads_them() -> None:
+    """Not for all nodes of the region: these would be told to be partly on the host."""
+    net = Net((1, 3, 32, 32), per_channel=False)
+    made = net.conv(net.value, (3, 16), 7, 2, relu=True, pads=[3] * 4)
+    made = net.conv(made, (16, 16), 3, 1, relu=True, pads=[1] * 4)
+    target = import_file(EXAMPLES / "fused_npu.py", "B217").Fused()
+    module = handed_over(net.of(made, (1, 16, 16, 16)), target)
+    (call,) = (op for op in module.walk() if isinstance(op, CallOp))
+    gathered = call.inputs[0].owner
+    assert isinstance(gathered, BlockOp)
+    assert {*names(gathered.location)} < {*names(call.location)}
+    first, second = (node.name for node in net.nodes if node.op_type == "Conv")
+    assert first in names(gathered.location)
+    assert second not in names(gathered.location)
 
 
 @pytest.mark.parametrize(
