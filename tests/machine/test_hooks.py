@@ -33,7 +33,9 @@ def target(**hooks: Any) -> byocir.Target:
     return kind()
 
 
-RAISING = Register("mode", Machine("random").unit("core"), lambda value: value[0])
+CORE = Machine("random").unit("core")
+SILENT = Register("silent", CORE, lambda value: None)
+RAISING = Register("mode", CORE, lambda value: value[0])
 
 
 def words(_: Any) -> int:
@@ -49,6 +51,11 @@ HOOKS: list[tuple[dict[str, Callable[..., Any]], str]] = [
     (
         {"encode": lambda call: {1, 2}},
         "code of random to be bytes, or what JSON can hold, foun",
+    ),
+    ({"encode": lambda call: [].append(1)}, "encode of random.product to give code, found None"),
+    (
+        {"encode": words, "registers": lambda call: {SILENT: 3}},
+        "encode of register silent to give code, found None",
     ),
     ({"encode": words, "registers": lambda call: 1 / 0}, "registers of random.product failed with"),
     ({"encode": words, "registers": lambda call: 3}, "to give a value for each Register, found 3"),

@@ -73,8 +73,20 @@ class Encoder:
             for register, value in self._configurations[int(configured[at])].items():
                 if register not in held or held[register] != value:
                     held[register] = value
-                    code.append(_ask(f"encode of register {register.name}", register.encode, value))
+                    what = f"encode of register {register.name}"
+                    code.append(self._code(what, register.encode, value))
         return code + entries[done:]
+
+    def _code(self, what: str, encode: Callable[[Any], Any], given: Any) -> Any:
+        """Asks a hook for code. Raises ByocirError B270 for a hook that gives None, which only a
+        machine that makes files of its code itself can mean.
+        """
+        found = _ask(what, encode, given)
+        if found is None and self._is_shared:
+            help = "the last line is to be a return of the code; methods such as append give None"
+            told = f"expected {what} to give code, found None"
+            raise ByocirError("B270", told, where=place_of(encode), help=help)
+        return found
 
     def _encoded(self, calls: IssuedCalls, number: int) -> _Encoded:
         op, kept = calls.ops[number], calls.is_kept[calls.turns_of(number)]
@@ -97,7 +109,7 @@ class Encoder:
             alone = count == 1
             call = op.call(first, is_kept=stays) if alone else op.calls(numbers, is_kept=stays)
             configurations = self._configured(op.instruction, call, count)
-            code = _of_each(what, _ask(what, encode, call), count)
+            code = _of_each(what, self._code(what, encode, call), count)
             for number, entry, configuration in zip(numbers, code, configurations, strict=True):
                 entries[number], configured[number] = entry, configuration
         return _Encoded(entries, np.array(configured, np.int64))
