@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 import numpy as np
@@ -256,6 +257,25 @@ def test_what_the_search_cannot_do_is_refused_beside_scripts() -> None:
         assert [bool(each.regions) for each in reports] == [takes, takes]
         assert reports[0].decisions == reports[1].decisions
         assert takes or "narrowing refuses it" in reports[0].decisions[0].reason
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (
+            "sums, narrow = blocks(); stage(sums, 0, narrowing.nera)",
+            r"the name of a memory, found 'narrowing.nera'[^?]*'narrowing.near'\?",
+        ),
+        ("sums, narrow = blocks()", "sets elements of main memory to a number"),
+    ],
+)
+def test_memories_of_a_script_are_told(script: str, said: str) -> None:
+    members = {"name": "narrowing", "machine": described(pads=False), "patterns": (layer,)}
+    members["schedule"] = lambda self, composite: script
+    target = type("Scripted", (byocir.Target,), members)()
+    with pytest.raises(ByocirError) as caught:
+        byocir.compile(net(4, 8, [(0, 1)]), targets=[target], levels=("tensor",))
+    assert re.search(said, str(caught.value))
 
 
 # -- names

@@ -42,7 +42,7 @@ from byocir.dialects.tir.scalar import emit_body
 from byocir.dialects.types import dtype_of, element_type_of, shape_of
 from byocir.dialects.uses import erase
 from byocir.evaluate.scalar import number
-from byocir.machine import Machine
+from byocir.machine import MAIN, Machine
 from byocir.machine.operand_places import Box, meet
 from byocir.rewrites.machine import machines_in
 from byocir.rewrites.machine.cut_blocks import (
@@ -228,7 +228,7 @@ class _Numbers:
             block = self._copied(fill)
             found = parts_of(self.machine, block, None)
         if found is None:
-            scope = scope_of(block.outs[0].type)
+            scope = scope_of(block.outs[0].type) or MAIN.called
             told = f"expected an instruction of {self.machine.name} that sets elements of {scope} "
             told += "to a number, or one that copies there from main memory, found neither"
             raise undone(self.machine, block, None, told)

@@ -205,9 +205,10 @@ def _follow(composite: CompositeOp, attribute: TargetAttr) -> None:
     text = composite.schedule.data
     known = (*composites_of(attribute), *instructions_of(attribute))
     patterns: Mapping[str, Composite] = {each.name: each for each in known}
-    said = f"'{text}'"
+    machine, said = find(attribute).machine, f"'{text}'"
+    scopes = [each.scope for each in machine.memories] if isinstance(machine, Machine) else []
     try:
-        for call, run in steps_of(Schedule(composite), text, blocks, patterns):
+        for call, run in steps_of(Schedule(composite, scopes), text, blocks, patterns):
             said = call
             run()
     except ByocirError as error:

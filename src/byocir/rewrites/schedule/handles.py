@@ -103,8 +103,10 @@ class Schedule:
     a block or loop that is no longer there.
     """
 
-    def __init__(self, root: Operation) -> None:
+    def __init__(self, root: Operation, scopes: Sequence[str] = ()) -> None:
         self.root = root
+        self.scopes = scopes
+        """The memories beside main memory in which buffers may be staged; if none is named, all."""
 
     def blocks(self, name: str | None = None) -> list[BlockOp]:
         """Lists the blocks of a node, in order; without a name all of them."""
@@ -146,8 +148,11 @@ class Schedule:
         strided: bool = False,
     ) -> SSAValue:
         """Makes a block access an operand through a buffer in another memory. See
-        `byocir.rewrites.schedule.stage`.
+        `byocir.rewrites.schedule.stage`. Raises ByocirError B250 for a memory that is not there.
         """
+        if scope and self.scopes and scope not in self.scopes:
+            help = did_you_mean(scope, self.scopes)
+            raise refused("B250", f"expected the name of a memory, found '{scope}'", help=help)
         return stage(block, operand, scope, at=at, strided=strided)
 
     def compute_at(self, block: BlockOp, loop: ForOp) -> None:
