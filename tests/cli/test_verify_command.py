@@ -224,10 +224,10 @@ def test_indices_are_exact_or_a_note(gap: float, code: int, tmp_path: Path, monk
 GRID = {"scale": np.float32(1), "zero": np.int8(0)}
 
 
-def means_of_bytes(result: str) -> list[NodeProto]:
+def means_of_bytes(result: str, x: str = "x") -> list[NodeProto]:
     """Nodes that quantise `x`, take means of 2x2 numbers, and quantise these."""
     return [
-        helper.make_node("QuantizeLinear", ["x", *GRID], ["q"]),
+        helper.make_node("QuantizeLinear", [x, *GRID], ["q"]),
         helper.make_node("DequantizeLinear", ["q", *GRID], ["d"]),
         helper.make_node("AveragePool", ["d"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
         helper.make_node("QuantizeLinear", ["p", *GRID], ["r"]),
@@ -248,6 +248,29 @@ def test_few_single_steps_are_a_note(ties: int, code: int, tmp_path: Path, capsy
     told = f"given the same inputs, {ties} of 160 quantised values are "
     off = "off, by up to 1, where a step for 1% is taken for rounding"
     assert last.endswith(told + (off if code else "one step off, none more"))
+
+
+def test_steps_are_counted_in_the_channels_of_the_model(tmp_path: Path, capsys):
+    """Also for a target that pads 8 channels to 16: one mean of 0.5 is a step off, and all bytes
+    are compared.
+    """
+    x = np.zeros((1, 8, 2, 64), np.float32)
+    x[..., 32:] = 1
+    x[0, 0, 0, :2] = 1
+    weights = np.eye(8, dtype=np.int8)[..., None, None]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", *GRID], ["b"]),
+        helper.make_node("DequantizeLinear", ["b", *GRID], ["a"]),
+        helper.make_node("DequantizeLinear", ["weights", *GRID], ["w"]),
+        helper.make_node("Conv", ["a", "w"], ["c"]),
+        *means_of_bytes("y", "c"),
+    ]
+    arguments = save(tmp_path, nodes, {"x": x}, {**GRID, "weights": weights})
+    assert main([*arguments, "--target", "examples/vta_machine.py"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("note y:")
+    told = "given the same inputs, 1 of 2304 quantised values are one step off, none more"
+    assert last.endswith(told)
 
 
 @pytest.mark.parametrize(("weight", "code"), [(2, 0), (3, 3)])

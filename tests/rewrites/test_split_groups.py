@@ -19,7 +19,7 @@ from byocir.errors import ByocirError
 from byocir.evaluate.module import evaluate, evaluate_function, random_feeds
 from byocir.rewrites.pipeline import run_passes
 from byocir.rewrites.split_groups import SplitGroupsPass
-from byocir.targets.hand_off_passes import meaning_pipeline
+from byocir.targets.hand_off_passes import meaning_pipeline, rewrites_pipeline
 
 
 def convs(module: ModuleOp) -> list[ConvOp]:
@@ -78,7 +78,7 @@ def test_groups_of_floats_are_not_joined() -> None:
 def test_groups_of_floats_stay_where_no_machine_computes_floats(target: str, count: int) -> None:
     """The host would do them one by one."""
     module = parse_module(IN_FLOATS)
-    pipeline = meaning_pipeline(module, [f"examples/{target}.py"])
+    pipeline = rewrites_pipeline(module, [f"examples/{target}.py"])
     run_passes(module, load_context(), pipeline)
     assert len(convs(module)) == count
 

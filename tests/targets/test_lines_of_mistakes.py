@@ -14,7 +14,7 @@ from byocir.dialects.text import parse_module
 from byocir.errors import ByocirError
 from byocir.patterns import block, composite, op, wildcard
 from byocir.targets.check_class import check_target
-from byocir.targets.hand_off_passes import meaning_pipeline
+from byocir.targets.hand_off_passes import rewrites_pipeline
 
 F = "tensor<4xf32>"
 RELU = f"""func.func @main(%x: {F}) -> {F} {{
@@ -106,7 +106,7 @@ def bid(target: byocir.Target) -> None:
 
 
 def passes(target: byocir.Target) -> None:
-    meaning_pipeline(parse_module(RELU), [target])
+    rewrites_pipeline(parse_module(RELU), [target])
 
 
 def refuse(target: byocir.Target) -> None:

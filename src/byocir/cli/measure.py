@@ -39,7 +39,7 @@ from byocir.runtime.read_model import read_model
 from byocir.runtime.report_of_module import report_of
 from byocir.runtime.time_regions import host_seconds, seconds_of
 from byocir.targets.base import Target
-from byocir.targets.hand_off_passes import is_handed_over, meaning_pipeline, partition_pipeline
+from byocir.targets.hand_off_passes import is_handed_over, partition_pipeline, rewrites_pipeline
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     if is_handed_over(module):
         raise ByocirError("B114", "expected a module before its hand-off, found a partitioned one")
     costs: dict[Work, Mapping[str, float]] = {}
-    run_passes(module, load_context(), meaning_pipeline(module, targets_of(options)))
+    run_passes(module, load_context(), rewrites_pipeline(module, targets_of(options)))
     pieces: dict[Work, ModuleOp] = {}
     for target in targets_of(options):
         package, works = compiled_alone(module, target, levels_of(options), pieces)

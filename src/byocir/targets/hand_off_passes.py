@@ -71,7 +71,7 @@ def partition_pipeline(
 ) -> list[ModulePass]:
     """Names the targets in the module and lists the passes that partition it."""
     levels = _checked_levels(levels)
-    passes = meaning_pipeline(module, targets)
+    passes = rewrites_pipeline(module, targets)
     set_objective(module, objective)
     if costs is not None:
         set_costs(module, costs)
@@ -87,16 +87,24 @@ def partition_pipeline(
     return [*passes, *_second_hand_off(module, instances, "tensor" in levels)]
 
 
+def rewrites_pipeline(module: ModuleOp, targets: Targets) -> list[ModulePass]:
+    """Names the targets in the module and lists all rewrites before the first hand-off: those that
+    settle its numbers, and those that give it the channels that targets want.
+    """
+    passes = meaning_pipeline(module, targets)
+    return [*passes, *_whole_channels([target_of(each) for each in targets_of(module)])]
+
+
 def meaning_pipeline(module: ModuleOp, targets: Targets) -> list[ModulePass]:
-    """Names the targets in the module and lists the passes after which it computes the same numbers
-    in every placement: all rewrites before the first hand-off.
+    """Names the targets in the module and lists the passes that settle its numbers: behind them, it
+    computes the same ones in every placement. Arrays have the model's own channels.
     """
     attributes = attributes_of(targets)
     set_targets(module, attributes)
     instances = [target_of(attribute) for attribute in attributes]
     integers = [*_sign_of_bytes(instances), *parse_pipeline(GRAPH_REWRITES)]
     rounded = [*_fix_point(instances), *_rounds_operands(instances, "round-operands")]
-    return [*integers, *rounded, *_whole_channels(instances)]
+    return [*integers, *rounded]
 
 
 def _sign_of_bytes(instances: Sequence[Target]) -> list[ModulePass]:
