@@ -335,6 +335,9 @@ def test_mistakes_are_told_when_the_target_is_loaded() -> None:
     assert "strided of wrong.work among a, w, out, found 'b'" in mistaken(
         moved("m n"), inside=i32, strided=("a", "b", "out")
     )
+    assert "limits of wrong.work for k, m, n, found kk" in mistaken(
+        moved("m n"), inside=i32, kk=exactly(8)
+    )
 
 
 @pytest.mark.parametrize("name", ["a", "first"])

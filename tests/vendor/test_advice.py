@@ -41,6 +41,9 @@ MISTAKES = [
     ("x = (1", "found SyntaxError: '(' was never closed", ""),
     ("1 / 0", "ZeroDivisionError", ""),
     ("qqq", "name 'qqq' is not defined", ""),
+    ("{'near': 1, 'far': 2}['nera']", "KeyError: 'nera'", ""),
+    ("held = {'near': 1}; held['nera']", "KeyError: 'nera'", "did you mean 'near'?"),
+    ("held = {'w': {1: 2}, 'x': 3}; held['y'][0]", "KeyError: 'y'", "choose from w, x"),
     ("3()", "'int' object is not callable", ""),
     ("(lambda: 1)(2)", "takes 0 positional arguments", ""),
 ]

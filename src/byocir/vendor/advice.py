@@ -7,11 +7,13 @@ import linecache
 import re
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from inspect import Parameter, signature
 from types import FrameType
 from typing import Any
+
+from byocir.errors import did_you_mean
 
 KNOWN = {
     "cannot inherit non-frozen dataclass from a frozen one": "write @dataclass(frozen=True): the "
@@ -29,6 +31,8 @@ def advice(error: BaseException) -> str:
         return _nearest(error.name, [*_seen(error)])
     if isinstance(error, AttributeError) and error.name and error.obj is not None:
         return _nearest(error.name, _public(error.obj))
+    if isinstance(error, KeyError) and error.args:
+        return _known_keys(error)
     if isinstance(error, ImportError) and (missing := re.match("cannot import name '(.+?)'", text)):
         return _nearest(missing[1], _public(sys.modules.get(error.name or "")))
     if isinstance(error, TypeError) and (called := re.match(r"([\w.]+)\(\) ", text)):
@@ -84,18 +88,46 @@ def _parameter(parameter: Parameter) -> str:
     return f"{stars}{parameter.name}{default.removesuffix('=<factory>')}"
 
 
+def _known_keys(error: KeyError) -> str:
+    """Names the key that is nearest to one which a mapping does not have, as `w` in
+    `call.places["v"]`, or those that it has; empty if the mapping has no name."""
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    for node in _nodes(at):
+        if isinstance(node, ast.Subscript) and node.end_col_offset == at.end_colno:
+            found = _named(node.value, _seen(error))
+            if isinstance(found, Mapping):
+                return did_you_mean(str(error.args[0]), [str(key) for key in found])
+    return ""
+
+
+def _named(node: ast.expr, seen: Mapping[str, Any]) -> object:
+    """Gives the value of a name, or of an attribute of one; None for other expressions."""
+    match node:
+        case ast.Name(name):
+            return seen.get(name)
+        case ast.Attribute(owner, name):
+            return getattr(_named(owner, seen), name, None)
+        case _:
+            return None
+
+
+def _nodes(at: traceback.FrameSummary) -> Iterator[ast.expr]:
+    """Yields the expressions that begin where the code of a frame failed."""
+    for node in ast.walk(ast.parse("".join(linecache.getlines(at.filename)))):
+        if isinstance(node, ast.expr) and (node.lineno, node.col_offset) == (at.lineno, at.colno):
+            yield node
+
+
 def _called(error: BaseException) -> str:
     """Names the method that is nearest to the attribute which was called but is no function, as
     `unit` is to `npu.units(…)`; empty if there is none.
     """
-    at = traceback.extract_tb(error.__traceback__)[-1]
-    for node in ast.walk(ast.parse("".join(linecache.getlines(at.filename)))):
-        if isinstance(node, ast.Call) and (node.lineno, node.col_offset) == (at.lineno, at.colno):
-            match node.func:
-                case ast.Attribute(ast.Name(owner), name):
-                    thing = _seen(error).get(owner)
-                    methods = [each for each in _public(thing) if callable(getattr(thing, each))]
-                    return _nearest(name, methods)
-                case _:
-                    pass
+    for node in _nodes(traceback.extract_tb(error.__traceback__)[-1]):
+        match node:
+            case ast.Call(ast.Attribute(ast.Name(owner), name)):
+                thing = _seen(error).get(owner)
+                methods = [each for each in _public(thing) if callable(getattr(thing, each))]
+                return _nearest(name, methods)
+            case _:
+                pass
     return ""

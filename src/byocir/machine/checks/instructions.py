@@ -33,7 +33,9 @@ MOST_SIZES = 64
 def check_limits(machine: Machine) -> None:
     """Checks that limits are those of iterators that an instruction has, and allow a size."""
     for each in machine.instructions:
-        known = {name for form in each.forms for name in _iterators(form.iterators)}
+        parts = [each] if each.first is None else [each.first, each]
+        forms = [form for part in parts for form in part.forms]
+        known = {name for form in forms for name in _iterators(form.iterators)}
         for name, limit in each.limits.items():
             if name not in known:
                 raise wrong(machine, f"limits of {each.name} for {', '.join(sorted(known))}", name)
