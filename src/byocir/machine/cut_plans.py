@@ -146,7 +146,8 @@ class _Search:
         block = at_points(self.block) if self.asked == "pattern" else None
         if block is None:
             return []
-        windows, found = windows_of(self.block), replace(self, block=block).plans(extents)[0]
+        windows = windows_of(self.block)
+        found, _ = replace(self, block=block, every=True).plans(extents)
         called = [plan for plan in found if all(plan.sizes[i] == 1 for i in windows)]
         return [replace(plan, at_points=True) for plan in called]
 

@@ -1,5 +1,6 @@
-"""Restates sums of bytes in the one form of units that add two arrays, scale and saturate: with a
-factor for each byte and none for their sum, a number, a shift, and both ends of a clamp.
+"""Restates bodies as units compute that saturate. Sums of bytes get the one form of units that add
+two arrays and scale: a factor for each byte and none for their sum, a number, a shift, and both
+ends of a clamp. What else is narrowed gets both ends, where one was dropped that never acts.
 
 ```
 (((x * 88 + y * 55) * 16964 + 1048576) >> 21).min(127)
@@ -11,7 +12,7 @@ x + y * 2
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -42,6 +43,37 @@ def saturating_sum(op: BlockOp) -> BlockOp | None:
     found.put()
     erase_unused(made.body.block)
     return made
+
+
+def with_both_ends(op: BlockOp) -> BlockOp | None:
+    """Copies a block whose result is narrowed, and none of whose numbers leave their types, with
+    both ends of a clamp in front of that. None for another block, and for one that has both.
+    """
+    made = clone_op(op)
+    narrowed = made.yielded[0].owner
+    if not isinstance(narrowed, arith.TruncIOp):
+        return None
+    low, high = integer_range(narrowed.result.type)
+    below, most = _undone(narrowed.input, arith.MinSIOp, high)
+    value, least = _undone(below, arith.MaxSIOp, low)
+    if value is not below and below is not narrowed.input:
+        return None
+    _put_before(narrowed, lambda: Emitted(value).clamp(least, most))
+    return made
+
+
+def _put_before(narrowed: arith.TruncIOp, emit: Callable[[], Emitted]) -> None:
+    """Narrows what is computed in front of an op that narrows something else."""
+    block = Block()
+    with emitting_to(block):
+        result = emit()
+    ops = list(block.ops)
+    for op in ops:
+        op.detach()
+        op.location = narrowed.location
+    assert narrowed.parent is not None
+    narrowed.parent.insert_ops_before(ops, narrowed)
+    set_operand(narrowed, 0, result.value)
 
 
 @dataclass(frozen=True)
@@ -83,17 +115,12 @@ class _Sum:
 
     def put(self) -> None:
         """Puts this form of the sum in the place of its own one."""
-        block = Block()
-        with emitting_to(block):
-            total = reduce(add, [Emitted(value) * factor for value, factor in self.terms])
-            result = ((total + self.number) >> self.shift).clamp(*self.ends)
-        ops = list(block.ops)
-        for op in ops:
-            op.detach()
-            op.location = self.narrowed.location
-        assert self.narrowed.parent is not None
-        self.narrowed.parent.insert_ops_before(ops, self.narrowed)
-        set_operand(self.narrowed, 0, result.value)
+
+        def total() -> Emitted:
+            terms = [Emitted(value) * factor for value, factor in self.terms]
+            return ((reduce(add, terms) + self.number) >> self.shift).clamp(*self.ends)
+
+        _put_before(self.narrowed, total)
 
 
 def _undone(value: SSAValue, kind: type[Operation], neutral: int) -> tuple[SSAValue, int]:

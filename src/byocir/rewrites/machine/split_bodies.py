@@ -24,7 +24,7 @@ Guarantees: the same results, bit for bit. A block that cannot be split stays as
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -67,7 +67,7 @@ from byocir.rewrites.machine.pieces import (
     result_type,
 )
 from byocir.rewrites.machine.restate_bodies import Integer, is_signed, restated
-from byocir.rewrites.machine.saturating_sums import saturating_sum
+from byocir.rewrites.machine.saturating_sums import saturating_sum, with_both_ends
 from byocir.rewrites.machine.split_reductions import split_reductions
 from byocir.rewrites.machine.whole_blocks import cycles_of_whole, is_done
 from byocir.rewrites.machine.wide_halves import compute_in_f32, computes_in_halves
@@ -237,7 +237,7 @@ class _Ways:
             for memory in (MAIN, *machine.memories)
             if stays or machine.path(memory, MAIN) is not None
         ]
-        self._forms = Block()
+        self._forms, self._restated = Block(), list[BlockOp]()
         first = self._put(_without_start(op))
         self._first = _without_ones(reading_once(with_numbers(first)))
         gathered = clone_op(self._first)
@@ -254,13 +254,22 @@ class _Ways:
         """Finds the cheapest chain of pieces. `reasons`, where they are asked for, get why forms
         have none, each with how much of it is done.
         """
-        found: list[tuple[Cover, Piece]] = []
-        for form in self._each(reasons):
+        found = [*self._covered(self._each(reasons), reasons)]
+        if not found:
+            # what is known of its numbers may have dropped a clamp that an instruction has
+            ended = (with_both_ends(form) for form in self._restated)
+            found = [*self._covered((self._put([each]) for each in ended if each), reasons)]
+        return min(found, key=lambda pair: pair[1].cycles, default=None)
+
+    def _covered(
+        self, forms: Iterable[BlockOp], reasons: Reasons | None
+    ) -> Iterator[tuple[Cover, Piece]]:
+        """Yields for each form the cheapest chain of pieces, if there is one."""
+        for form in forms:
             cover = Cover(self._machine, form, reasons=reasons)
             piece = cover.best(self._memories)
             if piece is not None:
-                found.append((cover, piece))
-        return min(found, key=lambda pair: pair[1].cycles, default=None)
+                yield cover, piece
 
     def _each(self, reasons: Reasons | None) -> Iterator[BlockOp]:
         yield self._first
@@ -271,6 +280,7 @@ class _Ways:
                 found = restated(body, type_, ends)
                 if not isinstance(found, str):
                     forms = [self._put(made) for made in found]
+                    self._restated += forms
                     yield from forms
                     sums = (saturating_sum(form) for form in forms)
                     yield from (self._put([form]) for form in sums if form is not None)
