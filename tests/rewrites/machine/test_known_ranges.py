@@ -7,10 +7,12 @@ import pytest
 
 import byocir
 from byocir.dialects.text import parse_module
+from byocir.dialects.tir import BlockOp
 from byocir.dialects.types import i8, i32, i64
 from byocir.evaluate.module import evaluate, random_feeds
 from byocir.machine import MAIN, Counted, Machine, up_to
 from byocir.patterns import Pattern, ScalarPattern, block, composite, number, wildcard
+from byocir.rewrites.machine.saturating_sums import with_both_ends
 
 
 def scaled(x: ScalarPattern, low: ScalarPattern | int, high: ScalarPattern | int) -> ScalarPattern:
@@ -92,3 +94,26 @@ def test_a_clamp_that_never_acts_stays_where_the_instruction_has_it(least: int) 
     package = byocir.compile(module, targets=[target()], levels=("tensor",))
     assert len(package.report.regions) == 1
     np.testing.assert_array_equal(package.run(feeds)["res0"], expected)
+
+
+@pytest.mark.parametrize("body", ["arith.trunci %x : i32 to i8", "arith.trunci %e : i32 to i8"])
+def test_what_has_both_ends_is_not_copied(body: str) -> None:
+    """A copy that is left over would use the constants that the block reads."""
+    module = parse_module(f"""
+    func.func @main(%a: tensor<4xi32>) -> tensor<4xi8> {{
+      %o = tir.empty : tensor<4xi8>
+      %y = tir.block [i: 4] ins(%a[i] : tensor<4xi32>) outs(%o[i] : tensor<4xi8>) {{
+      ^bb0(%x: i32, %old: i8):
+        %l = arith.constant -5 : i32
+        %h = arith.constant 5 : i32
+        %d = arith.maxsi %x, %l : i32
+        %e = arith.minsi %d, %h : i32
+        %r = {body}
+        tir.yield %r : i8
+      }}
+      func.return %y : tensor<4xi8>
+    }}""")
+    block_ = next(op for op in module.walk() if isinstance(op, BlockOp))
+    made = with_both_ends(block_)
+    assert (made is None) == ("%e" in body)
+    assert len([*block_.operands[0].uses]) == 1 + (made is not None)

@@ -52,11 +52,13 @@ def with_both_ends(op: BlockOp) -> BlockOp | None:
     made = clone_op(op)
     narrowed = made.yielded[0].owner
     if not isinstance(narrowed, arith.TruncIOp):
+        made.erase()
         return None
     low, high = integer_range(narrowed.result.type)
     below, most = _undone(narrowed.input, arith.MinSIOp, high)
     value, least = _undone(below, arith.MaxSIOp, low)
     if value is not below and below is not narrowed.input:
+        made.erase()
         return None
     _put_before(narrowed, lambda: Emitted(value).clamp(least, most))
     return made
