@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -208,6 +209,7 @@ def test_who_works_for_a_compiler_ends_with_its_time(
 def test_who_works_for_a_compiler_ends_with_an_interrupt(at_work: int) -> None:
     def interrupt() -> None:
         select.select([at_work], [], [], 10)
+        time.sleep(0.2)  # the compiler may be at work before Python has its process
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = Thread(target=interrupt)
