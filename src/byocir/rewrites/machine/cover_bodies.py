@@ -46,9 +46,9 @@ class Reasons:
     """Collects why a block is done neither as a whole nor in parts."""
 
     whole: list[Misfit] = field(default_factory=list[Misfit])
-    """What instructions refuse that do all of its body, and find all that they read."""
+    """The refusals of instructions that do all of its body, and find all that they read."""
     lost: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-    """What is not done of each of its forms, with how much is done before that."""
+    """The first step of each of its forms that nothing does, with how many are done before it."""
 
 
 class Cover:
