@@ -33,8 +33,7 @@ MOST_SIZES = 64
 def check_limits(machine: Machine) -> None:
     """Checks that limits are those of iterators that an instruction has, and allow a size."""
     for each in machine.instructions:
-        parts = [each] if each.first is None else [each.first, each]
-        forms = [form for part in parts for form in part.forms]
+        forms = [form for part in _parts(each) for form in part.forms]
         known = {name for form in forms for name in _iterators(form.iterators)}
         for name, limit in each.limits.items():
             if name not in known:
@@ -47,12 +46,17 @@ def check_limits(machine: Machine) -> None:
 def check_strides(machine: Machine) -> None:
     """Checks that names of `strided` are operands of an alternative: another means nothing."""
     for each in machine.instructions:
-        parts = [each] if each.first is None else [each.first, each]
-        known = [*(name for part in parts for name in part.operands if name != FIRST), "out"]
+        operands = [name for part in _parts(each) for name in part.operands]
+        known = [*(name for name in operands if name != FIRST), "out"]
         for name in each.strided:
             if name not in (*known, FIRST):
                 told = f"strided of {each.name} among {', '.join(known)}"
                 raise wrong(machine, told, repr(name))
+
+
+def _parts(instruction: Instruction) -> list[Instruction]:
+    """Lists the instructions of its blocks: one, or that of the first and itself."""
+    return [instruction] if instruction.first is None else [instruction.first, instruction]
 
 
 def check_registers(machine: Machine) -> None:
